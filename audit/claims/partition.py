@@ -159,8 +159,8 @@ def _line_of(
     first, second = law.first, law.second
     if hasattr(first, "mean"):  # normal laws in closed form
         return _of_normals(*(np.array([[1.0, one.mean, one.std]]) for one in (first, second)))
-    edges: Array = first.panels.edges
-    points = np.linspace(edges[0], edges[-1], _POINTS)
+    low, high = law.ends
+    points = np.linspace(low, high, _POINTS)
     return first.log_density, second.log_density, points
 
 

@@ -1,5 +1,8 @@
 from .base import Order as Order
 from .base import PrivacyCurve as PrivacyCurve
+from .cells import Cells as Cells
+from .finite_pair import Enclosure as Enclosure
+from .finite_pair import FinitePair as FinitePair
 from .gaussian import GaussianCurve as GaussianCurve
 from .laplace import LaplaceCurve as LaplaceCurve
 from .minimum import MinimumCurve as MinimumCurve

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import overload
 
 import numpy as np
@@ -16,35 +13,18 @@ from audit.constructions.base import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.process import Process
 from audit.exact.cells import CellCurve
+from audit.exact.divergence_rates import divergence_rates
 from audit.exact.explicit_curves import RepeatedCurve, explicit_curve
 from audit.exact.law import Law
 from audit.exact.law_curve import LawCurve
-from audit.exact.noise_reach import LARGEST_REACH, needed, push_apart
+from audit.exact.node_laws import computed_laws
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw, gaussian_pair, normal_law
-from audit.exact.propagation import (
-    ECONOMICAL,
-    LARGEST_DENSE,
-    RESOLVED,
-    STANDARD,
-    Progress,
-    Resolution,
-    check_domain,
-    domain_panels,
-    laws_on,
-    resolved_panels,
-    steepest,
-)
+from audit.exact.propagation import LARGEST_DENSE, Progress, check_domain, domain_ends
 from audit.exact.staircases import is_staircase
-from audit.numerics.panels import Panels
+from audit.exact.step_panels import step_panels
 
 # Standard deviations kept of a line without walls: beyond, less than 1e-300 is lost a step.
 TAIL = 38.0
-
-# Steps times nodes above which the economical resolutions are taken: half a minute on one core.
-_MOST_WORK = 2e7
-
-# Below this log mass plain doubles have lost products that matter (they end at -708).
-_DENSE_FLOOR = -640.0
 
 # Seconds for a multiply-add of a banded operator, and blocks of nodes that one node reaches.
 _BAND_COST, _BAND_WIDTH = 4e-10, 260
@@ -59,7 +39,6 @@ _MOST_STEPS = 100_000
 def law(
     process: Process,
     *,
-    resolution: Resolution | None = None,
     tail: float = TAIL,
     progress: Progress | None = None,
 ) -> Law | NormalLaw:
@@ -69,8 +48,6 @@ def law(
     ----------
     process : Process
         Any one-dimensional process of `audit.constructions`.
-    resolution : Resolution, optional
-        Resolution of the panels; defaults to the finest that the length of the run allows.
     tail : float, optional
         Number of standard deviations kept of an unbounded side.
     progress : Progress, optional
@@ -100,8 +77,7 @@ def law(
     normal = normal_law(process)
     if normal is not None:
         return normal
-    chosen = resolution or _affordable([process], tail)[0]
-    [[[result]]] = _converged([[process]], [chosen], tail, [len(process)], 1, progress)
+    [[result]] = computed_laws([process], [len(process)], tail, 1, progress)
     return result
 
 
@@ -109,7 +85,6 @@ def law(
 def curve(
     pair: Construction,
     *,
-    resolutions: tuple[Resolution, Resolution] | None = None,
     tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
@@ -118,7 +93,6 @@ def curve(
 def curve(
     pair: Construction | ExplicitPair,
     *,
-    resolutions: tuple[Resolution, Resolution] | None = None,
     tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
@@ -126,7 +100,6 @@ def curve(
 def curve(
     pair: Construction | ExplicitPair,
     *,
-    resolutions: tuple[Resolution, Resolution] | None = None,
     tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
@@ -138,10 +111,6 @@ def curve(
     pair : Construction or ExplicitPair
         A construction whose processes share one domain, or explicit distributions, for which the
         other parameters have no effect.
-    resolutions : tuple of (Resolution, Resolution), optional
-        A fine and a coarse resolution. Values come from the fine one, and the distance between the
-        two bounds the discretisation error. Defaults to the finest that the length of the run
-        allows.
     tail : float, optional
         Number of standard deviations kept of an unbounded side; the lost mass widens the bracket.
     threads : int, default: 1
@@ -173,9 +142,7 @@ def curve(
     """
     if isinstance(pair, ExplicitPair):
         return explicit_curve(pair)
-    [found] = curves(
-        pair, None, resolutions=resolutions, tail=tail, threads=threads, progress=progress
-    )
+    [found] = curves(pair, None, tail=tail, threads=threads, progress=progress)
     return found
 
 
@@ -183,7 +150,6 @@ def curves(
     pair: Construction,
     steps: Sequence[int] | None,
     *,
-    resolutions: tuple[Resolution, Resolution] | None = None,
     tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
@@ -198,8 +164,6 @@ def curves(
         The construction.
     steps : sequence of int or None
         Increasing numbers of steps, at most that of the mechanism. None: every number.
-    resolutions : tuple of (Resolution, Resolution), optional
-        As in `curve`.
     tail : float, optional
         As in `curve`.
     threads : int, default: 1
@@ -241,14 +205,9 @@ def curves(
     closed_forms = [_closed_form(processes, count) for count in wanted]
     if all(form is not None for form in closed_forms):
         return tuple(form for form in closed_forms if form is not None)
-    chosen = list(resolutions or _affordable(processes, tail))
-    (x, y), (rough_x, rough_y) = _converged(
-        [processes] * 2, chosen, tail, wanted, threads, progress
-    )
-    return tuple(
-        LawCurve(first, second, (rough, rough_second))
-        for first, second, rough, rough_second in zip(x, y, rough_x, rough_y, strict=True)
-    )
+    first, second = computed_laws(processes, wanted, tail, threads, progress)
+    rates = divergence_rates(*processes, wanted)
+    return tuple(LawCurve(x, y, rate) for x, y, rate in zip(first, second, rates, strict=True))
 
 
 def _closed_form(processes: tuple[Process, Process], steps: int) -> GaussianPairCurve | None:
@@ -256,119 +215,10 @@ def _closed_form(processes: tuple[Process, Process], steps: int) -> GaussianPair
     return None if first is None or second is None else gaussian_pair(first, second)
 
 
-def _converged(
-    groups: Sequence[Sequence[Process]],
-    resolutions: Sequence[Resolution],
-    tail: float,
-    steps: Sequence[int],
-    threads: int,
-    progress: Progress | None,
-) -> list[list[list[Law]]]:
-    """Compute the laws of each group of processes after each number of steps, on shared panels.
-
-    A group whose laws need more of the noise than its resolution follows is computed again with
-    as much as they need.
-    """
-    panels = [domain_panels(g, r, tail) for g, r in zip(groups, resolutions, strict=True)]
-    if list(steps) == [1]:
-        panels = [resolved_panels(g, p) for g, p in zip(groups, panels, strict=True)]
-    reaches = [
-        r.reach + push_apart(g, p) for g, r, p in zip(groups, resolutions, panels, strict=True)
-    ]
-    reaches = [min(reach, LARGEST_REACH) for reach in reaches]
-    results: dict[tuple[int, int], list[Law]] = {}
-    jobs = [(k, i) for k, group in enumerate(groups) for i in range(len(group))]
-    total = steps[-1] * sum(len(groups[k][i].paths) for k, i in jobs)
-    done = dict.fromkeys(jobs, 0)
-
-    def one(job: tuple[int, int]) -> list[Law]:
-        k, i = job
-        resolution = replace(resolutions[k], reach=reaches[k])
-
-        def report(now: int, _: int) -> None:
-            done[job] = now
-            if progress is not None:
-                progress(sum(done.values()), total)
-
-        return laws_after(groups[k][i], panels[k], resolution, steps, report)
-
-    pending = jobs
-    with contextlib.ExitStack() as stack:
-        # one thread needs no pool, and an interrupt then need not wait for its end
-        mapped = stack.enter_context(ThreadPoolExecutor(threads)).map if threads > 1 else map
-        while pending:
-            results.update(zip(pending, mapped(one, pending), strict=True))
-            short = set()
-            for k in {k for k, _ in pending}:
-                laws = [results[k, i] for i in range(len(groups[k]))]
-                reach = _lacking(laws, groups[k], resolutions[k].reach)
-                if reach is not None:
-                    reaches[k] = reach
-                    short.add(k)
-            pending = [job for job in jobs if job[0] in short]
-    if list(steps) == [1]:  # both resolutions are as good: their distance does not show the error
-        results = {
-            job: [replace(law, relative_error=law.relative_error + RESOLVED) for law in laws]
-            for job, laws in results.items()
-        }
-    return [[results[k, i] for i in range(len(group))] for k, group in enumerate(groups)]
-
-
-def _lacking(
-    laws: Sequence[Sequence[Law]], processes: Sequence[Process], margin: float
-) -> float | None:
-    """Return the reach that laws need, with ``margin`` around, where they were not given it."""
-    edges = laws[0][0].panels.edges
-    slope: float | None = None
-    lacking = None
-    for group in zip(*laws, strict=True):
-        given = min(law.reach for law in group)
-        if math.isinf(given):
-            continue
-        slope = steepest(processes, edges[0], edges[-1]) if slope is None else slope
-        need = needed(group, processes, slope)
-        if need + margin - 1 > given:
-            if given >= LARGEST_REACH:
-                std = min(step.noise_std for p in processes for step in p.distinct_steps())
-                raise ValueError(
-                    "noise_std must be larger for computed laws: they are over "
-                    f"{LARGEST_REACH - margin + 1:.3g} noise deviations apart after one step, "
-                    f"got a step with {std:g}"
-                )
-            lacking = max(lacking or 0.0, min(need + margin, LARGEST_REACH))
-    return lacking
-
-
-def laws_after(
-    process: Process,
-    panels: Panels,
-    resolution: Resolution,
-    steps: Sequence[int],
-    progress: Progress | None = None,
-) -> list[Law]:
-    """Compute laws after numbers of steps; with exponents for each panel where doubles underflow.
-
-    The reach is taken as it is given.
-    """
-    laws = laws_on(process, panels, resolution, steps=steps, progress=progress)
-    if is_staircase(process):
-        return laws
-    dense = [law for law, n in zip(laws, steps, strict=True) if n > 1 and math.isinf(law.reach)]
-    if any(law.least < _DENSE_FLOOR for law in dense):
-        laws = laws_on(process, panels, resolution, steps=steps, progress=progress, banded=True)
-    return laws
-
-
-def _affordable(processes: Sequence[Process], tail: float) -> tuple[Resolution, Resolution]:
-    nodes = domain_panels(processes, STANDARD[0], tail).nodes.size
-    work = nodes * sum(len(process) * len(process.paths) for process in processes)
-    return STANDARD if nodes <= LARGEST_DENSE or work <= _MOST_WORK else ECONOMICAL
-
-
 def exact_seconds(pair: Construction) -> float:
     """Estimate how long the exact laws of a pair take, in seconds; infinite where none is at hand.
 
-    The four laws of a bracket, by the band structure where the domain is long.
+    Two laws, by the band structure where the domain is long.
     """
     processes = pair.processes()
     if all(normal_law(process) is not None for process in processes):
@@ -379,14 +229,19 @@ def exact_seconds(pair: Construction) -> float:
     if endless and sum(len(path) for p in processes for path in p.paths) > _MOST_STEPS:
         return math.inf  # even how far the line is needed would take long
     try:
-        nodes = domain_panels(processes, STANDARD[0], TAIL).nodes.size
+        nodes = _node_count(processes)
     except (ValueError, MemoryError):
         return math.inf
     paths = sum(len(process.paths) for process in processes)
     steps = max(len(path) for process in processes for path in process.paths)
     if nodes <= LARGEST_DENSE:
-        return 2 * paths * min(steps * nodes**2 * 4e-10, 40 * nodes**3 * 6e-11)
-    return 2 * paths * steps * nodes * _BAND_WIDTH * _BAND_COST
+        return paths * min(steps * nodes**2 * 4e-10, 40 * nodes**3 * 6e-11)
+    return paths * steps * nodes * _BAND_WIDTH * _BAND_COST
+
+
+def _node_count(processes: Sequence[Process]) -> int:
+    lower, upper = domain_ends(processes, TAIL)
+    return int(step_panels(processes, lower, upper).panels.nodes.size)
 
 
 def _staircase_seconds(processes: Sequence[Process]) -> float:

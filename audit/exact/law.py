@@ -1,65 +1,366 @@
-"""The law of a one-dimensional iterate: a density between two ends, and an atom at each end."""
+"""The law of a one-dimensional iterate: a mixture of normals between two ends."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
-
-from audit.numerics.panels import Panels, gauss_legendre, interpolate_log
-from audit.numerics.transfer import State
+from scipy.special import erfcx, ndtri
 
 Array = NDArray[np.float64]
+
+UNIT = 2.0**-53
+_SQRT_HALF_PI = math.sqrt(math.pi / 2)
+_LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
+# Standard deviations of a line beyond the outermost normals: less than 1e-330 of their mass.
+WINDOW = 39.0
+# Normals farther from a point than this are left out, if they have less than e^-46 of the density.
+_NEAR, _NEGLIGIBLE = 20.0, -46.0
+_COLUMNS = ("log_density", "score", "top", "left", "right", "square")
+# Points that are evaluated together, in standard deviations and in number.
+_BLOCK_WIDTH, _BLOCK_SIZE = 8.0, 512
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTable:
+    """Values of a law at points.
+
+    Attributes
+    ----------
+    log_density, score
+        Log density and its derivative, shape (n,) each.
+    top
+        A logarithm near the log density of each point, shape (n,).
+    left, right
+        Masses above each point of the normals with means below it, and masses below it of the
+        others, both divided by e^top, shape (n,) each.
+    square
+        Mean of the squared distances from the means, in standard deviations, shape (n,).
+    """
+
+    log_density: Array
+    score: Array
+    top: Array
+    left: Array
+    right: Array
+    square: Array
+
+    @classmethod
+    def joined(cls, tables: list[EdgeTable]) -> EdgeTable:
+        """Return the table of all points."""
+        return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in _COLUMNS))
+
+    def __getitem__(self, chosen: slice | NDArray[np.intp]) -> EdgeTable:
+        return EdgeTable(*(getattr(self, name)[chosen] for name in _COLUMNS))
+
+    @property
+    def ends(self) -> tuple[EdgeTable, EdgeTable]:
+        """Values at the left and at the right ends of the cells between the points."""
+        return self[:-1], self[1:]
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """Computed law of an iterate.
+    """Law of an iterate: normals, whose mass beyond the two ends is projected onto them.
+
+    After the last step of noise the law is a mixture of normals around the images of the nodes of
+    the state before, clamped to the domain. Its true density is within the factor e^(+-error) of
+    the computed one, with the error of `error_at`, up to a lost mass.
 
     Attributes
     ----------
-    panels : Panels
-        Panels on which the density is stored.
-    state : State
-        Log densities on the panels, and log masses of the atoms at the two ends.
-    lost_mass : float
-        Upper bound on the probability outside of a truncated line; 0 on a bounded domain.
-    relative_error : float
-        Bound on the relative rounding error of every value.
-    reach : float, default: np.inf
-        Noise beyond this number of standard deviations of a step was neglected; infinite if none
-        was.
-    followed : ndarray of bool, optional
-        Whether the noise was computed as far as the values on each panel need; None if so on all.
-        Values elsewhere, in the farthest tails, are too small by unknown factors.
+    means, stds, log_masses : ndarray
+        The normals, in the order of their means, shape ``(k,)`` each.
+    lower, upper : float
+        Ends of the domain; infinite for none.
+    log_stuck : tuple of (float, float)
+        Log masses that earlier steps left at absorbing ends.
+    quadrature, rounding : float
+        Bounds on the relative errors of quadrature and of rounding, everywhere.
+    depth_rounding : float
+        Bound on the relative error of rounding for each unit of -log density besides.
+    log_lost : float
+        Log of a bound on the mass that was left out.
+    estimated : bool
+        Whether ``quadrature`` is only an estimate, from which nothing is certified.
     """
 
-    panels: Panels
-    state: State
-    lost_mass: float
-    relative_error: float
-    reach: float = np.inf
-    followed: NDArray[np.bool_] | None = None
+    means: Array
+    stds: Array
+    log_masses: Array
+    lower: float = -math.inf
+    upper: float = math.inf
+    log_stuck: tuple[float, float] = (-math.inf, -math.inf)
+    quadrature: float = 0.0
+    rounding: float = 0.0
+    depth_rounding: float = 0.0
+    log_lost: float = -math.inf
+    estimated: bool = False
+
+    @classmethod
+    def of(cls, means: Array, stds: Array, log_masses: Array, **others: object) -> Law:
+        """Return the law of normals in any order; those without mass are left out.
+
+        Parameters
+        ----------
+        means, stds, log_masses : ndarray
+            The normals, shape ``(k,)`` each.
+        **others : object
+            Other attributes.
+
+        Returns
+        -------
+        Law
+            The law.
+        """
+        kept = np.flatnonzero(log_masses > -np.inf)
+        rank = kept[np.argsort(means[kept], kind="stable")]
+        return cls(means[rank], stds[rank], log_masses[rank], **others)  # type: ignore[arg-type]
+
+    @cached_property
+    def narrowest(self) -> float:
+        """Smallest standard deviation of a normal; infinite for a law without any."""
+        return float(self.stds.min(initial=math.inf))
+
+    @property
+    def lost_mass(self) -> float:
+        """Bound on the mass that was left out."""
+        return math.exp(self.log_lost)
+
+    @cached_property
+    def _position_error(self) -> float:
+        """Rounding of the distance from a mean, in standard deviations."""
+        farthest = float(np.abs(self.means).max(initial=0.0))
+        return 4 * UNIT * farthest / self.narrowest
+
+    def error_at(self, log_density: Array, square: Array | float = 0.0) -> Array:
+        """Bound the error of log densities at points, and of log masses around them.
+
+        Parameters
+        ----------
+        log_density : ndarray
+            Log densities, or log masses, shape ``(n,)``.
+        square : array_like, default: 0.0
+            Mean squared distance from the means that lead there, in standard deviations.
+
+        Returns
+        -------
+        ndarray
+            Bounds, shape ``(n,)``.
+        """
+        depth = self.depth_rounding * np.maximum(-log_density, 0.0)
+        own = UNIT * (16 + 3 * np.asarray(square) + 2 * np.abs(log_density))
+        own = own + self._position_error * (1 + np.sqrt(square))
+        return np.asarray(self.quadrature + self.rounding + np.where(depth < 1, depth, 1.0) + own)
+
+    def table(self, points: Array, *, tails: bool = True) -> EdgeTable:
+        """Return the values of the law at rising points.
+
+        Parameters
+        ----------
+        points : ndarray
+            Points, rising, shape ``(n,)``.
+        tails : bool, default: True
+            Whether to compute ``left`` and ``right``, which are costly.
+
+        Returns
+        -------
+        EdgeTable
+            The values.
+        """
+        found = [self._block(points[block], tails) for block in self._blocks(points)]
+        return EdgeTable.joined(found) if found else EdgeTable(*np.zeros((6, 0)))
+
+    def score_range(self, low: Array, high: Array, std: float, share: float) -> Array:
+        """Return half the range of scores that hold all but a share of the law on intervals.
+
+        A wider normal is one of deviation ``std`` around a normal centre, so that the law is a
+        mixture of normals of this width; the score of one at y is (centre - y)/std^2. The weights
+        of the centres at y are an exponential family in y: their quantiles rise in y, so that the
+        lower quantile at the low end and the upper one at the high end hold everywhere between.
+
+        Parameters
+        ----------
+        low, high : ndarray
+            Ends of the intervals, both rising, shape ``(n,)`` each.
+        std : float
+            At most the smallest deviation of a normal.
+        share : float
+            Mass of the centres, at each point, that may have other scores.
+
+        Returns
+        -------
+        ndarray
+            Half ranges, shape ``(n,)``.
+        """
+        ends = []
+        reach = -float(ndtri(0.25 * share))
+        for points, side in ((low, -1), (high, 1)):
+            found = np.empty(points.size)
+            for block in self._blocks(points):
+                near, _, logs = self._logs(points[block])
+                means, variances = self.means[near], self.stds[near] ** 2
+                y = points[block, None]
+                # given y, centres are normal
+                pull = 1 - std**2 / variances
+                centres = means + (y - means) * pull + side * reach * std * np.sqrt(pull)
+                if np.ptp(variances) > 0:
+                    rank = np.argsort(centres, axis=1)
+                    centres, logs = (np.take_along_axis(a, rank, axis=1) for a in (centres, logs))
+                terms = np.exp(logs - logs.max(axis=1, keepdims=True))
+                sums = terms.cumsum(axis=1) / terms.sum(axis=1, keepdims=True)
+                limit = 0.25 * share if side < 0 else 1 - 0.25 * share
+                at = (sums < limit).sum(axis=1) + side  # outward, past rounding
+                at = np.clip(at, 0, centres.shape[1] - 1)
+                found[block] = np.take_along_axis(centres, at[:, None], axis=1)[:, 0]
+            ends.append(found)
+        return np.asarray((ends[1] - ends[0]) / (2 * std**2))
+
+    def _blocks(self, points: Array) -> Iterator[slice]:
+        start = 0
+        while start < points.size:
+            stop = int(np.searchsorted(points, points[start] + _BLOCK_WIDTH * self.narrowest))
+            stop = min(max(stop, start + 1), start + _BLOCK_SIZE)
+            yield slice(start, stop)
+            start = stop
+
+    def _near(self, points: Array, reach: float) -> slice:
+        """Return the normals within a reach of the points of a block."""
+        far = reach * float(self.stds.max())
+        first, last = np.searchsorted(self.means, [points[0] - far, points[-1] + far])
+        return slice(int(first), int(last))
+
+    def _logs(self, points: Array) -> tuple[slice, Array, Array]:
+        """Return the normals that matter at points of a block, with distances and log densities.
+
+        All others together have no share of a density that rounding would leave.
+        """
+        reach = _NEAR
+        while True:
+            near = self._near(points, reach)
+            z = (points[:, None] - self.means[near]) / self.stds[near]
+            logs = self.log_masses[near] - np.log(self.stds[near]) - 0.5 * z * z
+            left, right = slice(0, near.start), slice(near.stop, None)
+            if near.start == 0 and near.stop == self.means.size:
+                return near, z, logs
+            # what is left out is largest at the ends of the block
+            left_out = max(self._log_at(points[0], left), self._log_at(points[-1], right))
+            if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _NEGLIGIBLE:
+                return near, z, logs
+            reach *= 2
+
+    def _log_at(self, point: float, normals: slice) -> float:
+        """Log density of some normals at a point, but for a constant."""
+        z = (point - self.means[normals]) / self.stds[normals]
+        logs = self.log_masses[normals] - np.log(self.stds[normals]) - 0.5 * z * z
+        top = float(logs.max(initial=-math.inf))
+        return top if top == -math.inf else top + math.log(float(np.exp(logs - top).sum()))
+
+    def _block(self, points: Array, tails: bool) -> EdgeTable:
+        near, z, logs = self._logs(points)
+        stds = self.stds[near]
+        top = logs.max(axis=1)
+        terms = np.exp(logs - top[:, None])
+        total = terms.sum(axis=1)
+        left = right = np.zeros(points.size)
+        if tails:
+            masses = terms * stds * (_SQRT_HALF_PI * erfcx(np.abs(z) / math.sqrt(2)))
+            right = np.where(z <= 0, masses, 0.0).sum(axis=1)
+            left = np.where(z > 0, masses, 0.0).sum(axis=1)
+        score = (terms * (-z / stds)).sum(axis=1) / total
+        square = (terms * (z * z)).sum(axis=1) / total
+        log_density = top + np.log(total) - _LOG_SQRT_TWO_PI
+        return EdgeTable(log_density, score, top - _LOG_SQRT_TWO_PI, left, right, square)
+
+    def cell_masses(self, points: Array, table: EdgeTable) -> tuple[Array, Array]:
+        """Return log masses of the cells between rising points, and bounds on their errors.
+
+        Each normal's mass is the difference of its tails on the side of its mean, so that nothing
+        cancels but within a standard deviation.
+
+        Parameters
+        ----------
+        points : ndarray
+            Ends of the cells, rising, shape ``(n + 1,)``.
+        table : EdgeTable
+            Values at the points.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Log masses and bounds on their errors, shape ``(n,)`` each.
+        """
+        top = np.maximum(table.top[:-1], table.top[1:])
+        here, there = np.exp(table.top[:-1] - top), np.exp(table.top[1:] - top)
+        outer = here * table.left[:-1] + there * table.right[1:]
+        inner = there * table.left[1:] + here * table.right[:-1]
+        at = np.searchsorted(self.means, points, side="left")
+        own = np.repeat(np.arange(top.size), np.diff(at))
+        between = np.exp(self.log_masses[at[0] : at[-1]] - top[own])
+        whole = np.bincount(own, between, minlength=top.size)
+        mass = np.maximum(outer + whole - inner, 0.0)
+        square = np.maximum(table.square[:-1], table.square[1:])
+        size = (outer + inner + whole) * (UNIT * (16 + 3 * square) + 2 * self._position_error)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.where(size < mass, size / (mass - size), np.inf)
+            logs = np.log(mass) + top
+        # where differences are lost in rounding, the densities at the ends bound the mass
+        width = np.diff(points)
+        lost = ~(error < 1e-6)
+        if lost.any():
+            low, high = (
+                f(table.log_density[:-1], table.log_density[1:]) for f in (np.minimum, np.maximum)
+            )
+            bend = width**2 / (8 * self.narrowest**2)
+            slope = np.maximum(np.abs(table.score[:-1]), np.abs(table.score[1:])) * width
+            least = low - slope - 4 * bend + np.log(width)
+            most = high + bend + np.log(width)
+            between = 0.5 * (least + most)
+            bound = 0.5 * (most - least) + UNIT * (32 + 8 * square + np.abs(most))
+            better = lost & (bound < np.where(np.isnan(error), np.inf, error))
+            logs, error = np.where(better, between, logs), np.where(better, bound, error)
+        return logs, error + 4 * UNIT * np.abs(np.nan_to_num(logs, neginf=0.0))
+
+    def tail_masses(self, low: float, high: float) -> tuple[float, float]:
+        """Return log masses of the normals at or below ``low`` and at or above ``high``.
+
+        Parameters
+        ----------
+        low, high : float
+            The ends.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Log masses below and above, without what earlier steps left at the ends.
+        """
+        return self._log_tail(low, -1), self._log_tail(high, 1)
+
+    def _log_tail(self, end: float, side: int) -> float:
+        from scipy.special import log_ndtr
+
+        if math.isinf(end) or self.means.size == 0:
+            return -math.inf
+        logs = self.log_masses + log_ndtr(side * (self.means - end) / self.stds)
+        top = float(logs.max())
+        return top + math.log(float(np.exp(logs - top).sum()))
+
+    @cached_property
+    def log_atoms(self) -> tuple[float, float]:
+        """Logarithms of the probabilities of the two ends."""
+        tails = self.tail_masses(self.lower, self.upper)
+        low, high = (float(np.logaddexp(*both)) for both in zip(tails, self.log_stuck, strict=True))
+        return low, high
 
     @property
     def atoms(self) -> tuple[float, float]:
         """Probabilities of the lower and the upper end of the domain."""
-        low, high = np.exp(self.state.log_atoms)
-        return float(low), float(high)
-
-    @property
-    def least(self) -> float:
-        """Logarithm of the smallest mass at a node or an end where the domain has one."""
-        masses = float(np.min(self.state.log_values + np.log(self.panels.weights)))
-        atoms = [a for a in self.log_atoms if a > -np.inf or self.lost_mass == 0]
-        return min([masses, *atoms])
-
-    @property
-    def log_atoms(self) -> tuple[float, float]:
-        """Logarithms of the atoms, for atoms too small for a double."""
-        return float(self.state.log_atoms[0]), float(self.state.log_atoms[1])
+        low, high = self.log_atoms
+        return math.exp(low), math.exp(high)
 
     def log_density(self, x: ArrayLike) -> Array:
         """Return the log density.
@@ -78,12 +379,11 @@ class Law:
         """
         points = np.asarray(x, dtype=np.float64)
         flat = points.ravel()
-        index, place = self.panels.locate(flat)
-        result = np.empty(flat.shape)
-        for panel in np.unique(index):
-            chosen = index == panel
-            result[chosen] = interpolate_log(self.state.log_values[panel], place[chosen])
-        outside = (flat < self.panels.edges[0]) | (flat > self.panels.edges[-1])
+        result = np.full(flat.shape, -np.inf)
+        if self.means.size:
+            rank = np.argsort(flat)
+            result[rank] = self.table(flat[rank]).log_density
+        outside = (flat < self.lower) | (flat > self.upper)
         return np.where(outside, -np.inf, result).reshape(points.shape)
 
     def density(self, x: ArrayLike) -> Array:
@@ -116,35 +416,29 @@ class Law:
         float
             The log probability.
         """
-        edges = self.panels.edges
-        a, b = max(low, float(edges[0])), min(high, float(edges[-1]))
-        if a > b:
-            return -np.inf
-        parts = []
-        for end, log_atom in zip(edges[[0, -1]], self.state.log_atoms, strict=True):
-            if low <= end <= high:
-                parts.append(np.array([log_atom]))
-        inside = (edges[:-1] >= a) & (edges[1:] <= b)
-        logs = self.state.log_values + np.log(self.panels.weights)
-        parts.append(logs[inside].ravel())
-        partly = ~inside & (edges[1:] > a) & (edges[:-1] < b)
-        nodes, weights = gauss_legendre(self.panels.order)
-        for panel in np.flatnonzero(partly):
-            left, right = max(a, edges[panel]), min(b, edges[panel + 1])
-            half = 0.5 * (right - left)
-            points = 0.5 * (left + right) + half * nodes
-            parts.append(self.log_density(points) + np.log(half * weights))
-        joined = np.concatenate(parts)
-        return float(logsumexp(joined)) if joined.size else -np.inf
+        if low > high:
+            return -math.inf
+        parts = [
+            atom
+            for end, atom in zip((self.lower, self.upper), self.log_atoms, strict=True)
+            if low <= end <= high
+        ]
+        a, b = max(low, self.lower), min(high, self.upper)
+        if a < b and self.means.size:
+            from audit.numerics.normal import log_interval
 
-    def probability(self, low: float = -np.inf, high: float = np.inf) -> float:
+            logs = log_interval((a - self.means) / self.stds, (b - self.means) / self.stds)
+            parts.append(float(np.logaddexp.reduce(self.log_masses + logs)))
+        return float(np.logaddexp.reduce(parts)) if parts else -math.inf
+
+    def probability(self, low: float = -math.inf, high: float = math.inf) -> float:
         """Return the probability of the closed interval [low, high].
 
         Parameters
         ----------
-        low : float, default: -np.inf
+        low : float, default: -inf
             Lower end of the interval.
-        high : float, default: np.inf
+        high : float, default: inf
             Upper end of the interval.
 
         Returns
@@ -152,7 +446,7 @@ class Law:
         float
             The probability.
         """
-        return float(np.exp(self.log_probability(low, high)))
+        return math.exp(self.log_probability(low, high))
 
     def cdf(self, x: ArrayLike) -> Array:
         """Return the probability of being at most ``x``.

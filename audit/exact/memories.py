@@ -21,7 +21,6 @@ from audit.numerics.transfer import (
     State,
     first_step,
     masses_of,
-    mixture,
     state_of,
 )
 
@@ -76,19 +75,20 @@ class DenseMemories:
     def take(self, step: Step) -> None:
         """Take one step."""
         if not isinstance(step, DependentStep):
-            self.masses = self.operator(step).matrix @ self.masses
+            self.masses = self.operator(step).on(self.masses)
             return
         moved = np.zeros_like(self.masses)
         for alone, taken in _by_map(step).items():
             before = sorted({move[0] for move in taken})
-            columns = self.operator(alone).matrix @ self.masses[:, before]
+            columns = self.operator(alone).on(self.masses[:, before])
             for source, target, weight in taken:
                 moved[:, target] += weight * columns[:, before.index(source)]
         self.masses = moved
 
-    def total(self) -> State:
-        """Return the density whatever the memory."""
-        return state_of(self.masses.sum(axis=1), self.panels)
+    def states(self) -> dict[int, State]:
+        """Return the density of each memory."""
+        columns = enumerate(self.masses.T)
+        return {memory: state_of(column, self.panels) for memory, column in columns}
 
 
 class BandedMemories:
@@ -124,10 +124,9 @@ class BandedMemories:
                     moved.setdefault(after, []).append((weight, images[before]))
         self.parts = {memory: self.sum(parts) for memory, parts in moved.items()}
 
-    def total(self) -> State:
-        """Return the density whatever the memory."""
-        states = [part.state() for part in self.parts.values()]
-        return mixture(states, [1.0] * len(states))
+    def states(self) -> dict[int, State]:
+        """Return the density of each memory."""
+        return {memory: part.state() for memory, part in self.parts.items()}
 
 
 @lru_cache(maxsize=4096)

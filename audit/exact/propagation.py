@@ -1,4 +1,4 @@
-"""The law of a process, step by step through transfer operators."""
+"""Densities of a process on panels, step by step through transfer operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,8 @@ from numpy.typing import NDArray
 
 from audit.constructions.process import DependentStep, Path, Process, Segment, Step, Wall, split
 from audit.constructions.updates import Affine, UpdateMap
-from audit.exact.law import Law
 from audit.exact.memories import BandedMemories, DenseMemories, after_first_step
-from audit.exact.noise_reach import followed
-from audit.exact.staircases import is_staircase, staircase_laws, staircase_panels
-from audit.numerics.panels import LogInterpolants, Panels
+from audit.numerics.panels import Panels
 from audit.numerics.transfer import (
     DenseOperator,
     NoisyMap,
@@ -33,14 +30,8 @@ from audit.numerics.transfer import (
 if TYPE_CHECKING:
     from audit.numerics.banded import BandedOperator, ScaledState
 
-_UNIT_ROUNDOFF = 2.0**-53
-_TINY = float(np.finfo(np.float64).tiny)
 # Beyond this many nodes the band structure beats dense matrices at any length.
 LARGEST_DENSE = 1000
-# Beyond, a law takes gigabytes.
-_MOST_NODES = 1e6
-# Relative errors of interpolants from which panels are halved after one step, and how often.
-RESOLVED, _MOST_HALVINGS = 1e-11, 12
 # Measured costs in seconds of a multiply-add in a matrix product and in a product with a vector, of
 # a matrix entry in scaling and comparing columns, and of calling for either.
 _PRODUCT_COST, _VECTOR_COST, _ENTRY_COST = 3.6e-11, 1.1e-10, 8e-10
@@ -52,81 +43,19 @@ Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
-class Resolution:
-    """How finely a law is computed.
-
-    ``order`` nodes on each panel of ``width`` noise standard deviations; noise beyond ``reach``
-    standard deviations is left out where the domain is long (more are followed where the laws
-    need it: see `audit.exact.noise_reach`).
-    """
-
-    order: int = 20
-    width: float = 4.0
-    reach: float = 13.0
-
-
-# (fine, coarse): the bracket comes from the distance between the two. Measured on walks, a coarse
-# law of 4 nodes a standard deviation is good to about 1e-10 in epsilon, of 3 to about 1e-8. The
-# coarse reach is shorter by the width of a panel, so that a band of fewer blocks follows from it.
-STANDARD = (Resolution(order=20), Resolution(order=16, reach=9.0))
-ECONOMICAL = (Resolution(order=16), Resolution(order=12, reach=9.0))
-
-
-def domain_panels(processes: Sequence[Process], resolution: Resolution, tail: float) -> Panels:
-    """Cover the domain of processes that share it; a line is cut where it is all but empty.
+def domain_ends(processes: Sequence[Process], tail: float) -> tuple[float, float]:
+    """Return the ends of a domain that processes share; a line is cut where it is all but empty.
 
     ``tail`` is how many standard deviations of the iterate are kept beyond the range that the
     noiseless process can reach.
     """
     check_domain(processes)
-    if all(is_staircase(process) for process in processes):
-        return staircase_panels(processes, resolution.order, resolution.width)
     lower, upper = processes[0].lower, processes[0].upper
     if math.isinf(lower) or math.isinf(upper):
         ranges = [_range(process, tail) for process in processes]
         lower = min(r[0] for r in ranges) if math.isinf(lower) else lower
         upper = max(r[1] for r in ranges) if math.isinf(upper) else upper
-    steps = list(dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes))))
-    maps = list(dict.fromkeys(phi for step in steps for phi in step.maps))
-    slope = max(1.0, steepest(processes, lower, upper))
-    width = resolution.width * min(step.noise_std for step in steps) / slope
-    nodes = (upper - lower) / width * resolution.order
-    if nodes > _MOST_NODES:
-        raise ValueError(
-            f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] would "
-            f"take {nodes:.3g} nodes, got a step with {min(step.noise_std for step in steps):g}"
-        )
-    breaks = tuple(kink for phi in maps for kink in phi.kinks)
-    return Panels.covering(lower, upper, width, resolution.order, breaks)
-
-
-def resolved_panels(processes: Sequence[Process], panels: Panels) -> Panels:
-    """Halve panels on which the densities after one step vary too fast for their nodes.
-
-    Between two bumps that are d deviations apart a density turns from one to the other over 1/d
-    deviations; after one step densities are known everywhere.
-    """
-    if all(is_staircase(process) for process in processes):
-        return panels
-    for _ in range(_MOST_HALVINGS):
-        laws = [
-            mixture(
-                [first_step(_noisy(next(iter(path.steps()))), panels, p.start) for path in p.paths],
-                [path.probability for path in p.paths],
-            )
-            for p in processes
-        ]
-        found = LogInterpolants(np.stack([law.log_values for law in laws]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            open_ = found.errors[..., None] > RESOLVED * found.factors
-        halved = np.flatnonzero(np.any(open_ & (found.factors > 0), axis=(0, 2)))
-        edges = panels.edges
-        if halved.size == 0 or edges.size + halved.size > _MOST_NODES / panels.order:
-            break
-        middles = 0.5 * (edges[halved] + edges[halved + 1])
-        panels = Panels(np.sort(np.concatenate([edges, middles])), panels.order)
-    return panels
+    return lower, upper
 
 
 def check_domain(processes: Sequence[Process]) -> None:
@@ -143,60 +72,25 @@ def steepest(processes: Sequence[Process], lower: float, upper: float) -> float:
     return max(_steepest(phi, lower, upper) for phi in maps)
 
 
-def laws_on(
-    process: Process,
-    panels: Panels,
-    resolution: Resolution,
-    *,
-    steps: Sequence[int] | None = None,
-    progress: Progress | None = None,
-    banded: bool = False,
-) -> list[Law]:
-    """Compute laws of a process on the given panels.
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """Densities before a step, by memory of the batches.
 
-    Parameters
+    Attributes
     ----------
-    process, panels, resolution
-        What is computed, and how.
-    steps
-        After how many steps a law is wanted, rising; by default after the last one only.
-    progress
-        Called with (steps done, steps in all) now and then.
-    banded
-        Use panels with exponents of their own even where plain doubles look sufficient.
+    states : dict of int to State
+        Log densities and log masses of the atoms, by memory.
+    counted : float
+        Number of steps whose relative errors they hold.
     """
-    wanted = [len(process)] if steps is None else list(steps)
-    if is_staircase(process):
-        return staircase_laws(process, panels, wanted)
-    total = wanted[-1] * len(process.paths)
-    runner = _Runner(process, panels, resolution, banded, _Counter(progress, total))
-    runs = [runner.run(path, wanted) for path in process.paths]
-    probabilities = [path.probability for path in process.paths]
-    states = [mixture(states, probabilities) for states in zip(*runs, strict=True)]
-    reach = math.inf if runner.dense or any(runner.stuck) else resolution.reach
-    return [_law(process, panels, s, n, reach) for s, n in zip(states, wanted, strict=True)]
 
+    states: dict[int, State]
+    counted: float
 
-def _law(process: Process, panels: Panels, state: State, steps: int, reach: float) -> Law:
-    state = state.shifted(-state.log_mass(panels))
-    cut = (math.isinf(process.lower), math.isinf(process.upper))
-    lost = float(np.exp(state.log_atoms)[list(cut)].sum())
-    if any(cut):
-        lost = max(lost, _TINY)  # what underflows is lost, too
-        state = State(state.log_values, np.where(cut, -np.inf, state.log_atoms))
-    # sums of about a hundred positive terms, and positions rounded relative to the farthest one,
-    # which matters the more the farther the noise is followed
-    farthest = float(np.max(np.abs(panels.edges)))
-    std = min(step.noise_std for step in process.distinct_steps())
-    lever = 4.0 if math.isinf(reach) else max(4.0, reach - 9)
-    terms = 16 if process.memories == 1 else 24  # weights, and sums over memories
-    rounding = steps * _UNIT_ROUNDOFF * (terms + lever * farthest / std)
-    law = Law(panels, state, lost, rounding, math.inf if steps == 1 else reach)
-    if math.isinf(law.reach):
-        return law
-    std = max(step.noise_std for step in process.distinct_steps())
-    slope = steepest([process], float(panels.edges[0]), float(panels.edges[-1]))
-    return replace(law, followed=followed(law, std, slope))
+    def total(self) -> State:
+        """Return the density whatever the memory."""
+        states = list(self.states.values())
+        return mixture(states, [1.0] * len(states))
 
 
 def squaring_pays(times: int, size: int) -> bool:
@@ -212,30 +106,40 @@ def _product_cost(size: int) -> float:
     return size**2 * (size * _PRODUCT_COST + _ENTRY_COST) + _PRODUCT_CALL
 
 
-class _Counter:
+class Counter:
     """Counts steps for a progress report."""
 
     def __init__(self, report: Progress | None, total: int) -> None:
         self.report, self.total, self.done = report, total, 0
 
     def add(self, steps: int) -> None:
+        """Count steps that were taken."""
         self.done += steps
         if self.report is not None:
             self.report(self.done, self.total)
 
 
-class _Runner:
-    """Runs the paths of one process; operators are built once for each distinct step."""
+class Runner:
+    """Runs the paths of one process; operators are built once for each distinct step.
+
+    Parameters
+    ----------
+    process
+        The process.
+    panels
+        Where densities are held.
+    reach
+        Standard deviations of a step's noise that are followed on long intervals.
+    banded
+        Use panels with exponents of their own even where plain doubles look sufficient.
+    counter
+        Counts the steps.
+    """
 
     def __init__(
-        self,
-        process: Process,
-        panels: Panels,
-        resolution: Resolution,
-        banded: bool,
-        counter: _Counter,
+        self, process: Process, panels: Panels, reach: float, banded: bool, counter: Counter
     ) -> None:
-        self.process, self.panels, self.resolution = process, panels, resolution
+        self.process, self.panels, self.reach = process, panels, reach
         self.absorbing = (
             process.lower_wall is Wall.ABSORB or math.isinf(process.lower),
             process.upper_wall is Wall.ABSORB or math.isinf(process.upper),
@@ -248,26 +152,31 @@ class _Runner:
         kept = max(8, process.memories + 2)  # a followed record has a map for each memory
         self.dense_operator = lru_cache(maxsize=kept)(self._dense_operator)
         self.banded_operator = lru_cache(maxsize=kept)(self._banded_operator)
+        self.terms = 0  # largest number of roundings of a sum of a step
+        self.underflows = False  # whether products of dense operators may
 
-    def run(self, path: Path, wanted: Sequence[int]) -> list[State]:
+    def run(self, path: Path, wanted: Sequence[int]) -> list[Reached]:
+        """Return the densities after numbers of steps of a path, rising, each at least 1."""
         if any(self.stuck):
             nothing = np.full(self.panels.nodes.shape, -np.inf)
-            return [State(nothing, np.where(self.stuck, 0.0, -np.inf))] * len(wanted)
+            state = State(nothing, np.where(self.stuck, 0.0, -np.inf))
+            return [Reached({0: state}, 0.0)] * len(wanted)
         if self.process.memories > 1:
             return self._run_with_memory(path, wanted)
         head, rest = split(path.segments, 1)  # the first step starts from a point, not a density
-        state = first_step(_noisy(head[0].steps[0]), self.panels, self.process.start)
+        state = first_step(noisy(head[0].steps[0]), self.panels, self.process.start)
         self.counter.add(1)
         carried = self._carried(state)
-        states, done = [], 1
+        found, done, counted = [], 1, 1.0
         for steps in wanted:
             now, rest = split(rest, steps - done)
             for segment in now:
-                carried = self._segment(segment, carried)
+                carried, more = self._segment(segment, carried)
+                counted += more
             done = steps
             # one step is held in logarithms: plain doubles may underflow
-            states.append(state if steps == 1 else self._state(carried))
-        return states
+            found.append(Reached({0: state if steps == 1 else self._state(carried)}, counted))
+        return found
 
     def _carried(self, state: State) -> Array | ScaledState:
         """Return what operators work on: masses, or values with exponents."""
@@ -282,7 +191,7 @@ class _Runner:
             return state_of(carried, self.panels)
         return carried.state()
 
-    def _run_with_memory(self, path: Path, wanted: Sequence[int]) -> list[State]:
+    def _run_with_memory(self, path: Path, wanted: Sequence[int]) -> list[Reached]:
         head, rest = split(path.segments, 1)
         begun = after_first_step(head[0].steps[0], self.panels, self.process.start)
         self.counter.add(1)
@@ -291,7 +200,7 @@ class _Runner:
             carried = DenseMemories(begun, self.process.memories, self.panels, self.dense_operator)
         else:
             carried = BandedMemories(begun, self.banded_operator)
-        states, done = [], 1
+        found, done = [], 1
         for steps in wanted:
             now, rest = split(rest, steps - done)
             for segment in now:
@@ -300,10 +209,13 @@ class _Runner:
                         carried.take(step)
                     self.counter.add(len(segment.steps))
             done = steps
-            states.append(carried.total())
-        return states
+            found.append(Reached(begun if steps == 1 else carried.states(), float(steps)))
+        return found
 
-    def _segment(self, segment: Segment, carried: Array | ScaledState) -> Array | ScaledState:
+    def _segment(
+        self, segment: Segment, carried: Array | ScaledState
+    ) -> tuple[Array | ScaledState, float]:
+        """Take the steps of a segment, and return how many of their errors remain."""
         runs = [(step, len(list(group))) for step, group in itertools.groupby(segment.steps)]
         times = segment.times
         if len(runs) == 1:
@@ -313,12 +225,16 @@ class _Runner:
             period = functools.reduce(lambda before, after: after @ before, powers)
             self.counter.add(len(segment))
             return period.moved(carried, times, self._squares)
+        counted = 0.0
         for _ in range(times):
             for step, count in runs:
-                carried = self._steps(step, count, carried)
-        return carried
+                carried, more = self._steps(step, count, carried)
+                counted += more
+        return carried, counted
 
-    def _steps(self, step: Step, count: int, carried: Array | ScaledState) -> Array | ScaledState:
+    def _steps(
+        self, step: Step, count: int, carried: Array | ScaledState
+    ) -> tuple[Array | ScaledState, float]:
         if isinstance(carried, np.ndarray):
             self.counter.add(count)
             return self.dense_operator(step).moved(carried, count, self._squares)
@@ -327,7 +243,7 @@ class _Runner:
             now = min(_CHUNK, count - done)
             carried = operator.step(carried, now)
             self.counter.add(now)
-        return carried
+        return carried, float(count)
 
     def _squares(self, times: int) -> bool:
         return squaring_pays(times, self.size)
@@ -346,15 +262,22 @@ class _Runner:
         return cost + times * _vector_cost(self.size)
 
     def _dense_operator(self, step: Step) -> DenseOperator:
-        return DenseOperator.of(_noisy(step), self.panels, self.absorbing)
+        operator = DenseOperator.of(noisy(step), self.panels, self.absorbing)
+        self.terms = max(self.terms, operator.terms)
+        inner = operator.matrix[:, 1:-1]
+        self.underflows |= bool(inner.min() ** 2 < np.finfo(np.float64).tiny)
+        return operator
 
     def _banded_operator(self, step: Step) -> BandedOperator:
         from audit.numerics.banded import BandedOperator  # Numba loads only where it is needed
 
-        return BandedOperator.of(_noisy(step), self.panels, self.absorbing, self.resolution.reach)
+        operator = BandedOperator.of(noisy(step), self.panels, self.absorbing, self.reach)
+        self.terms = max(self.terms, operator.terms)
+        return operator
 
 
-def _noisy(step: Step) -> NoisyMap:
+def noisy(step: Step) -> NoisyMap:
+    """Return a step as a noisy map."""
     return NoisyMap(step.maps, step.weights, step.noise_std)
 
 

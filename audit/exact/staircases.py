@@ -14,17 +14,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 from audit.constructions.process import DependentStep, Path, Process, Step
 from audit.constructions.updates import Staircase
 from audit.exact.law import Law
-from audit.numerics.normal import log_density
-from audit.numerics.panels import Panels
-from audit.numerics.transfer import State
 
 Array = NDArray[np.float64]
 Masses = dict[int, Array]  # on the stairs, by memory of the batches
+Sources = list[tuple[int, tuple[float, ...], Array]]  # memory, points, masses there
 
 _UNIT_ROUNDOFF = 2.0**-53
 _TAIL = 38.0  # standard deviations: beyond, less than 1e-300
@@ -40,32 +38,27 @@ def is_staircase(process: Process) -> bool:
     )
 
 
-def staircase_panels(processes: Sequence[Process], order: int, width: float) -> Panels:
-    """Cover the values of all maps; the last step's noise makes the densities smooth."""
-    steps = [step for process in processes for step in process.distinct_steps()]
-    values = [
-        v for step in steps for phi in step.maps if isinstance(phi, Staircase) for v in phi.values
-    ]
-    std = max(step.noise_std for step in steps)
-    low, high = min(values) - _TAIL * std, max(values) + _TAIL * std
-    return Panels.covering(low, high, width * min(step.noise_std for step in steps), order)
-
-
-def staircase_laws(process: Process, panels: Panels, wanted: Sequence[int]) -> list[Law]:
-    """Compute the laws of a process after numbers of steps, rising."""
+def staircase_laws(process: Process, wanted: Sequence[int]) -> list[Law]:
+    """Compute the laws of a process after numbers of steps, which rise."""
     chain = _Chain(process)
-    runs = [chain.run(path, panels, wanted) for path in process.paths]
-    shares = [math.log(path.probability) for path in process.paths]
+    runs = [chain.run(path, wanted) for path in process.paths]
     laws = []
     for k, steps in enumerate(wanted):
-        logs = logsumexp(
-            [run[k][0] + share for run, share in zip(runs, shares, strict=True)], axis=0
-        )
-        lost = sum(
-            run[k][1] * path.probability for run, path in zip(runs, process.paths, strict=True)
-        )
-        state = State(logs, np.full(2, -np.inf))
-        laws.append(Law(panels, state, max(float(lost), _TINY), steps * chain.step_error))
+        normals: dict[tuple[float, float], float] = {}
+        lost = 0.0
+        for path, run in zip(process.paths, runs, strict=True):
+            sources, std, own_lost = run[k]
+            lost += path.probability * own_lost
+            for _, points, weights in sources:
+                for point, weight in zip(points, weights.tolist(), strict=True):
+                    mass = path.probability * weight
+                    normals[point, std] = normals.get((point, std), 0.0) + mass
+        places = np.array(list(normals))
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.array(list(normals.values())))
+        log_lost = math.log(max(lost, _TINY))
+        rounding = steps * chain.step_error
+        laws.append(Law.of(places[:, 0], places[:, 1], logs, rounding=rounding, log_lost=log_lost))
     return laws
 
 
@@ -86,17 +79,21 @@ class _Chain:
         self.kernel = lru_cache(maxsize=64)(self._kernel)
         self.values = lru_cache(maxsize=64)(self._values)
 
-    def run(self, path: Path, panels: Panels, wanted: Sequence[int]) -> list[tuple[Array, float]]:
-        """Return log densities at the panels' nodes, and the lost mass, after numbers of steps."""
+    def run(self, path: Path, wanted: Sequence[int]) -> list[tuple[Sources, float, float]]:
+        """Return the points before the noise, its deviation and the lost mass, for each number.
+
+        A path that is shorter ends with its last step.
+        """
         start = np.zeros(self.middles.size)
         start[np.searchsorted(self.edges, self.process.start, side="right") - 1] = 1.0
         masses: Masses = {0: start}
-        lost, found = 0.0, []
+        ends = [min(n, len(path)) for n in wanted]
+        lost, found = 0.0, {}
         for done, step in enumerate(path.steps(), start=1):
             sources = self._sources(step, masses)
-            if done in wanted:
-                found.append((self._log_density(sources, step.noise_std, panels), lost))
-                if done == wanted[-1]:
+            if done in ends:
+                found[done] = sources, step.noise_std, lost
+                if done == ends[-1]:
                     break
             masses = {}
             for after, points, weights in sources:
@@ -104,11 +101,11 @@ class _Chain:
                 lost += float(beyond @ weights)
                 image = kernel @ weights
                 masses[after] = masses[after] + image if after in masses else image
-        return found
+        return [found[end] for end in ends]
 
-    def _sources(self, step: Step, masses: Masses) -> list[tuple[int, tuple[float, ...], Array]]:
+    def _sources(self, step: Step, masses: Masses) -> Sources:
         """Return (memory afterwards, points that the maps lead to, masses there)."""
-        sources: list[tuple[int, tuple[float, ...], Array]] = []
+        sources: Sources = []
         moves = step.moves if isinstance(step, DependentStep) else None
         for k, (phi, weight) in enumerate(zip(step.maps, step.weights, strict=True)):
             points, index = self.values(phi)
@@ -145,22 +142,3 @@ class _Chain:
         shape = (self.middles.size, at.size)
         entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
         return sparse.csr_array(entries, shape=shape), beyond
-
-    def _log_density(
-        self, sources: list[tuple[int, tuple[float, ...], Array]], std: float, panels: Panels
-    ) -> Array:
-        gathered: dict[float, float] = {}
-        for _, points, weights in sources:
-            for point, weight in zip(points, weights.tolist(), strict=True):
-                if weight > 0:
-                    gathered[point] = gathered.get(point, 0.0) + weight
-        at = np.array(sorted(gathered))
-        logs = np.log([gathered[point] for point in at.tolist()]) - math.log(std)
-        # of points farther from a panel than the nearest one and a tail, nothing is seen there
-        result = np.empty(panels.nodes.shape)
-        for row, nodes in zip(result, panels.nodes, strict=True):
-            near = float(np.min(np.abs(at - nodes.mean()))) + _TAIL * std + float(np.ptp(nodes))
-            low, high = np.searchsorted(at, [nodes[0] - near, nodes[-1] + near])
-            z = (nodes[:, None] - at[low:high]) / std
-            row[:] = logsumexp(logs[low:high] + log_density(z), axis=1)
-        return result

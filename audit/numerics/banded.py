@@ -120,6 +120,12 @@ class BandedOperator:
             between_reach.reshape(2, 2),
         )
 
+    @property
+    def terms(self) -> int:
+        """Largest number of roundings of a sum over sources."""
+        sources = len(self.block_reach) if self.shared else int(np.max(self.last - self.first))
+        return int(sources * self.blocks.shape[1] + 8)
+
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
         """Apply the step ``times`` times."""
         return self.step(ScaledState.of(state), times).state()

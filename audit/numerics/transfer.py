@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -26,7 +27,7 @@ from audit.numerics.panels import Panels
 Map = Callable[[Array], Array]
 
 # Relative; less than the rounding that two steps are counted with in the laws' error bounds.
-_EQUAL = 2.0**-48
+EQUAL = 2.0**-48
 # Logarithm of the ratio of two starts' laws: farther apart, it is cheaper to square once more.
 _FARTHEST = 3.0
 
@@ -107,11 +108,26 @@ class DenseOperator:
 
     Column sums are made exactly 1 (they are 1 but for quadrature and rounding), here and after
     every multiplication: repeated squaring would lose mass otherwise.
+
+    Parameters
+    ----------
+    matrix
+        The matrix, target first.
+    order
+        Nodes of a panel: sums are taken panel by panel, which rounds less.
+    steps
+        Number of steps that the operator stands for.
     """
 
-    def __init__(self, matrix: Array) -> None:
-        self.matrix = matrix
-        self.matrix /= matrix.sum(axis=0)
+    def __init__(self, matrix: Array, order: int, steps: int = 1) -> None:
+        self.matrix, self.order, self.steps = matrix, order, steps
+        blocks = matrix[1:-1].reshape(-1, order, matrix.shape[1]).sum(axis=1)
+        self.matrix /= matrix[0] + matrix[-1] + blocks.sum(axis=0)
+
+    @property
+    def terms(self) -> int:
+        """Largest number of roundings of a sum over sources, here and in a column."""
+        return 2 * (self.order + (len(self.matrix) - 2) // self.order + 3)
 
     @classmethod
     def of(cls, step: NoisyMap, panels: Panels, absorbing: tuple[bool, bool]) -> DenseOperator:
@@ -126,10 +142,24 @@ class DenseOperator:
             if stays:
                 matrix[:, index] = 0
                 matrix[index, index] = 1
-        return cls(matrix)
+        return cls(matrix, panels.order)
 
     def __matmul__(self, other: DenseOperator) -> DenseOperator:
-        return DenseOperator(self.matrix @ other.matrix)
+        return DenseOperator(self.on(other.matrix), self.order, self.steps + other.steps)
+
+    def on(self, masses: Array) -> Array:
+        """Return the product with masses, shape (places,) or (places, k), summed by panels."""
+        columns = masses if masses.ndim == 2 else masses[:, None]
+        inner = self._blocks @ columns[1:-1].reshape(-1, self.order, columns.shape[1])
+        total = inner.sum(axis=0)
+        total += self.matrix[:, :1] * columns[:1] + self.matrix[:, -1:] * columns[-1:]
+        return np.asarray(total.reshape((-1, *masses.shape[1:])))
+
+    @cached_property
+    def _blocks(self) -> Array:
+        """The columns of each panel, shape (panels, places, order)."""
+        inner = self.matrix[:, 1:-1].reshape(self.matrix.shape[0], -1, self.order)
+        return np.ascontiguousarray(inner.transpose(1, 0, 2))
 
     def power(self, times: int) -> DenseOperator:
         """Apply the step ``times`` times (at least once), by repeated squaring.
@@ -153,37 +183,47 @@ class DenseOperator:
     def is_stationary(self) -> bool:
         """True if all columns are one but for rounding, so that no further step matters."""
         one, other = float(self.matrix[0, 0]), float(self.matrix[0, -1])
-        if abs(other - one) > _EQUAL * one:
+        if abs(other - one) > EQUAL * one:
             return False  # the farthest starts differ, as they do in most cases
         first = self.matrix[:, :1]
-        return bool(np.all(np.abs(self.matrix - first) <= _EQUAL * first))
+        return bool(np.all(np.abs(self.matrix - first) <= EQUAL * first))
 
-    def memory(self) -> float:
-        """Return the number of applications after which the start is forgotten but for rounding.
+    @cached_property
+    def contraction(self) -> float:
+        """Factor by which the matrix brings laws closer in Hilbert's metric; 1 if unknown.
 
-        Infinite where it is not known. If no row's largest entry is above rho times its smallest,
-        the matrix brings any two positive laws closer in Hilbert's metric, by the factor (rho - 1)
-        / (rho + 1) (Birkhoff 1957), after the first application to 2 log(rho). Laws closer than d
-        are the same up to factors e^d.
+        If no row's largest entry is above rho times its smallest, it is (rho - 1)/(rho + 1) at most
+        (Birkhoff 1957), and any two laws are at a distance of 2 log(rho) afterwards. Laws closer
+        than d are the same up to factors e^d.
         """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             apart = np.abs(np.log(self.matrix[:, 0] / self.matrix[:, -1])).max()
             if not apart <= _FARTHEST:  # as the farthest starts are in most cases
-                return math.inf
+                return 1.0
             rho = float(np.max(self.matrix.max(axis=1) / self.matrix.min(axis=1)))
-        if not rho < math.inf:
+        return (rho - 1) / (rho + 1) if rho < math.inf else 1.0
+
+    def memory(self) -> float:
+        """Return the number of applications after which the start is forgotten but for rounding.
+
+        Infinite where it is not known.
+        """
+        factor = self.contraction
+        if factor >= 1:
             return math.inf
         # two laws, each as far from the stationary one
-        left, factor = 4 * math.log(rho), (rho - 1) / (rho + 1)
-        if left <= _EQUAL:
+        left = 4 * math.log((1 + factor) / (1 - factor))
+        if left <= EQUAL:
             return 1
-        return 1 + math.ceil(math.log(_EQUAL / left) / math.log(factor))
+        return 1 + math.ceil(math.log(EQUAL / left) / math.log(factor))
 
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
         """Apply the matrix to a state ``times`` times."""
-        return state_of(self.moved(masses_of(state, panels), times, lambda _: False), panels)
+        return state_of(self.moved(masses_of(state, panels), times, lambda _: False)[0], panels)
 
-    def moved(self, masses: Array, times: int, squares: Callable[[int], bool]) -> Array:
+    def moved(
+        self, masses: Array, times: int, squares: Callable[[int], bool]
+    ) -> tuple[Array, float]:
         """Apply the matrix to masses ``times`` times.
 
         Parameters
@@ -195,17 +235,28 @@ class DenseOperator:
         squares
             Whether to square the matrix where so many steps are left, rather than to take them one
             by one.
+
+        Returns
+        -------
+        tuple of (ndarray, float)
+            The masses, and the number of steps whose relative errors they hold: not those before a
+            contraction, which brings laws closer again.
         """
-        operator = self
+        operator, counted = self, float(times * self.steps)
         while squares(times):
             if times & 1:
-                masses = operator.matrix @ masses
+                masses = operator.on(masses)
             times >>= 1
             operator = operator @ operator
+            if operator.contraction < 1:
+                # d <= contraction d + 2 (errors of one application), as a geometric series
+                factor = operator.contraction
+                fresh = 2 * operator.steps / (1 - factor)
+                counted = min(counted, fresh + counted * factor**times)
             times = int(min(times, operator.memory()))  # more change nothing
         for _ in range(times):
-            masses = operator.matrix @ masses
-        return masses
+            masses = operator.on(masses)
+        return masses, counted
 
 
 def masses_of(state: State, panels: Panels) -> Array:

@@ -528,7 +528,7 @@ def _grid(curve: ExactCurve, low: float, high: float) -> Array:
     even = np.linspace(low, high, 401)
     if isinstance(curve, exact.GaussianPairCurve):
         return even
-    edges = curve.first.panels.edges
+    edges = _edges(curve)
     left = np.linspace(edges[0], edges[min(8, len(edges) - 1)], 81)
     right = np.linspace(edges[max(-9, -len(edges))], edges[-1], 81)
     points = np.union1d(even, np.concatenate([left, right]))
@@ -538,8 +538,15 @@ def _grid(curve: ExactCurve, low: float, high: float) -> Array:
 def _ends(curve: ExactCurve) -> tuple[float, float]:
     if isinstance(curve, exact.GaussianPairCurve):
         return -np.inf, np.inf
-    edges = curve.first.panels.edges
+    edges = _edges(curve)
     return float(edges[0]), float(edges[-1])
+
+
+def _edges(curve: LawCurve) -> Array:
+    """Even points at most four deviations apart, over the domain or where a line is not empty."""
+    low, high = curve.ends
+    std = min(curve.first.narrowest, curve.second.narrowest)
+    return np.linspace(low, high, max(1, math.ceil((high - low) / (4 * std) * (1 - 1e-12))) + 1)
 
 
 def _shown_range(curve: ExactCurve) -> tuple[float, float]:
@@ -547,7 +554,7 @@ def _shown_range(curve: ExactCurve) -> tuple[float, float]:
     if isinstance(curve, exact.GaussianPairCurve):
         means, std = (curve.first.mean, curve.second.mean), curve.first.std
         return min(means) - 5.5 * std, max(means) + 5.5 * std
-    edges = curve.first.panels.edges
+    edges = _edges(curve)
     left = np.minimum(curve.first.cdf(edges), curve.second.cdf(edges))
     inside = np.maximum(curve.first.cdf(edges), curve.second.cdf(edges)) > _SHOWN_MASS
     below = left < 1 - _SHOWN_MASS

@@ -11,21 +11,15 @@ from numpy.typing import NDArray
 
 from audit import exact
 from audit.constructions.base import Construction
+from audit.constructions.process import Process
 from audit.exact import GaussianPairCurve, LawCurve
-from audit.exact.from_pair import TAIL, laws_after
-from audit.exact.noise_reach import LARGEST_REACH, push_apart
 from audit.exact.normal_laws import gaussian_pair, normal_law
-from audit.exact.propagation import (
-    LARGEST_DENSE,
-    STANDARD,
-    Resolution,
-    domain_panels,
-    laws_on,
-)
+from audit.exact.propagation import LARGEST_DENSE, Counter, Runner, domain_ends, steepest
+from audit.exact.staircases import is_staircase, staircase_laws
 from audit.mechanism import NoisySGD
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels, gauss_legendre, interpolate
-from audit.numerics.transfer import State
+from audit.numerics.transfer import State, mixture
 from audit.search.clock import Clock
 from audit.search.families import families
 from audit.search.objectives import Epsilon, Objective
@@ -34,18 +28,16 @@ from audit.search.quick_laws import quick_states
 Array = NDArray[np.float64]
 
 # Three to four nodes per standard deviation: an error of about 1e-5, in milliseconds. Certificates
-# are computed from finer laws.
-COARSE = Resolution(order=14, width=4.0, reach=9.0)
+# are computed from finer laws. Noise is followed this far, and as far as pushes lie apart, up to
+# where products within a block of an operator underflow.
+_ORDER, _WIDTH, _REACH, _LARGEST_REACH = 14, 4.0, 9.0, 92.0
 _PIECES, _FINE_ORDER = 32, 4  # cells of a panel; the event of a test may end inside one
-# For certificates under a time limit: a bracket of about 1e-6. The orders differ, since the
-# distance between the two bounds the discretisation error.
-_AFFORDABLE = (Resolution(order=14, reach=11.0), Resolution(order=10, reach=9.0))
 _ENDLESS = Clock()
 _TYPICAL_DELTA = 1e-5
 # Measured seconds per kernel value and per product, and the number of nodes that a node reaches.
 _PER_KERNEL, _PER_PRODUCT, _REACHED_NODES = 2e-8, 4e-10, 100
 _SAME_MASS = 1e-3
-_CURVE_PER_QUICK = 12.0  # times that a curve's four laws take as long, work for work
+_MOST_NODES = 1e6  # beyond, a law takes gigabytes
 _MOST_STEPS = 10_000  # most steps of a candidate that are computed one by one
 
 
@@ -66,43 +58,75 @@ def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLES
         closed = gaussian_pair(first, second)
         if closed is not None:
             return objective.bracket(closed)[0]
-    panels = domain_panels(processes, COARSE, objective.tail)
+    panels = _panels(processes, objective.tail)
     states = quick_states(processes, panels, clock.check)
     if states is not None:
         value = objective.quick(*_log_masses(states, panels))
         if math.isfinite(value):
             return value
-    reach = min(COARSE.reach + push_apart(processes, panels), LARGEST_REACH)
-    resolution = Resolution(COARSE.order, COARSE.width, reach)
-    laws = [laws_on(process, panels, resolution, progress=clock.check)[0] for process in processes]
-    value = objective.quick(*_log_masses([law.state for law in laws], panels))
-    if not math.isfinite(value) and len(processes[0]) <= _MOST_STEPS:
-        # doubles underflowed in a relevant region
-        laws = [
-            laws_after(process, panels, resolution, [len(process)], clock.check)[0]
-            for process in processes
-        ]
-        value = objective.quick(*_log_masses([law.state for law in laws], panels))
+    reach = min(_REACH + _push_apart(processes, panels), _LARGEST_REACH)
+    value = math.nan
+    for banded in (False, True):
+        if banded and (math.isfinite(value) or len(processes[0]) > _MOST_STEPS):
+            break  # else doubles underflowed in a relevant region
+        states = [_state(process, panels, reach, banded, clock) for process in processes]
+        value = objective.quick(*_log_masses(states, panels))
     return value
 
 
-def fine_law(
-    pair: Construction, objective: Objective, clock: Clock = _ENDLESS, quick: float = 0.0
-) -> LawCurve | GaussianPairCurve:
-    """Return the exact law of a pair, as fine as the time allows.
+def fine_law(pair: Construction, clock: Clock = _ENDLESS) -> LawCurve | GaussianPairCurve:
+    """Return the exact law of a pair.
 
-    ``quick`` is the duration of `quick_value` in seconds. Raises ``ValueError`` if there is no law,
-    and `OutOfTime` if it takes too long.
+    Raises ``ValueError`` if there is no law, and `OutOfTime` if it takes too long.
     """
-    processes = pair.processes()
-    if clock.is_limited and any(normal_law(process) is None for process in processes):
-        unit = 2 * _work(pair, COARSE, objective.tail)
-        share = _work(pair, STANDARD[0], TAIL) / unit
-        if _CURVE_PER_QUICK * share * quick > clock.left / 2:
-            return exact.curve(
-                pair, resolutions=_AFFORDABLE, tail=objective.tail, progress=clock.check
-            )
     return exact.curve(pair, progress=clock.check)
+
+
+def _panels(processes: Sequence[Process], tail: float) -> Panels:
+    """Cover the domain of processes, or the part of a line that is not all but empty."""
+    if all(is_staircase(process) for process in processes):
+        laws = [law for process in processes for law in staircase_laws(process, [len(process)])]
+        std = min(law.narrowest for law in laws)
+        low = min(float(law.means[0]) for law in laws) - tail * std
+        high = max(float(law.means[-1]) for law in laws) + tail * std
+        return Panels.covering(low, high, _WIDTH * std, _ORDER)
+    lower, upper = domain_ends(processes, tail)
+    steps = [step for process in processes for step in process.distinct_steps()]
+    slope = max(1.0, steepest(processes, lower, upper))
+    width = _WIDTH * min(step.noise_std for step in steps) / slope
+    if (upper - lower) / width * _ORDER > _MOST_NODES:
+        raise ValueError(
+            f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] is "
+            f"too long, got a step with {min(step.noise_std for step in steps):g}"
+        )
+    breaks = tuple(kink for step in steps for phi in step.maps for kink in phi.kinks)
+    return Panels.covering(lower, upper, width, _ORDER, breaks)
+
+
+def _push_apart(processes: Sequence[Process], panels: Panels) -> float:
+    """Largest distance between the mean updates of two steps, in noise standard deviations."""
+    steps = [step for process in processes for step in process.distinct_steps()]
+    means = [
+        np.sum([w * phi(panels.edges) for phi, w in mixture_], axis=0)
+        for step in steps
+        for mixture_ in step.mixtures()
+    ]
+    spread = np.max(np.max(means, axis=0) - np.min(means, axis=0))
+    return float(spread) / min(step.noise_std for step in steps)
+
+
+def _state(process: Process, panels: Panels, reach: float, banded: bool, clock: Clock) -> State:
+    """Return the law of a process at the nodes of panels."""
+    if is_staircase(process):
+        [law] = staircase_laws(process, [len(process)])
+        return State(law.log_density(panels.nodes), np.full(2, -np.inf))
+    total = len(process) * len(process.paths)
+    runner = Runner(process, panels, reach, banded, Counter(clock.check, total))
+    runs = [runner.run(path, [len(process)])[0].total() for path in process.paths]
+    state = mixture(runs, [path.probability for path in process.paths])
+    state = state.shifted(-state.log_mass(panels))
+    cut = np.isinf([process.lower, process.upper])
+    return State(state.log_values, np.where(cut, -np.inf, state.log_atoms))
 
 
 def quick_seconds(mechanism: NoisySGD) -> float:
@@ -114,7 +138,7 @@ def quick_seconds(mechanism: NoisySGD) -> float:
         family = next(families(mechanism))
         pair = family.pair(family.neutral(0), 0)
         processes = pair.processes()
-        nodes = domain_panels(processes, COARSE, Epsilon(_TYPICAL_DELTA).tail).nodes.size
+        nodes = _panels(processes, Epsilon(_TYPICAL_DELTA).tail).nodes.size
     except (ValueError, MemoryError, StopIteration):
         return math.inf
     steps = max(len(path) for process in processes for path in process.paths)
@@ -124,14 +148,6 @@ def quick_seconds(mechanism: NoisySGD) -> float:
         return paths * steps * nodes * _REACHED_NODES * _PER_PRODUCT
     moving = min(steps * nodes**2, 2 * steps.bit_length() * nodes**3 / 6)
     return kernels * nodes**2 * _PER_KERNEL + paths * moving * _PER_PRODUCT
-
-
-def _work(pair: Construction, resolution: Resolution, tail: float) -> float:
-    """Return the cost of a law: its nodes times the number of nodes that each one reaches."""
-    nodes = domain_panels(pair.processes(), resolution, tail).nodes.size
-    if nodes <= LARGEST_DENSE:
-        return float(nodes**2)
-    return nodes * (2 * resolution.reach / resolution.width + 2) * resolution.order
 
 
 def _log_masses(states: Sequence[State], panels: Panels) -> list[Array]:

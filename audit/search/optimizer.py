@@ -275,7 +275,7 @@ class _Evaluator:
         try:
             check_admissible(pair)
             # its numbers take time too
-            law = fine_law(pair, self.objective, self.clock.up_to(_LAW_SHARE), self.longest)
+            law = fine_law(pair, self.clock.up_to(_LAW_SHARE))
             bracket = self.objective.bracket(law)
         except (ValueError, OutOfTime) as error:
             self.refusal = str(error)

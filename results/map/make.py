@@ -21,7 +21,6 @@ from audit import bounds, exact, progress
 from audit.bounds import own
 from audit.codec import decode, encode
 from audit.constructions import Construction, GradientPair, decode_pair, encode_pair
-from audit.exact.propagation import Resolution
 from audit.search import check_admissible, worst_case
 from results.map import page
 from results.map.grid import NOISES, Kind, Lower, Point, Row, Upper, points
@@ -33,7 +32,6 @@ Encoded = Mapping[str, Any]  # a pair, by `audit.constructions.encode_pair`
 
 DELTA = 1e-5
 _EVALUATIONS = 150
-_FINE = (Resolution(order=28), Resolution(order=22, reach=12.0))  # of the best pairs' laws
 _TIGHT = 1.005  # over the lower bound: nothing is left to close
 _EQUAL = 1e-9  # relative
 _LONGEST = (Kind.SAMPLED, Kind.CYCLIC, Kind.CONVEX, Kind.STRONGLY_CONVEX)
@@ -111,7 +109,7 @@ def lower(point: Point, hint: Lower | None = None, known: Encoded | None = None)
 
 def bracket(pair: Construction) -> Bracket:
     """Return the bracket of a pair's epsilon, as the map has it."""
-    return exact.curve(pair, resolutions=_FINE).epsilon_bracket(DELTA)
+    return exact.curve(pair).epsilon_bracket(DELTA)
 
 
 def _again(known: Encoded, point: Point) -> list[tuple[Bracket, Construction]]:

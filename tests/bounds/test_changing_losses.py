@@ -15,10 +15,8 @@ import pytest
 from audit import Batching, Losses, NoisySGD, Relation, bounds, exact
 from audit.constructions import ChangingPair, Phase, PiecewiseLinear
 from audit.curves import PrivacyCurve
-from audit.exact.propagation import Resolution
 from tests.bounds.grid import random_mechanism
 
-COARSE = (Resolution(order=12), Resolution(order=8, reach=9.0))
 # They optimise over compositions or a recursion, which takes a second or more a mechanism.
 SLOW = ("own.coupling", "own.forgetting", *(f"bsa24.theorem_4_{k}" for k in (8, 9, 10)))
 LISTED = [id for id, entry in bounds.CATALOGUE.items() if Losses.CHANGING in entry.covers]
@@ -64,7 +62,7 @@ def violations(
 ) -> Iterator[str]:
     """Yield what contradicts a bound whose epsilons are multiplied by ``factor``."""
     pair = random_pair(m, random)
-    law = exact.curve(pair, resolutions=COARSE, threads=1)
+    law = exact.curve(pair)
     delta = float(10 ** random.uniform(-7, -1))
     low = law.epsilon_bracket(delta)[0]
     for id in LISTED:

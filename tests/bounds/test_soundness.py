@@ -22,10 +22,8 @@ from audit.bounds.accounting import compose
 from audit.bounds.bsa24 import sampled_batches
 from audit.constructions import Construction, kinds
 from audit.curves import GaussianCurve, PrivacyCurve, RenyiCurve
-from audit.exact.propagation import Resolution
 from tests.bounds.grid import any_mechanism, random_mechanism, random_pair
 
-COARSE = (Resolution(order=12), Resolution(order=8, reach=9.0))
 SLACK = 1e-9
 MECHANISMS = 1500
 ANY = 0.2  # share of the mechanisms that make rarer choices
@@ -78,7 +76,7 @@ def violations(
     alpha = float(random.choice([1.3, 2.0, 5.0, 20.0]))
     scale = m.sensitivity * np.sqrt(m.steps) / m.batch_size / m.noise_std
     epsilon = float(scale * random.uniform(0.0, 3.0) + random.choice([0.0, scale**2 / 2]))
-    coarse = exact.curve(pair, resolutions=COARSE, threads=1)
+    coarse = exact.curve(pair)
     found = list(_exceeded(coarse, claims, order, alpha, epsilon, pair))
     return list(_exceeded(exact.curve(pair), claims, order, alpha, epsilon, pair)) if found else []
 

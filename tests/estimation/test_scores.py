@@ -81,8 +81,7 @@ def test_log_ratio_of_a_computed_pair_with_atoms() -> None:
     )
     law = audit.exact.curve(audit.constructions.TwoSidedWalk(mechanism))
     first, second = law.first, law.second
-    edges = first.panels.edges
-    score = LogRatio(first, second, (float(edges[0]), float(edges[-1])))
+    score = LogRatio(first, second, law.ends)
     x = np.array([-1.0, -0.3, 0.0, 0.4, 1.0])
     expected = np.asarray(first.log_density(x)) - np.asarray(second.log_density(x))
     expected[[0, -1]] = np.subtract(first.log_atoms, second.log_atoms)

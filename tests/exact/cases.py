@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from audit import Batching, NoisySGD
 from audit.constructions import (
     Affine,
@@ -14,6 +12,8 @@ from audit.constructions import (
     Construction,
     DriftedWalk,
     Mapped,
+    PiecewiseLinear,
+    PolynomialUpdate,
     Process,
     Segment,
     Step,
@@ -61,14 +61,14 @@ class Pair(Construction):
         return self._pair  # type: ignore[attr-defined, no-any-return]
 
 
-def huber(push: float) -> Mapped:
+def huber(push: float) -> PiecewiseLinear:
     """x - 0.6 clip(x - 0.3, -1, 1) + push: contracts between its kinks."""
-    return Mapped(lambda x: x - 0.6 * np.clip(x - 0.3, -1, 1) + push, (-0.7, 1.3))
+    return PiecewiseLinear((-0.7, 1.3), (-0.1 + push, 0.7 + push), (1.0, 1.0))
 
 
 def double_well(push: float) -> Mapped:
-    """Pushed away from the middle and held further out."""
-    return Mapped(lambda x: x + 0.15 * (x - x**3 / 4) + push)
+    """Pushed away from the middle and held further out: x + 0.15 (x - x^3 / 4) + push."""
+    return Mapped(PolynomialUpdate((push, 1.15, 0.0, -0.0375)))
 
 
 def expanding(push: float) -> Affine:
@@ -86,9 +86,9 @@ def flipping(push: float) -> Affine:
     return Affine(push, -0.8)
 
 
-def clipped(push: float) -> Mapped:
-    """A gradient clipped to [-1, 1], as in DP-SGD."""
-    return Mapped(lambda x: x - 0.4 * np.clip(2 * x, -1, 1) + push, (-0.5, 0.5))
+def clipped(push: float) -> PiecewiseLinear:
+    """x - 0.4 clip(2 x, -1, 1) + push: a gradient clipped to [-1, 1], as in DP-SGD."""
+    return PiecewiseLinear((-0.5, 0.5), (-0.1 + push, 0.1 + push), (1.0, 1.0))
 
 
 def mapped_pair(make: Callable[[float], UpdateMap], **ends: object) -> Pair:

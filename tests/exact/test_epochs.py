@@ -21,9 +21,9 @@ from audit.constructions import (
 )
 from audit.constructions.batches import batched_process
 from audit.exact.law import Law
-from audit.exact.propagation import STANDARD, domain_panels, laws_on
 from audit.simulation import simulate
 from tests import reference
+from tests.exact.test_operators import computed
 
 PLACES = np.linspace(-2.9, 2.9, 30)
 RESHUFFLED: dict[str, Any] = {"batching": Batching.RESHUFFLED, "dataset_size": 4}
@@ -53,8 +53,7 @@ def assert_same(process: Process, listed: Process, *, banded: bool = False) -> N
     """Equal to 1e-10, in the far tails too: log densities and log atoms."""
     one, other = exact.law(process), exact.law(listed)
     if banded:
-        panels = domain_panels([process], STANDARD[0], 38.0)
-        (one,) = laws_on(process, panels, STANDARD[0], banded=True)
+        one = computed(process, banded=True)
     assert isinstance(one, Law)
     np.testing.assert_allclose(one.log_density(PLACES), other.log_density(PLACES), atol=1e-10)
     np.testing.assert_allclose(one.log_atoms, other.log_atoms, atol=1e-10)

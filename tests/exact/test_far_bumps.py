@@ -11,8 +11,7 @@ from scipy.special import logsumexp, ndtr
 
 from audit import Order
 from audit.constructions import Affine
-from audit.exact import LawCurve, curve, from_pair, law_curve
-from audit.numerics.panels import LogInterpolants, gauss_legendre
+from audit.exact import LawCurve, curve
 from tests.exact.cases import Pair, noisy, process
 
 Array = NDArray[np.float64]
@@ -141,48 +140,3 @@ _TOLERANCES = {"delta": 1e-3, "beta": 1e-2, "renyi": 1e-5, "pure": 1e-5}
 def test_brackets_contain_the_truth(seed: int) -> None:
     missed = _missed(seed)
     assert all(missed[name] <= most for name, most in _TOLERANCES.items()), missed
-
-
-def test_brackets_contain_the_truth_where_panels_are_too_wide(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """More steps than one leave panels as wide as they are."""
-    monkeypatch.setattr(from_pair, "resolved_panels", lambda _, panels: panels)
-    for seed in (4, 7):
-        missed = _missed(seed)
-        assert all(missed[name] <= most for name, most in _TOLERANCES.items()), missed
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of values that are lost
-def test_what_interpolants_get_wrong_is_missed_without_their_errors(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Companion of the test above, with the same settings."""
-    monkeypatch.setattr(from_pair, "resolved_panels", lambda _, panels: panels)
-    monkeypatch.setattr(LogInterpolants, "errors", property(lambda own: np.zeros(own.tops.shape)))
-    monkeypatch.setattr(law_curve, "_UNSEEN", 0.0)
-    missed = [_missed(seed) for seed in (4, 7)]
-    for name in ("delta", "pure"):
-        assert max(one[name] for one in missed) > 10 * _TOLERANCES[name]
-
-
-@pytest.mark.parametrize("order", [8, 12, 16, 20])
-def test_errors_of_interpolants_are_bounded(order: int) -> None:
-    random = np.random.default_rng(order)
-    nodes, _ = gauss_legendre(order)
-    places = np.linspace(-1, 1, 101)
-    worst = 0.0
-    for _ in range(150):
-        means = random.uniform(-30, 30, random.integers(1, 5))
-        logs = random.uniform(math.log(1e-12), 0.0, means.size)
-
-        def density(x: Array, means: Array = means, logs: Array = logs) -> Array:
-            return np.asarray(logsumexp(logs - (2 * x[:, None] - means) ** 2 / 2, axis=1))
-
-        found = LogInterpolants(density(nodes)[None])
-        tilt = found.tops[0] + found.slopes[0] * places
-        values = np.exp(found(np.zeros(1, dtype=np.intp), places[None])[0] - tilt)
-        error = np.abs(values - np.exp(density(places) - tilt)).max()
-        worst = max(worst, float(error / found.errors[0]))
-    # few nodes resolve no kink
-    assert worst < (1 if order > 8 else 4)

@@ -9,7 +9,7 @@ import pytest
 
 from audit import Batching, NoisySGD, constructions
 from audit.curves import Order
-from audit.exact import LawCurve, curve, law_curve
+from audit.exact import LawCurve, curve
 from audit.numerics.roots import decreasing_root
 
 MECHANISM = NoisySGD(
@@ -43,14 +43,6 @@ def test_each_is_the_one_asked_for_alone(exact: LawCurve, name: str, order: Orde
     np.testing.assert_allclose(np.array([lows, highs]).T, alone, rtol=1e-11, atol=1e-13)
     assert np.all(lows <= highs)
     assert np.all(highs[np.isfinite(highs)] - lows[np.isfinite(highs)] < 1e-6)
-
-
-@pytest.mark.parametrize("name", PLACES)
-def test_chunks_change_nothing(exact: LawCurve, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = getattr(exact, f"{name}_brackets")(PLACES[name], Order.REVERSE)
-    monkeypatch.setattr(law_curve, "_MOST_VALUES", 1000)
-    parts = getattr(exact, f"{name}_brackets")(PLACES[name], Order.REVERSE)
-    np.testing.assert_allclose(parts, whole, rtol=1e-11, atol=1e-13)
 
 
 def test_the_tradeoff_function_between_the_errors_at_an_atom() -> None:

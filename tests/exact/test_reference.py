@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from audit import Batching, Order
-from audit.constructions import Construction, DriftedWalk, Mapped
+from audit.constructions import Construction, DriftedWalk, Mapped, PowerUpdate
 from audit.exact import LawCurve, curve, law
 from tests import reference
 from tests.choices import BATCHINGS
@@ -89,7 +89,7 @@ def test_a_map_with_an_infinite_slope() -> None:
     """x - |x|^(1/3) sign(x)/2, of CL25: Hoelder of order 1/3, no derivative at 0."""
 
     def make(push: float) -> Mapped:
-        return Mapped(lambda x: x - 0.5 * np.cbrt(x) + push, (0.0,))
+        return Mapped(PowerUpdate(0.5, 1 / 3, shift=push), (0.0,))
 
     pair = mapped_pair(make, lower=-2.0, upper=2.0)
     exact = curve(pair)

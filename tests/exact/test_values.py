@@ -11,6 +11,7 @@ from audit import Batching, NoisySGD, Order
 from audit.constructions import BiasedWalk, Construction, DriftedWalk, TwoSidedWalk
 from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve
+from audit.numerics.panels import Panels
 from tests import reference
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
@@ -132,13 +133,14 @@ def test_unclamped_renyi_is_gaussian(unclamped: LawCurve, alpha: float) -> None:
     value = alpha * 0.04 * 30 / 2
     low, high = unclamped.renyi_bracket(alpha)
     assert low <= value <= high
-    assert high - low < 1e-9
+    assert high - low < 4e-9  # roundings of log moments are divided by alpha - 1
 
 
 def test_summing_the_positive_part_over_nodes_would_fail(unclamped: LawCurve) -> None:
     """A test of the test: the trap that made 7.0534 of 7.0514 is seen at this tolerance."""
     p, q = unclamped.first, unclamped.second
-    masses = [(x.panels.weights * np.exp(x.state.log_values)).ravel() for x in (p, q)]
+    panels = Panels.covering(-100.0, 100.0, 4.0, 20)
+    masses = [(panels.weights * x.density(panels.nodes)).ravel() for x in (p, q)]
     mu = 0.2 * math.sqrt(30)
     worst_naive, worst_own = 0.0, 0.0
     for epsilon in np.linspace(3.0, 5.0, 9):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit.numerics.panels import Panels, interpolate, interpolate_log
+from audit.numerics.panels import Panels, interpolate
 
 
 @pytest.mark.parametrize("order", [4, 16, 24])
@@ -17,28 +17,6 @@ def test_interpolation_is_exact_for_polynomials(order: int) -> None:
     expected = np.polynomial.chebyshev.chebval(x, coefficients)
     np.testing.assert_allclose(interpolate(values, x), expected, rtol=1e-10, atol=1e-10)
     np.testing.assert_array_equal(interpolate(values, nodes), values)
-
-
-@pytest.mark.parametrize("steepness", [0.0, 30.0, -300.0, 1e5])
-def test_log_interpolation_spans_many_orders(steepness: float) -> None:
-    """A panel of 4 deviations of one step, where two steps' noise makes a density e^(-t^2)."""
-    # the Chebyshev coefficients of degree 20 are about 1e-10 of the whole; 16 nodes leave 1e-7
-    tolerance = 1e-9 + 4e-16 * abs(steepness)
-    nodes, _ = np.polynomial.legendre.leggauss(20)
-    x = np.linspace(-1, 1, 41)
-
-    def logs(t: np.ndarray) -> np.ndarray:
-        return steepness * t + np.log(2 + np.sin(2 * t)) - t * t
-
-    np.testing.assert_allclose(interpolate_log(logs(nodes), x) - logs(x), 0, atol=tolerance)
-
-
-def test_log_interpolation_of_nothing() -> None:
-    x = np.array([-0.5, 0.2])
-    assert np.all(np.isneginf(interpolate_log(np.full(8, -np.inf), x)))
-    one = np.full(8, -np.inf)
-    one[3] = 0.0
-    assert not np.isnan(interpolate_log(one, x)).any()
 
 
 @pytest.mark.parametrize("breaks", [(), (0.0,), (-5.0, 0.3, 0.3, 7.0), (0.1, 0.1 + 1e-12)])
@@ -57,10 +35,3 @@ def test_covering(breaks: tuple[float, ...]) -> None:
 def test_an_exact_number_of_widths_takes_no_more_panels() -> None:
     assert len(Panels.covering(-0.5, 0.5, 0.1, 4)) == 10
     assert len(Panels.covering(0.0, 1e-9, 4.0, 4)) == 1
-
-
-def test_locate() -> None:
-    panels = Panels.covering(0.0, 3.0, 1.0, 4)
-    index, place = panels.locate(np.array([0.0, 0.5, 1.0, 2.75, 3.0, -1.0, 9.0]))
-    assert index.tolist() == [0, 0, 1, 2, 2, 0, 2]
-    np.testing.assert_allclose(place, [-1, 0, -1, 0.5, 1, -1, 1])

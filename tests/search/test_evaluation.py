@@ -6,7 +6,7 @@ import pytest
 from audit import exact
 from audit.constructions import DriftedWalk, ResetWalk
 from audit.search import Epsilon, RenyiDivergence, evaluation
-from audit.search.evaluation import COARSE, quick_value
+from audit.search.evaluation import quick_value
 from tests.search.cases import mechanism
 
 PAIRS = [
@@ -40,8 +40,8 @@ def test_nodes_alone_are_not_as_close(monkeypatch):
 
 
 def test_finer_cells_are_those_of_a_polynomial():
-    followed, weights = evaluation._finer(COARSE.order)
-    nodes, _ = np.polynomial.legendre.leggauss(COARSE.order)
+    followed, weights = evaluation._finer(evaluation._ORDER)
+    nodes, _ = np.polynomial.legendre.leggauss(evaluation._ORDER)
     assert weights.sum() == pytest.approx(2.0)
     points = followed @ nodes  # the identity is a polynomial
     assert np.all(np.diff(points) > 0)

@@ -33,6 +33,7 @@ from audit.constructions import (
     WallPinnedWalk,
 )
 from audit.exact.law import Law
+from audit.exact.normal_cells import law_range
 from audit.exact.normal_laws import NormalLaw
 from audit.simulation import count_thresholds
 from audit.simulation.rng import LANES, aligned, fill_normals, seeded
@@ -141,7 +142,7 @@ def _edges(law: Law | NormalLaw) -> Floats:
     """Quantiles, and points that cut the atoms off."""
     if isinstance(law, NormalLaw):
         return law.mean + law.std * ndtri(np.arange(1, BINS) / BINS)
-    low, high = law.panels.edges[[0, -1]].tolist()
+    low, high = law_range((law,))
     grid = np.linspace(low, high, 201)
     inner = np.interp(np.arange(1, BINS // 2) / (BINS // 2), law.cdf(grid), grid)
     ends = [np.nextafter(grid[0], np.inf), grid[-1]]

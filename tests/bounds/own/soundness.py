@@ -29,7 +29,6 @@ from audit import Batching, Losses, NoisySGD, Order, Relation, bounds, exact
 from audit.bounds.own.coupling_curve import TableCurve
 from audit.constructions import Construction, suggested_members
 from audit.exact import GaussianPairCurve, LawCurve
-from audit.exact.propagation import Resolution
 from audit.search import worst_case
 from audit.search.families import Family
 from tests.bounds.grid import random_mechanism, random_members, random_pair
@@ -41,8 +40,7 @@ Make = Callable[[NoisySGD, np.random.Generator], Curves]
 
 DELTA = 1e-5
 DELTAS = (1e-2, DELTA, 1e-9)
-SHARES = (0.0, 0.1, 0.5, 0.8, 1.0)  # of a claimed epsilon, at which deltas are compared
-COARSE = (Resolution(order=12), Resolution(order=8, reach=9.0))
+SHARES = (0.0, 0.1, 0.5, 0.8, 1.0)
 SMALL = {"distances": 24, "weights": 240}  # a grid of own.coupling that takes about a second
 EVALUATIONS = 40  # pairs that a search tries
 DRIFTS = (0.02, 0.1, 0.3, 1.0, 3.0)  # A = v D/s^2
@@ -131,7 +129,7 @@ def check(
 ) -> Tally:
     """Compare bounds with laws of pairs, by default coarse ones."""
     tally = Tally()
-    laws = laws or [exact.curve(pair, resolutions=COARSE) for pair in pairs]
+    laws = laws or [exact.curve(pair) for pair in pairs]
     for pair, law in zip(pairs, laws, strict=True):
         found = compare(curves, pair, law, epsilons)
         if found.wrong:
@@ -241,7 +239,7 @@ def short_run(random: np.random.Generator) -> tuple[Construction, Law]:
         m = random_mechanism(random)
         if {"own.forgetting", "own.coupling"} <= set(bounds.applicable(m)):
             pair = random_pair(m, random)
-            return pair, exact.curve(pair, resolutions=COARSE)
+            return pair, exact.curve(pair)
 
 
 def fixed_run(random: np.random.Generator) -> tuple[Construction, Law]:
@@ -311,7 +309,7 @@ def sampled_run(random: np.random.Generator) -> tuple[Construction, Law]:
         m = weird_mechanism(random, "own.adaptive_shifts", "sampled")
         try:
             pair = random_pair(m, random)
-            return pair, exact.curve(pair, resolutions=COARSE)
+            return pair, exact.curve(pair)
         except (AssertionError, ValueError):  # no pair, or too far apart for a computed law
             continue
 
@@ -328,7 +326,7 @@ def poisson_run(random: np.random.Generator) -> tuple[Construction, Law]:
                 point = random.random(len(family.names(stage)))
                 snapped = random.random(point.size) < 0.4
                 pair = family.pair(np.where(snapped, np.rint(2 * point) / 2, point), stage)
-            return pair, exact.curve(pair, resolutions=COARSE)
+            return pair, exact.curve(pair)
         except (AssertionError, ValueError):  # no pair, or too far apart for a computed law
             continue
 

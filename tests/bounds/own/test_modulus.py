@@ -24,13 +24,11 @@ from audit.constructions import Construction, GradientPair
 from audit.constructions.gradient_limits import others_range, record_pushes
 from audit.constructions.updates import PiecewiseLinear
 from audit.curves import GaussianCurve
-from audit.exact.propagation import Resolution
 from audit.search import worst_case
 from tests.bounds.grid import random_pair
 
 Array = NDArray[np.float64]
 ID = "own.modulus"
-COARSE = (Resolution(order=12), Resolution(order=8, reach=9.0))
 SAME = 1e-8
 
 
@@ -356,7 +354,7 @@ def violations(
         closest = math.inf
         for pair in pairs(m, random):
             try:
-                law = exact.curve(pair, resolutions=COARSE, threads=1)
+                law = exact.curve(pair)
             except ValueError:  # too wide for a computed law
                 continue
             for delta in 10.0 ** random.uniform(-9, -0.5, 3):

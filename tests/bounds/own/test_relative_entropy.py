@@ -20,14 +20,12 @@ from audit.bounds.own import relative_entropy
 from audit.bounds.own.relative_entropy import RelativeEntropyCurve, _largest_sum, _ranges, rates
 from audit.bounds.own.run import Run
 from audit.constructions import QuadraticPair, TwoSidedWalk
-from audit.exact.propagation import Resolution
 from audit.search import worst_case
 from tests.bounds.grid import random_mechanism, random_pair
 from tests.bounds.test_changing_losses import random_pair as changing_pair
 
 Array = NDArray[np.float64]
 ID = "own.relative_entropy"
-COARSE = (Resolution(order=12), Resolution(order=8, reach=9.0))
 
 
 def mechanism(drift: float, noise: float, steps: int, **changes: Any) -> NoisySGD:
@@ -174,9 +172,9 @@ def violations(count: int, seed: int, factor: float = 1.0) -> list[str]:
         plain = m.gradient_sensitivity is None and m.strong_convexity == 0
         if plain and m.batching is not Batching.SHUFFLED and random.random() < 0.5:
             m = dataclasses.replace(m, losses=Losses.CHANGING)
-            law = exact.curve(changing_pair(m, random), resolutions=COARSE, threads=1)
+            law = exact.curve(changing_pair(m, random))
         else:
-            law = exact.curve(random_pair(m, random), resolutions=COARSE, threads=1)
+            law = exact.curve(random_pair(m, random))
         curve = bounds.evaluate(ID, m)
         for delta in 10.0 ** random.uniform(-12, -0.5, 3):
             order = Order.FORWARD if random.random() < 0.5 else Order.REVERSE
@@ -225,7 +223,7 @@ def test_unusual_mechanisms(changes: dict[str, Any]) -> None:
     epsilon = curve.epsilon(np.array([1e-3, 1e-6]))
     assert 0 <= epsilon[0] <= epsilon[1]
     pair = QuadraticPair(m, 1.0) if m.strong_convexity else TwoSidedWalk(m)
-    law = exact.curve(pair, resolutions=COARSE, threads=1)
+    law = exact.curve(pair)
     low = [law.epsilon_bracket(delta)[0] for delta in (1e-3, 1e-6)]
     assert np.all(low <= epsilon)
 

@@ -1,0 +1,126 @@
+"""Cells of a pair of laws: merged below, split above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.curves.finite_pair import Enclosure, FinitePair
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A partition of the outcomes of a pair, with the masses and the range of losses of each cell.
+
+    A cell merged into one outcome loses information: a post-processing of the pair. A cell split
+    into two outcomes with the smallest and the largest loss, which keep its two masses, gains
+    information: of all laws on the cell with losses in this range, the split is the extreme one in
+    the convex order, so that the pair is a post-processing of the split one (Blackwell 1953).
+
+    Parameters
+    ----------
+    log_p, log_q : ndarray
+        Computed log masses of each cell, shape ``(n,)`` each.
+    low, high : ndarray
+        Bounds on log p - log q within each cell, shape ``(n,)`` each; may be infinite.
+    error_p, error_q : ndarray
+        Bounds on the errors of the log masses, shape ``(n,)`` each.
+    log_lost_p, log_lost_q : float, default: -inf
+        Log of a bound on the mass of each law that is in no cell.
+    """
+
+    log_p: Array
+    log_q: Array
+    low: Array
+    high: Array
+    error_p: Array
+    error_q: Array
+    log_lost_p: float = -np.inf
+    log_lost_q: float = -np.inf
+
+    @property
+    def reversed(self) -> Cells:
+        """The same cells in the other order of the pair."""
+        return Cells(
+            self.log_q,
+            self.log_p,
+            -self.high,
+            -self.low,
+            self.error_q,
+            self.error_p,
+            self.log_lost_q,
+            self.log_lost_p,
+        )
+
+    def merged(self, *, complement: bool = False) -> FinitePair:
+        """Return the lower pair: one outcome a cell, with the least of P and the most of Q.
+
+        Divergences of the true pair are at least those of this one, up to the lost mass of Q.
+
+        Parameters
+        ----------
+        complement : bool, default: False
+            Take the most of P, for upper bounds on the mass of P outside of a test.
+
+        Returns
+        -------
+        FinitePair
+            The pair.
+        """
+        sign = 1 if complement else -1
+        return FinitePair.of(self.log_p + sign * self.error_p, self.log_q + self.error_q)
+
+    def split(self, *, complement: bool = False) -> FinitePair:
+        """Return the upper pair: two outcomes a cell, with the most of P and the least of Q.
+
+        The lost mass of P is an outcome that Q does not have.
+
+        Parameters
+        ----------
+        complement : bool, default: False
+            Take the least of P, for lower bounds on the mass of P outside of a test.
+
+        Returns
+        -------
+        FinitePair
+            The pair.
+        """
+        log_p = self.log_p + (-1 if complement else 1) * self.error_p
+        with np.errstate(invalid="ignore"):
+            # errors of masses do not widen the range of the ratio
+            log_q = np.maximum(self.log_q - self.error_q, log_p - self.high)
+            mean = np.where(log_p == -np.inf, -np.inf, log_p - log_q)
+        mean = np.where(np.isnan(mean), -np.inf, mean)  # no mass of either law
+        low, high = np.minimum(self.low, mean), np.maximum(self.high, mean)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # of P, the share at the high end; of Q, the share at the low one
+            width = np.log(-np.expm1(low - high))
+            share_p = np.log(-np.expm1(low - mean)) - width
+            share_q = np.log(-np.expm1(mean - high)) - width
+            one = ~(low < high)
+            up_p = np.where(one, log_p, log_p + share_p)
+            down_q = np.where(one, -np.inf, log_q + share_q)
+            up_q = np.where(one, log_q, up_p - high)
+            down_p = np.where(one, -np.inf, down_q + low)
+        high = np.where(one, mean, high)
+        low, lost = np.where(one, mean, low), np.array([self.log_lost_p])
+        nothing = np.array([-np.inf])
+        loss = np.concatenate([low, high, [np.inf]])
+        up = np.concatenate([np.where(np.isnan(down_p), -np.inf, down_p), up_p, lost])
+        down = np.concatenate([down_q, np.where(np.isnan(up_q), -np.inf, up_q), nothing])
+        kept = (up > -np.inf) | (down > -np.inf)
+        return FinitePair(loss[kept], up[kept], down[kept])
+
+    def enclosure(self) -> Enclosure:
+        """Return both pairs.
+
+        Returns
+        -------
+        Enclosure
+            The merged and the split cells.
+        """
+        return Enclosure(self.merged(), self.split())

@@ -1,0 +1,295 @@
+"""Pairs of finite measures, and every divergence of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Long = NDArray[np.longdouble]
+
+# Losses of a chunk whose exponentials are added up together: within the range of long doubles.
+_CHUNK = 0.4 * float(np.log(np.finfo(np.longdouble).max))
+
+
+@dataclass(frozen=True, eq=False)
+class FinitePair:
+    """Two finite measures P and Q on common outcomes.
+
+    Every divergence is a sum of positive terms over the outcomes in the order of their losses, so
+    that it keeps its relative accuracy in the tails. The measures need not have mass 1: a pair may
+    stand for a part of two laws, or exceed them.
+
+    Parameters
+    ----------
+    loss : ndarray
+        Privacy loss log p - log q of each outcome, shape ``(n,)``; infinite where one law has no
+        mass.
+    log_p, log_q : ndarray
+        Log masses of each outcome, shape ``(n,)`` each.
+
+    Examples
+    --------
+    >>> pair = FinitePair.of(np.log([0.8, 0.2]), np.log([0.2, 0.8]))
+    >>> [round(float(x), 12) for x in (pair.delta(0.0), pair.epsilon(0.6), pair.power(0.2))]
+    [0.6, 0.0, 0.8]
+    """
+
+    loss: Array
+    log_p: Array
+    log_q: Array
+
+    @classmethod
+    def of(cls, log_p: Array, log_q: Array) -> FinitePair:
+        """Return the pair of the given log masses.
+
+        Parameters
+        ----------
+        log_p, log_q : ndarray
+            Log masses of each outcome, shape ``(n,)`` each; -inf for 0.
+
+        Returns
+        -------
+        FinitePair
+            The pair; outcomes without any mass are left out.
+        """
+        log_p, log_q = np.asarray(log_p, dtype=np.float64), np.asarray(log_q, dtype=np.float64)
+        kept = (log_p > -np.inf) | (log_q > -np.inf)
+        log_p, log_q = log_p[kept], log_q[kept]
+        return cls(log_p - log_q, log_p, log_q)
+
+    @property
+    def reversed(self) -> FinitePair:
+        """The same outcomes in the other order of the pair."""
+        return FinitePair(-self.loss, self.log_q, self.log_p)
+
+    @cached_property
+    def _falling(self) -> tuple[Array, Long, Long]:
+        """Losses that P takes, falling; delta at each; and P(S) - e^loss Q(S) without the P of it.
+
+        With S the outcomes of larger losses, delta(epsilon) = P(S) - e^epsilon Q(S). From one loss
+        to the next, a lower by g, W = e^loss Q(S) falls by the factor e^-g, delta gains
+        W (1 - e^-g), and the next outcome adds its P to W.
+        """
+        some = self.log_p > -np.inf
+        rank = np.argsort(-self.loss[some], kind="stable")
+        loss, log_p = self.loss[some][rank], self.log_p[some][rank]
+        infinite = int(np.count_nonzero(loss == np.inf))
+        p = np.exp(log_p.astype(np.longdouble))
+        start = p[:infinite].sum()
+        loss, p = loss[infinite:], p[infinite:]
+        weights = np.empty_like(p)
+        carried, done = np.longdouble(0), 0
+        while done < loss.size:
+            # from the largest loss of a chunk down, e^(largest - loss) stays in range
+            stop = max(int(np.searchsorted(-loss, _CHUNK - loss[done], side="right")), done + 1)
+            fall = loss[done].astype(np.longdouble) - loss[done:stop]
+            if done:
+                carried = carried * np.exp(loss[done].astype(np.longdouble) - loss[done - 1])
+            scaled = carried + np.cumsum(p[done:stop] * np.exp(fall))
+            weights[done:stop] = scaled * np.exp(-fall)
+            carried, done = weights[stop - 1], stop
+        gaps = -np.diff(loss.astype(np.longdouble))
+        gains = weights[:-1] * -np.expm1(-gaps) if loss.size else weights
+        deltas = start + np.concatenate(
+            [np.zeros(min(loss.size, 1), np.longdouble), gains.cumsum()]
+        )
+        return loss, deltas, weights
+
+    def delta(self, epsilon: Array | float) -> Array:
+        """Return sup_S P(S) - e^epsilon Q(S).
+
+        Parameters
+        ----------
+        epsilon : array_like
+            Any real numbers.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``epsilon``.
+        """
+        loss, deltas, weights = self._falling
+        at = np.asarray(epsilon, dtype=np.float64)
+        if loss.size == 0:
+            return np.full(at.shape, self._infinite)
+        # the last loss that is at least epsilon
+        index = np.searchsorted(-loss, -at, side="right") - 1
+        inside = np.maximum(index, 0)
+        fall = loss[inside].astype(np.longdouble) - at
+        found = deltas[inside] + weights[inside] * -np.expm1(-np.maximum(fall, 0))
+        return np.where(index < 0, self._infinite, found).astype(np.float64)
+
+    @property
+    def _infinite(self) -> float:
+        """Mass of P where Q has none."""
+        return float(np.exp(self.log_p[self.loss == np.inf].astype(np.longdouble)).sum())
+
+    def epsilon(self, delta: Array | float) -> Array:
+        """Return the least epsilon >= 0 with ``delta(epsilon) <= delta``.
+
+        Parameters
+        ----------
+        delta : array_like
+            Numbers of at least 0.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``delta``; infinite where P has more mass than ``delta`` without Q.
+        """
+        return np.maximum(self.signed_epsilon(delta), 0.0)
+
+    def signed_epsilon(self, delta: Array | float) -> Array:
+        """Return the least real epsilon with ``delta(epsilon) <= delta``; -inf if all have.
+
+        Parameters
+        ----------
+        delta : array_like
+            Numbers of at least 0.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``delta``.
+        """
+        loss, deltas, weights = self._falling
+        goal = np.asarray(delta, dtype=np.float64)
+        if loss.size == 0:
+            return np.where(goal < self._infinite, np.inf, -np.inf)
+        index = np.searchsorted(deltas, goal.astype(np.longdouble), side="right") - 1
+        inside = np.maximum(index, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (goal - deltas[inside]) / weights[inside]
+            fall = np.where(share < 1, -np.log1p(-np.minimum(share, 1)), np.inf)
+            # a larger fall than the gap to the next loss is rounding
+            after = np.append(loss, -np.inf)[inside + 1]
+            found = np.maximum(loss[inside] - fall, after).astype(np.float64)
+        return np.where(index < 0, np.inf, found)
+
+    @cached_property
+    def _tests(self) -> tuple[Array, Long, Long, Long]:
+        """Falling losses with sums of Q and of P over all until each, and of P over all others.
+
+        The sums begin with 0; of outcomes of one loss, only the last sum counts.
+        """
+        rank = np.argsort(-self.loss, kind="stable")
+        p = np.exp(self.log_p[rank].astype(np.longdouble))
+        q = np.exp(self.log_q[rank].astype(np.longdouble))
+        zero = np.zeros(1, np.longdouble)
+        rest = np.concatenate([p[::-1].cumsum()[::-1], zero])
+        spent, won = (np.concatenate([zero, part.cumsum()]) for part in (q, p))
+        kept = np.append(np.diff(spent) > 0, True)
+        loss = np.append(self.loss[rank], -np.inf)
+        return loss[kept], spent[kept], won[kept], rest[kept]
+
+    def power(self, alpha: Array | float) -> Array:
+        """Return the largest P(S) over tests S with Q(S) at most ``alpha``.
+
+        Parameters
+        ----------
+        alpha : array_like
+            Numbers of at least 0: type I errors, with Q as the null hypothesis.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``alpha``.
+        """
+        _, spent, won, _ = self._tests
+        return _between(np.asarray(alpha, dtype=np.float64), spent, won)
+
+    def beta(self, alpha: Array | float) -> Array:
+        """Return the least mass of P outside of a test S with Q(S) at most ``alpha``.
+
+        Parameters
+        ----------
+        alpha : array_like
+            Numbers of at least 0: type I errors, with Q as the null hypothesis.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``alpha``: type II errors.
+        """
+        _, spent, _, rest = self._tests
+        return _between(np.asarray(alpha, dtype=np.float64), spent, rest)
+
+    def threshold(self, alpha: Array | float) -> tuple[Array, Array]:
+        """Return the loss at which the best test of type I error ``alpha`` is randomised.
+
+        Parameters
+        ----------
+        alpha : array_like
+            Numbers of at least 0.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Losses of outcomes, shape of ``alpha``; and between the middles of outcomes that stand
+            for cells of a continuous pair.
+        """
+        loss, spent, _, _ = self._tests
+        if loss.size < 2:
+            return (np.zeros(np.shape(alpha)),) * 2
+        goal = np.asarray(alpha, dtype=np.float64)
+        index = np.searchsorted(spent, goal.astype(np.longdouble), side="right") - 1
+        middles = (0.5 * (spent[1:] + spent[:-1])).astype(np.float64)
+        held = np.clip(loss[:-1], -1e300, 1e300)
+        return held[np.minimum(index, held.size - 1)], np.interp(goal, middles, held)
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the relative rounding error of every sum."""
+        return (self.loss.size + 16) * float(np.finfo(np.longdouble).eps) + 2.0**-52
+
+    def log_moment(self, alpha: float) -> float:
+        """Return the log of the sum of P^alpha Q^(1 - alpha), for ``alpha`` above 1.
+
+        Parameters
+        ----------
+        alpha : float
+            Renyi order.
+
+        Returns
+        -------
+        float
+            Log of the moment; ``log_moment(alpha) / (alpha - 1)`` is the Renyi divergence.
+        """
+        some = self.log_p > -np.inf
+        logs = self.log_p[some] + (alpha - 1) * self.loss[some]
+        top = float(logs.max(initial=-np.inf))
+        if not math.isfinite(top):
+            return top
+        return top + math.log(float(np.exp(logs - top).sum()))
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """Two finite pairs between which a pair of laws lies, in Blackwell's order.
+
+    Every divergence that obeys data processing is at least that of ``lower`` and at most that of
+    ``upper``; after composition and mixing, too.
+
+    Attributes
+    ----------
+    lower, upper : FinitePair
+        The pair with less information, and the one with more.
+    """
+
+    lower: FinitePair
+    upper: FinitePair
+
+
+def _between(places: Array, spent: Long, values: Long) -> Array:
+    """Interpolate linearly between rising places; numpy.interp would round to doubles."""
+    index = np.clip(np.searchsorted(spent, places, side="right") - 1, 0, max(spent.size - 2, 0))
+    if spent.size == 1:
+        return np.full(places.shape, float(values[0]))
+    share = np.minimum((places - spent[index]) / (spent[index + 1] - spent[index]), 1)
+    found = values[index] * (1 - share) + values[index + 1] * share
+    return np.asarray(found, dtype=np.float64)

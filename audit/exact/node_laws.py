@@ -1,0 +1,235 @@
+"""Laws of processes: densities on panels before the last step, normals after it.
+
+Every error is a bound: that of quadrature by `audit.exact.step_panels`, that of rounding by
+counting.
+
+A computed kernel differs from the true one by factors 1 + e with |e| <= u (c + c' x^2/2 + g |x|),
+x the noise in standard deviations, u the unit roundoff and g the rounding of positions. Along the
+paths that lead to a place of density p, the mean of the sum of x^2/2 over T steps is at most
+T log 2 + 2 log(1/p), by the inequality of Donsker and Varadhan (the mean of e^(x^2/4) is sqrt 2).
+With the computed and the true kernels in either role, both ratios of densities are bounded by it.
+
+Long intervals are computed by bands: noise beyond R deviations is left out. It has less than
+2 Phi(-R) of the mass of each step, which is counted as lost. R is raised until what is lost is far
+below the laws wherever one of them matters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.constructions.process import DependentStep, Path, Process, Step, split
+from audit.constructions.updates import UpdateMap
+from audit.exact.law import UNIT, Law
+from audit.exact.propagation import Counter, Progress, Reached, Runner, domain_ends
+from audit.exact.staircases import is_staircase, staircase_laws
+from audit.exact.step_panels import REACH, StepPanels, step_panels
+from audit.numerics.log_sums import log_sum
+from audit.numerics.transfer import EQUAL
+
+Array = NDArray[np.float64]
+
+# Standard deviations of a step's noise that are followed at most: over two panels the noise's
+# density then falls by e^680, and products within a block of the operator underflow.
+LARGEST_REACH = 83.0
+# Nodes times steps of long laws, with the reach at first and the log density from which on laws
+# matter, times a deviation: all that doubles hold where it costs little, else 1e-130.
+_LONG, _FIRST, _FIRST_LONG = 3e6, (40.0, -690.0), (27.0, -300.0)
+# What is lost is so much below the laws where they matter, in logarithms.
+_BELOW = 40.0
+_LOG_TINY = float(np.log(np.finfo(np.float64).tiny))
+Normals = dict[tuple[UpdateMap, float], Array]  # log masses at the places, by map and noise
+
+
+def computed_laws(
+    processes: Sequence[Process],
+    wanted: Sequence[int],
+    tail: float,
+    threads: int,
+    progress: Progress | None,
+) -> list[list[Law]]:
+    """Return the laws of each process after numbers of steps, which rise.
+
+    Processes share their domain; ``tail`` is what is kept of an unbounded side.
+    """
+    if all(is_staircase(process) for process in processes):
+        return [staircase_laws(process, wanted) for process in processes]
+    lower, upper = domain_ends(processes, tail)
+    panels = step_panels(processes, lower, upper)
+    # the last step leads to normals
+    total = (wanted[-1] - 1) * sum(len(process.paths) for process in processes)
+    done = [0] * len(processes)
+    long = panels.panels.nodes.size * wanted[-1] > _LONG
+    (reach, relevant), banded = _FIRST_LONG if long else _FIRST, False
+
+    def one(index: int) -> list[Law]:
+        def report(now: int, _: int) -> None:
+            done[index] = now
+            if progress is not None:
+                progress(sum(done), total)
+
+        counter = Counter(report, total)
+        return _Laws(processes[index], panels, reach, banded, counter).after(wanted)
+
+    with contextlib.ExitStack() as stack:
+        # one thread needs no pool, and an interrupt then need not wait for its end
+        mapped = stack.enter_context(ThreadPoolExecutor(threads)).map if threads > 1 else map
+        while True:
+            laws = list(mapped(one, range(len(processes))))
+            need = max(_lacking(group, relevant) for group in zip(*laws, strict=True))
+            if need <= 0:
+                return laws
+            raised = math.sqrt(reach**2 + 2 * need) if banded else max(reach, _needed(need, laws))
+            if banded and reach >= LARGEST_REACH:
+                return laws  # what is lost shows in the brackets
+            reach, banded = min(max(raised, reach + 1), LARGEST_REACH), True
+
+
+def _needed(need: float, laws: list[list[Law]]) -> float:
+    """Noise to follow instead of doubles that underflow."""
+    lost = min(law.log_lost for group in laws for law in group)
+    return math.sqrt(2 * max(need - lost, 0.0)) + 1
+
+
+def _lacking(laws: Sequence[Law], relevant: float) -> float:
+    """Return by how much the log of lost mass must fall to be far below laws that matter."""
+    lost = max(law.log_lost for law in laws)
+    if lost == -math.inf or not all(law.means.size for law in laws):
+        return 0.0
+    std = min(law.narrowest for law in laws)
+    low = min(float(law.means[0]) for law in laws)
+    high = max(float(law.means[-1]) for law in laws)
+    low, high = max(low, laws[0].lower), min(high, laws[0].upper)
+    points = np.linspace(low, high, max(math.ceil((high - low) / std), 2))
+    logs = np.stack([law.table(points, tails=False).log_density for law in laws]) + math.log(std)
+    matter = logs.max(axis=0) > relevant
+    return float(np.max(lost + _BELOW - logs[:, matter], initial=0.0))
+
+
+class _Laws:
+    """The laws of one process."""
+
+    def __init__(
+        self, process: Process, panels: StepPanels, reach: float, banded: bool, counter: Counter
+    ) -> None:
+        self.process, self.step_panels, self.panels = process, panels, panels.panels
+        self.runner = Runner(process, self.panels, reach, banded, counter)
+        edges = self.panels.edges
+        self.places = np.concatenate([edges[:1], self.panels.nodes.ravel(), edges[-1:]])
+
+    def after(self, wanted: Sequence[int]) -> list[Law]:
+        """Return the laws after numbers of steps."""
+        runs = [self._run(path, wanted) for path in self.process.paths]
+        return [self._law(n, [run[k] for run in runs]) for k, n in enumerate(wanted)]
+
+    def _run(self, path: Path, wanted: Sequence[int]) -> list[Reached | None]:
+        """Return the densities before the last step of each number of steps."""
+        before = [min(n, len(path)) - 1 for n in wanted]
+        counts = sorted({n for n in before if n > 0})
+        found = dict(zip(counts, self.runner.run(path, counts), strict=True)) if counts else {}
+        return [found.get(n) for n in before]
+
+    def _law(self, steps: int, reached: list[Reached | None]) -> Law:
+        from_nodes: Normals = {}
+        normals: list[tuple[Array, float, Array]] = []
+        stuck = np.full(2, -np.inf)
+        for path, before in zip(self.process.paths, reached, strict=True):
+            if path.probability == 0:
+                continue
+            last = _step_at(path, min(steps, len(path)) - 1)
+            share = math.log(path.probability)
+            if any(self.runner.stuck):
+                stuck = np.logaddexp(stuck, np.where(self.runner.stuck, share, -np.inf))
+            elif before is None:
+                normals += self._from_start(last, share)
+            else:
+                self._from_nodes(last, share, before, from_nodes, stuck)
+        normals += [(phi(self.places), std, logs) for (phi, std), logs in from_nodes.items()]
+        none = np.zeros(0)
+        means = np.concatenate([none, *(means for means, _, _ in normals)])
+        stds = np.concatenate([none, *(np.full(means.size, std) for means, std, _ in normals)])
+        logs = np.concatenate([none, *(logs for _, _, logs in normals)])
+        counted = max([r.counted for r in reached if r is not None], default=0.0)
+        cut = np.isinf([self.process.lower, self.process.upper])
+        low, high = np.where(cut, -np.inf, stuck).tolist()
+        return Law.of(
+            means,
+            stds,
+            logs,
+            lower=self.process.lower,
+            upper=self.process.upper,
+            log_stuck=(low, high),
+            quadrature=counted * self.step_panels.error,
+            log_lost=self._log_lost(steps, stuck[cut]),
+            estimated=counted > 0 and not self.step_panels.proven,
+            **self._rounding(counted),
+        )
+
+    def _from_start(self, step: Step, share: float) -> list[tuple[Array, float, Array]]:
+        """Return the normals after one step from the starting point, in memory 0."""
+        moves = step.moves if isinstance(step, DependentStep) else ((0, 0),) * len(step.maps)
+        start = np.array([self.process.start])
+        return [
+            (phi(start), step.noise_std, np.array([share + math.log(weight)]))
+            for phi, weight, (before, _) in zip(step.maps, step.weights, moves, strict=True)
+            if weight > 0 and before == 0
+        ]
+
+    def _from_nodes(
+        self, step: Step, share: float, before: Reached, normals: Normals, stuck: Array
+    ) -> None:
+        """Add the last step from densities on nodes."""
+        moves = step.moves if isinstance(step, DependentStep) else None
+        for memory, state in before.states.items():
+            logs = np.concatenate(
+                [
+                    state.log_atoms[:1],
+                    (state.log_values + np.log(self.panels.weights)).ravel(),
+                    state.log_atoms[1:],
+                ]
+            )
+            for side, absorbing in zip((0, -1), self.runner.absorbing, strict=True):
+                if absorbing:
+                    stuck[side] = np.logaddexp(stuck[side], share + logs[side])
+                    logs[side] = -np.inf
+            for k, (phi, weight) in enumerate(zip(step.maps, step.weights, strict=True)):
+                if weight == 0 or (moves is not None and moves[k][0] != memory):
+                    continue
+                key, added = (phi, step.noise_std), logs + math.log(weight) + share
+                normals[key] = np.logaddexp(normals[key], added) if key in normals else added
+
+    def _rounding(self, counted: float) -> dict[str, float]:
+        std = min(step.noise_std for step in self.process.distinct_steps())
+        farthest = float(np.max(np.abs(self.panels.edges)))
+        shared = not self.runner.dense  # blocks of one place stand for all
+        position = (16 if shared else 4) * UNIT * (1 + farthest / std)
+        square = 8 * UNIT + position
+        each = UNIT * (self.runner.terms + 16 + 4 * len(self.process.paths)) + 0.5 * position
+        total = counted * (each + square * math.log(2))
+        if counted > 0 and self.runner.dense:
+            total += 4 * EQUAL
+        return {"rounding": total, "depth_rounding": 2 * square if counted else 0.0}
+
+    def _log_lost(self, steps: int, beyond: Array) -> float:
+        """Log of a bound on all mass that was left out; ``beyond`` is past the ends of a line."""
+        parts = beyond.tolist()
+        if steps > 1 and not any(self.runner.stuck):
+            parts.append(math.log(4 * steps) - 0.5 * REACH**2)
+            if not self.runner.dense:
+                reach = self.runner.reach
+                parts.append(math.log(4 * steps) - 0.5 * reach**2 - math.log(reach))
+            elif self.runner.underflows:
+                parts.append(_LOG_TINY + math.log(self.places.size**2 * steps))
+        return float(log_sum(np.array(parts))) if parts else -math.inf
+
+
+def _step_at(path: Path, index: int) -> Step:
+    """Return the step after ``index`` steps of a path."""
+    _, rest = split(path.segments, index)
+    return rest[0].steps[0]

@@ -1,0 +1,320 @@
+"""Panels on which a step's integral is computed by quadrature, with a proven relative error.
+
+Let p be the density before a step, a mixture of normals of standard deviations of at least s0, and
+let the step apply a map u and add N(0, s^2) noise. The density after it is the integral over the
+domain of F(y) = p(y) phi((z - u(y))/s)/s. Panels have their ends at the kinks of u, so that F is
+analytic around each of them if u is continued from the panel. By Trefethen (2008, Theorem 4.5),
+Gauss-Legendre quadrature with n nodes on a panel of width h errs, for every rho > 1, by at most
+
+    (h/2) (64/15) M rho^(-2n) / (1 - rho^-2),
+
+with M the maximum of |F| on the ellipse with half-axes a = h (rho + 1/rho)/4 and
+b = h (rho - 1/rho)/4. With F* the maximum of F on the domain, M/F* <= e^growth, where the growth
+adds up:
+
+- b^2/2s0^2, since |p(y + it)| <= e^(t^2/2s0^2) p(y);
+- (b B1)^2/2s^2 + R b^2 B2/2s, with bounds B1 and B2 on the derivatives of u on the ellipse:
+  u(y + it) is u(y) but for t B1 in all, and for t^2 B2/2 in its real part;
+- beyond a kink at a distance r, R e/s with e = |continued u - u|;
+- beyond an end of the domain, for each unit of length, d/s0^2 if maps move points past it by d at
+  most, and R B1/s; at a wall, where the map has the slope a >= 0 up to the end, only
+  a max(u(end) - end, 0)/s^2 instead of R B1/s.
+
+The integral is at least L F*: within t of a maximum, F falls by no more than the factor
+e^-(R t/s0 + t^2/2s0^2 + R w/s + w^2/2s^2), with w the largest change of u over t. So the relative
+error of a step is at most the sum over panels of their bounds over L. Everything is positive, so
+that errors of steps add up (to first order, which the bounds hold for as they are far below 1).
+
+Here R bounds |z - u(y)|/s and the slope of log p times s0. Where one of them is larger, the normals
+that lead there have a mass of at most e^(-R^2/2): by the inequality of Donsker and Varadhan, the
+mean of half their squared distances is at most -log(p s0 sqrt(2 pi)). That is counted as lost mass.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.constructions.process import Process
+from audit.constructions.updates import (
+    Affine,
+    PiecewiseLinear,
+    PolynomialUpdate,
+    PowerUpdate,
+    UpdateMap,
+)
+from audit.numerics.panels import Panels
+
+Array = NDArray[np.float64]
+
+# R of the theorem: far beyond the noise that is followed.
+REACH = 90.0
+# Nodes of a panel where maps are smooth, and where panels are graded towards kinks.
+_SMOOTH, _KINKED = 24, 16
+# Relative error of one step that panels are refined to, and nodes for each deviation at least.
+_GOAL, _NODES_A_DEVIATION = 2.0**-58, 6
+_MOST_ROUNDS, _MOST_NODES = 80, 1e6
+_RHOS = np.geomspace(1.3, 60.0, 32)
+_SAMPLES = 4097  # of a function of which nothing else is known
+
+
+@dataclass(frozen=True, eq=False)
+class StepPanels:
+    """Panels, and the relative error of a step's quadrature on them.
+
+    Attributes
+    ----------
+    panels : Panels
+        The panels.
+    error : float
+        Bound on the relative error of one step.
+    proven : bool
+        Whether the bound is proven: not for maps of which only values are known.
+    """
+
+    panels: Panels
+    error: float
+    proven: bool
+
+
+def step_panels(processes: Sequence[Process], lower: float, upper: float) -> StepPanels:
+    """Return panels between two ends for the steps of processes on one domain.
+
+    Parameters
+    ----------
+    processes
+        Processes that share their domain.
+    lower, upper
+        Ends of the domain; where it is unbounded, where it is cut.
+    """
+    steps = list(dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes))))
+    kernels = list(dict.fromkeys((phi, step.noise_std) for step in steps for phi in step.maps))
+    narrowest = min(step.noise_std for step in steps)
+    bounds = [_MapBounds.of(phi, lower, upper) for phi, _ in kernels]
+    moved = max(bound.past for bound in bounds)
+    walls = (math.isfinite(processes[0].lower), math.isfinite(processes[0].upper))
+    domain = _Domain(lower, upper, narrowest, moved, walls)
+    kinks = tuple(sorted({k for phi, _ in kernels for k in phi.kinks if lower < k < upper}))
+    order = _KINKED if kinks else _SMOOTH
+    size = (upper - lower) / narrowest * _NODES_A_DEVIATION
+    if size > _MOST_NODES:
+        raise ValueError(
+            f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] would "
+            f"take {size:.3g} nodes, got a step with {narrowest:g}"
+        )
+    edges = Panels.covering(
+        lower, upper, order / _NODES_A_DEVIATION * narrowest, order, kinks
+    ).edges
+    for _ in range(_MOST_ROUNDS):
+        errors = np.max(
+            [
+                bound.errors(edges, order, std, domain)
+                for bound, (_, std) in zip(bounds, kernels, strict=True)
+            ],
+            axis=0,
+        )
+        wide = errors > max(_GOAL / errors.size, 0.0)
+        if float(errors.sum()) <= _GOAL or not wide.any():
+            break
+        middles = 0.5 * (edges[:-1] + edges[1:])[wide]
+        middles = middles[(middles > edges[:-1][wide]) & (middles < edges[1:][wide])]
+        if middles.size == 0 or (edges.size + middles.size) * order > _MOST_NODES:
+            break
+        edges = np.sort(np.concatenate([edges, middles]))
+    proven = all(bound.proven for bound in bounds)
+    return StepPanels(Panels(edges, order), float(errors.sum()), proven)
+
+
+@dataclass(frozen=True)
+class _Domain:
+    lower: float
+    upper: float
+    narrowest: float
+    past: float
+    walls: tuple[bool, bool]
+
+
+@dataclass(frozen=True, eq=False)
+class _MapBounds:
+    """What the theorem takes from a map.
+
+    Attributes
+    ----------
+    phi : UpdateMap
+        The map.
+    kinks : ndarray
+        Its kinks in the domain.
+    steepest : float
+        Largest slope on the real line within the domain; infinite for a power below 1.
+    spread : float
+        Largest difference of two of its slopes.
+    past : float
+        Largest distance by which it moves points past an end of the domain.
+    proven : bool
+        Whether all bounds are proven.
+    """
+
+    phi: UpdateMap
+    kinks: Array
+    steepest: float
+    spread: float
+    past: float
+    proven: bool
+
+    @classmethod
+    def of(cls, phi: UpdateMap, lower: float, upper: float) -> _MapBounds:
+        kinks = np.array([k for k in phi.kinks if lower < k < upper])
+        proven, function = True, getattr(phi, "function", None)
+        if isinstance(phi, Affine):
+            steepest, spread = abs(phi.slope), 0.0
+        elif isinstance(phi, PiecewiseLinear):
+            least, most = phi.slope_range(lower, upper)
+            steepest, spread = max(abs(least), abs(most)), most - least
+        elif isinstance(function, PolynomialUpdate):
+            reach = max(abs(lower - function.centre), abs(upper - function.centre))
+            steepest, spread = float(_polynomial(function, reach, 1)), 0.0
+        elif isinstance(function, PowerUpdate):
+            reach = max(abs(lower - function.centre), abs(upper - function.centre))
+            power = abs(function.pull) * function.order
+            steepest = abs(function.slope) + (
+                power * reach ** (function.order - 1) if function.order >= 1 else math.inf
+            )
+            spread = 0.0
+        else:
+            x = np.linspace(lower, upper, _SAMPLES)
+            slopes = np.diff(phi(x)) / np.diff(x)
+            steepest = 2 * float(np.max(np.abs(slopes)))
+            spread, proven = 2 * float(np.ptp(slopes)), False
+        places = np.concatenate([np.linspace(lower, upper, 257), kinks])
+        image = phi(places)
+        # between the places of other maps than piecewise linear ones, by their slope
+        room = 0.0
+        if not isinstance(phi, Affine | PiecewiseLinear):
+            gap = (upper - lower) / 512
+            change = _modulus(phi, gap, steepest)
+            room = float(change)
+        past = max(lower - float(image.min()), float(image.max()) - upper, 0.0) + room
+        return cls(phi, kinks, steepest, spread, past, proven)
+
+    def errors(self, edges: Array, order: int, std: float, domain: _Domain) -> Array:
+        """Bound the relative error of each panel."""
+        h = np.diff(edges)[:, None]
+        middle = 0.5 * (edges[1:] + edges[:-1])[:, None]
+        a, b = h * (_RHOS + 1 / _RHOS) / 4, h * (_RHOS - 1 / _RHOS) / 4
+        first, second = self._derivatives(middle, h, a, b)
+        inner = domain.narrowest
+        with np.errstate(over="ignore", invalid="ignore"):
+            growth = b**2 / (2 * inner**2) + (b * first) ** 2 / (2 * std**2)
+            growth = growth + REACH * b**2 * second / (2 * std)
+            growth = growth + REACH * self._deviations(edges, middle, a) / std
+            for side, end in ((-1, domain.lower), (1, domain.upper)):
+                over = np.maximum(a + side * (middle - end), 0.0)
+                growth = growth + over * self._end_rate(side, end, std, middle, first, domain)
+            logs = np.log(h / 2 * 64 / 15) + growth - 2 * order * np.log(_RHOS)
+            logs = logs - np.log1p(-(_RHOS**-2))
+            logs = np.where(np.isnan(logs), np.inf, logs)
+        # whatever the integrand, both the integral and the sum are below its maximum times h
+        best = np.minimum(np.exp(logs.min(axis=1)), 2 * h[:, 0])
+        return np.asarray(best / self._least_width(std, domain))
+
+    def _derivatives(self, middle: Array, h: Array, a: Array, b: Array) -> tuple[Array, Array]:
+        """Bound the first and the second derivative of the continued map on the ellipses."""
+        function = getattr(self.phi, "function", None)
+        if isinstance(self.phi, Affine):
+            return np.full(a.shape, self.steepest), np.zeros(a.shape)
+        if isinstance(self.phi, PiecewiseLinear):
+            slopes = np.abs(_slope_at(self.phi, middle))
+            return np.broadcast_to(slopes, a.shape), np.zeros(a.shape)
+        if isinstance(function, PolynomialUpdate):
+            reach = np.abs(middle - function.centre) + a + b
+            return _polynomial(function, reach, 1), _polynomial(function, reach, 2)
+        if isinstance(function, PowerUpdate):
+            order, pull = function.order, abs(function.pull)
+            far = np.abs(middle - function.centre) + a + b
+            near = np.abs(middle - function.centre) - a
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                whole = float(order).is_integer()
+                one, two = ((far if order >= k else near) for k in (1, 2))
+                first = abs(function.slope) + pull * order * np.maximum(one, 0.0) ** (order - 1)
+                second = pull * order * abs(order - 1) * np.maximum(two, 0.0) ** (order - 2)
+            if whole:
+                return first, np.where(order == 1, 0.0, second)
+            inside = near > 0
+            return np.where(inside, first, np.inf), np.where(inside, second, np.inf)
+        x = np.linspace(float(middle[0, 0] - h[0, 0]), float(middle[-1, 0] + h[-1, 0]), _SAMPLES)
+        bends = np.diff(self.phi(x), 2) / (x[1] - x[0]) ** 2
+        local = np.array(
+            [
+                np.max(np.abs(bends[(x[1:-1] > m - w) & (x[1:-1] < m + w)]), initial=0.0)
+                for m, w in zip(middle[:, 0], h[:, 0], strict=True)
+            ]
+        )
+        return np.full(a.shape, self.steepest), np.broadcast_to(2 * local[:, None], a.shape)
+
+    def _deviations(self, edges: Array, middle: Array, a: Array) -> Array:
+        """Bound the distance of the continued map from the map, on the ellipses' real parts."""
+        if self.kinks.size == 0:
+            return np.zeros(a.shape)
+        at = np.searchsorted(self.kinks, middle[:, 0])
+        outer = np.concatenate([[-np.inf], self.kinks, [np.inf]])
+        left, right = outer[at][:, None], outer[at + 1][:, None]
+        over = np.maximum(np.maximum(left - (middle - a), (middle + a) - right), 0.0)
+        function = getattr(self.phi, "function", None)
+        if isinstance(function, PowerUpdate):
+            return np.asarray(2 * abs(function.pull) * over**function.order)
+        return np.asarray(self.spread * over)
+
+    def _end_rate(
+        self, side: int, end: float, std: float, middle: Array, first: Array, domain: _Domain
+    ) -> Array:
+        """Bound the slope of the log of the integrand beyond an end, outward, for each panel."""
+        inner = domain.past / domain.narrowest**2
+        rate = inner + REACH * first / std
+        if not isinstance(self.phi, Affine | PiecewiseLinear):
+            return rate
+        if not domain.walls[0 if side < 0 else 1]:
+            return rate
+        slope = self.phi.slope if isinstance(self.phi, Affine) else _slope_at(self.phi, middle)
+        # up to the end the map is a line with the panel's slope
+        straight = np.all(side * (self.kinks - middle) <= 0, axis=1, keepdims=True)
+        inward = max(-side * (float(self.phi(np.array(end))) - end), 0.0)
+        affine = inner + slope * inward / std**2
+        return np.where(straight & (slope >= 0), affine, rate)
+
+    def _least_width(self, std: float, domain: _Domain) -> float:
+        """Lower bound L on the integral over the maximum of the integrand."""
+        inner = domain.narrowest
+        t = np.geomspace(1e-6 * inner, 0.5 * (domain.upper - domain.lower), 400)
+        change = _modulus(self.phi, t, self.steepest)
+        fall = REACH * t / inner + t**2 / (2 * inner**2)
+        fall = fall + REACH * change / std + change**2 / (2 * std**2)
+        # the integrand falls with t: at least its values at the right ends of intervals
+        return float(np.sum(np.diff(t, prepend=0.0) * np.exp(-fall)))
+
+
+def _slope_at(phi: PiecewiseLinear, x: Array) -> Array:
+    """Return the slopes of the pieces that hold points."""
+    points, values = np.array(phi.points), np.array(phi.values)
+    inner = np.diff(values) / np.diff(points)
+    slopes = np.concatenate([phi.slopes[:1], inner, phi.slopes[1:]])
+    return np.asarray(slopes[np.searchsorted(points, x)])
+
+
+def _modulus(phi: UpdateMap, t: Array | float, steepest: float) -> Array:
+    """Bound the change of a map over a distance."""
+    function = getattr(phi, "function", None)
+    if isinstance(function, PowerUpdate) and function.order < 1:
+        t = np.asarray(t)
+        return abs(function.slope) * t + 2 * abs(function.pull) * t**function.order
+    return np.asarray(steepest * np.asarray(t))
+
+
+def _polynomial(function: PolynomialUpdate, reach: Array | float, derivative: int) -> Array:
+    """Bound a derivative of a polynomial at complex points within ``reach`` of its centre."""
+    sizes = np.abs(np.polynomial.polynomial.polyder(function.coefficients, derivative))
+    return np.asarray(np.polynomial.polynomial.polyval(reach, sizes))
