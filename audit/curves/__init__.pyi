@@ -1,6 +1,5 @@
 from .base import Order as Order
 from .base import PrivacyCurve as PrivacyCurve
-from .cells import Cells as Cells
 from .finite_pair import Enclosure as Enclosure
 from .finite_pair import FinitePair as FinitePair
 from .gaussian import GaussianCurve as GaussianCurve

@@ -132,7 +132,7 @@ class Law:
         return math.exp(self.log_lost)
 
     @cached_property
-    def _position_error(self) -> float:
+    def position_error(self) -> float:
         """Rounding of the distance from a mean, in standard deviations."""
         farthest = float(np.abs(self.means).max(initial=0.0))
         return 4 * UNIT * farthest / self.narrowest
@@ -153,8 +153,8 @@ class Law:
             Bounds, shape ``(n,)``.
         """
         depth = self.depth_rounding * np.maximum(-log_density, 0.0)
-        own = UNIT * (16 + 3 * np.asarray(square) + 2 * np.abs(log_density))
-        own = own + self._position_error * (1 + np.sqrt(square))
+        own = UNIT * (32 + 3 * np.asarray(square) + 2 * np.abs(log_density))
+        own = own + self.position_error * (1 + np.sqrt(square))
         return np.asarray(self.quadrature + self.rounding + np.where(depth < 1, depth, 1.0) + own)
 
     def table(self, points: Array, *, tails: bool = True) -> EdgeTable:
@@ -304,7 +304,7 @@ class Law:
         whole = np.bincount(own, between, minlength=top.size)
         mass = np.maximum(outer + whole - inner, 0.0)
         square = np.maximum(table.square[:-1], table.square[1:])
-        size = (outer + inner + whole) * (UNIT * (16 + 3 * square) + 2 * self._position_error)
+        size = (outer + inner + whole) * (UNIT * (16 + 3 * square) + 2 * self.position_error)
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.where(size < mass, size / (mass - size), np.inf)
             logs = np.log(mass) + top

@@ -27,7 +27,7 @@ _ROUNDS, _WIDTH = 6, 4e-14
 # Where a cell is cut besides the place of the loss: shares of the cell around it.
 _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
 _EVEN = np.arange(9) / 9
-_MOST_CELLS = 6_000
+_MOST_CUTS = 8_000  # and 64 for each value asked for
 _ULP = 2.0**-50
 Places = tuple[Array, Array, Array]  # the least and the largest loss that decides, and a guess
 
@@ -68,6 +68,14 @@ class LawCurve(BracketedCurve):
     @property
     def _estimated(self) -> bool:
         return self.first.estimated or self.second.estimated
+
+    @cached_property
+    def _believed(self) -> LawCurve:
+        """The curve whose values are given: laws that are estimates are taken as proven."""
+        if not self._estimated:
+            return self
+        first, second = (replace(law, estimated=False) for law in (self.first, self.second))
+        return replace(self, first=first, second=second)
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return a bracket of epsilon at ``delta``."""
@@ -275,6 +283,7 @@ class LawCurve(BracketedCurve):
         places: Callable[[Cells, Array, Array], Places],
     ) -> tuple[Array, Array]:
         grid, width = self._base, None
+        most = grid.points.size + _MOST_CUTS
         sign = 1.0 if order is Order.FORWARD else -1.0
         for _ in range(_ROUNDS):
             cells = grid.cells()
@@ -290,25 +299,25 @@ class LawCurve(BracketedCurve):
             found = places(cells, lows, highs)
             decisive = (part[np.tile(open_, part.size // open_.size)] for part in found)
             finer = grid.refined(_cuts(grid, cells, sign, *decisive))
-            if finer is grid or finer.points.size > _MOST_CELLS + 64 * lows.size:
+            if finer is grid or finer.points.size > most + 64 * lows.size:
                 break
             grid = finer
         return lows, highs
 
     def _pure_epsilon(self, order: Order) -> float:
-        return self.epsilon_bracket(0.0, order)[1]
+        return self._believed.epsilon_bracket(0.0, order)[1]
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        return _middle(self.epsilon_brackets(delta, order))
+        return _middle(self._believed.epsilon_brackets(delta, order))
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        return _middle(self._delta_brackets(epsilon, order))
+        return _middle(self._believed._delta_brackets(epsilon, order))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        return np.where(alpha < 1, _middle(self._beta_brackets(alpha, order)), 0.0)
+        return np.where(alpha < 1, _middle(self._believed._beta_brackets(alpha, order)), 0.0)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        return _middle(self.renyi_brackets(alpha, order))
+        return _middle(self._believed.renyi_brackets(alpha, order))
 
 
 def _thresholds(alphas: Array) -> Callable[[Cells, Array, Array], Places]:

@@ -20,17 +20,20 @@ import contextlib
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.process import DependentStep, Path, Process, Step, split
 from audit.constructions.updates import UpdateMap
+from audit.exact.condensed import condensed
 from audit.exact.law import UNIT, Law
 from audit.exact.propagation import Counter, Progress, Reached, Runner, domain_ends
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.step_panels import REACH, StepPanels, step_panels
 from audit.numerics.log_sums import log_sum
+from audit.numerics.panels import Panels
 from audit.numerics.transfer import EQUAL
 
 Array = NDArray[np.float64]
@@ -67,6 +70,8 @@ def computed_laws(
     done = [0] * len(processes)
     long = panels.panels.nodes.size * wanted[-1] > _LONG
     (reach, relevant), banded = _FIRST_LONG if long else _FIRST, False
+    # how far long laws must be followed shows with few nodes
+    levels = [replace(panels, panels=_sketch(panels.panels)), panels] if long else [panels]
 
     def one(index: int) -> list[Law]:
         def report(now: int, _: int) -> None:
@@ -75,20 +80,33 @@ def computed_laws(
                 progress(sum(done), total)
 
         counter = Counter(report, total)
-        return _Laws(processes[index], panels, reach, banded, counter).after(wanted)
+        return _Laws(processes[index], levels[0], reach, banded, counter).after(wanted)
 
     with contextlib.ExitStack() as stack:
         # one thread needs no pool, and an interrupt then need not wait for its end
         mapped = stack.enter_context(ThreadPoolExecutor(threads)).map if threads > 1 else map
+        before = math.inf
         while True:
             laws = list(mapped(one, range(len(processes))))
             need = max(_lacking(group, relevant) for group in zip(*laws, strict=True))
-            if need <= 0:
-                return laws
-            raised = math.sqrt(reach**2 + 2 * need) if banded else max(reach, _needed(need, laws))
-            if banded and reach >= LARGEST_REACH:
-                return laws  # what is lost shows in the brackets
+            lost = max(law.log_lost for group in laws for law in group)
+            # what is lost beyond the cut of a line does not depend on the reach
+            if need <= 0 or lost > before - 1 or (banded and reach >= LARGEST_REACH):
+                if len(levels) == 1:
+                    return laws  # what is lost shows in the brackets
+                levels.pop(0)
+                before = math.inf
+                continue
+            before = lost
+            raised = (
+                math.sqrt(reach**2 + 2 * need) + 0.5 if banded else max(reach, _needed(need, laws))
+            )
             reach, banded = min(max(raised, reach + 1), LARGEST_REACH), True
+
+
+def _sketch(panels: Panels) -> Panels:
+    """Return the panels with few nodes each, for laws within some factors."""
+    return Panels(panels.edges, panels.order * 3 // 8)
 
 
 def _needed(need: float, laws: list[list[Law]]) -> float:
@@ -158,7 +176,7 @@ class _Laws:
         counted = max([r.counted for r in reached if r is not None], default=0.0)
         cut = np.isinf([self.process.lower, self.process.upper])
         low, high = np.where(cut, -np.inf, stuck).tolist()
-        return Law.of(
+        law = Law.of(
             means,
             stds,
             logs,
@@ -170,6 +188,7 @@ class _Laws:
             estimated=counted > 0 and not self.step_panels.proven,
             **self._rounding(counted),
         )
+        return condensed(law)
 
     def _from_start(self, step: Step, share: float) -> list[tuple[Array, float, Array]]:
         """Return the normals after one step from the starting point, in memory 0."""

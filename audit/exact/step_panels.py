@@ -16,9 +16,10 @@ adds up:
 - (b B1)^2/2s^2 + R b^2 B2/2s, with bounds B1 and B2 on the derivatives of u on the ellipse:
   u(y + it) is u(y) but for t B1 in all, and for t^2 B2/2 in its real part;
 - beyond a kink at a distance r, R e/s with e = |continued u - u|;
-- beyond an end of the domain, for each unit of length, d/s0^2 if maps move points past it by d at
-  most, and R B1/s; at a wall, where the map has the slope a >= 0 up to the end, only
-  a max(u(end) - end, 0)/s^2 instead of R B1/s.
+- beyond a wall, for each unit of length, d/s0^2 if maps move points past it by d at most, and
+  R B1/s; where the map has the slope a >= 0 up to the wall, only a max(u(end) - end, 0)/s^2 instead
+  of R B1/s. Where a line is cut and maps are piecewise linear, nothing: F* is then the maximum on
+  the line, and the integral that of the line, of which the mass beyond the cut is lost.
 
 The integral is at least L F*: within t of a maximum, F falls by no more than the factor
 e^-(R t/s0 + t^2/2s0^2 + R w/s + w^2/2s^2), with w the largest change of u over t. So the relative
@@ -34,12 +35,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.constructions.holder import HolderUpdate
 from audit.constructions.process import Process
 from audit.constructions.updates import (
     Affine,
@@ -54,10 +56,11 @@ Array = NDArray[np.float64]
 
 # R of the theorem: far beyond the noise that is followed.
 REACH = 90.0
-# Nodes of a panel where maps are smooth, and where panels are graded towards kinks.
-_SMOOTH, _KINKED = 24, 16
-# Relative error of one step that panels are refined to, and nodes for each deviation at least.
-_GOAL, _NODES_A_DEVIATION = 2.0**-58, 6
+# Nodes of a panel that are tried where maps are smooth, and where panels are graded towards kinks.
+_SMOOTH, _KINKED = (32,), (16, 24)
+# Relative error of one step that panels are refined to, below its rounding, and nodes for each
+# deviation that are tried.
+_GOAL, _DENSITIES = 2.0**-52, (4.5, 4.8, 5.1, 5.4, 5.7, 6.0, 7.0, 8.0)
 _MOST_ROUNDS, _MOST_NODES = 80, 1e6
 _RHOS = np.geomspace(1.3, 60.0, 32)
 _SAMPLES = 4097  # of a function of which nothing else is known
@@ -95,39 +98,61 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
     steps = list(dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes))))
     kernels = list(dict.fromkeys((phi, step.noise_std) for step in steps for phi in step.maps))
     narrowest = min(step.noise_std for step in steps)
-    bounds = [_MapBounds.of(phi, lower, upper) for phi, _ in kernels]
-    moved = max(bound.past for bound in bounds)
     walls = (math.isfinite(processes[0].lower), math.isfinite(processes[0].upper))
+    bounds = [_MapBounds.of(phi, lower, upper, walls) for phi, _ in kernels]
+    moved = max(bound.past for bound in bounds)
     domain = _Domain(lower, upper, narrowest, moved, walls)
-    kinks = tuple(sorted({k for phi, _ in kernels for k in phi.kinks if lower < k < upper}))
-    order = _KINKED if kinks else _SMOOTH
-    size = (upper - lower) / narrowest * _NODES_A_DEVIATION
+    kinks = tuple(sorted({k for phi, _ in kernels for k in _kinks(phi) if lower < k < upper}))
+    size = (upper - lower) / narrowest * _DENSITIES[0]
     if size > _MOST_NODES:
         raise ValueError(
             f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] would "
             f"take {size:.3g} nodes, got a step with {narrowest:g}"
         )
-    edges = Panels.covering(
-        lower, upper, order / _NODES_A_DEVIATION * narrowest, order, kinks
-    ).edges
-    for _ in range(_MOST_ROUNDS):
-        errors = np.max(
-            [
+
+    def divided(order: int) -> tuple[Panels, Array]:
+        def errors(edges: Array) -> Array:
+            own = [
                 bound.errors(edges, order, std, domain)
                 for bound, (_, std) in zip(bounds, kernels, strict=True)
-            ],
-            axis=0,
-        )
-        wide = errors > max(_GOAL / errors.size, 0.0)
-        if float(errors.sum()) <= _GOAL or not wide.any():
+            ]
+            return np.asarray(np.max(own, axis=0))
+
+        def equal(density: float) -> Array:
+            return Panels.covering(lower, upper, order / density * narrowest, order, kinks).edges
+
+        return _divided(errors, [equal(density) for density in _DENSITIES], order)
+
+    found = [divided(order) for order in (_KINKED if kinks else _SMOOTH)]
+    panels, error = min(found, key=lambda each: each[0].nodes.size)
+    return StepPanels(panels, float(error.sum()), all(bound.proven for bound in bounds))
+
+
+def _divided(
+    errors: Callable[[Array], Array], equal: Sequence[Array], order: int
+) -> tuple[Panels, Array]:
+    """Return panels with few enough errors, and the error of each.
+
+    Equal ones as wide as suffices, for which translations share the blocks of their operators. If
+    none do, as wide as suffices for most, bisected where they do not.
+    """
+    each = [errors(edges) for edges in equal]
+    enough = [error.sum() <= _GOAL for error in each]
+    if not any(enough):
+        enough = [np.median(error) <= _GOAL / error.size for error in each]
+    best = enough.index(True) if any(enough) else len(each) - 1
+    edges, error = equal[best], each[best]
+    for _ in range(_MOST_ROUNDS):
+        wide = error > _GOAL / error.size
+        if float(error.sum()) <= _GOAL or not wide.any():
             break
         middles = 0.5 * (edges[:-1] + edges[1:])[wide]
         middles = middles[(middles > edges[:-1][wide]) & (middles < edges[1:][wide])]
         if middles.size == 0 or (edges.size + middles.size) * order > _MOST_NODES:
             break
         edges = np.sort(np.concatenate([edges, middles]))
-    proven = all(bound.proven for bound in bounds)
-    return StepPanels(Panels(edges, order), float(errors.sum()), proven)
+        error = errors(edges)
+    return Panels(edges, order), error
 
 
 @dataclass(frozen=True)
@@ -167,13 +192,16 @@ class _MapBounds:
     proven: bool
 
     @classmethod
-    def of(cls, phi: UpdateMap, lower: float, upper: float) -> _MapBounds:
-        kinks = np.array([k for k in phi.kinks if lower < k < upper])
-        proven, function = True, getattr(phi, "function", None)
+    def of(cls, phi: UpdateMap, lower: float, upper: float, walls: tuple[bool, bool]) -> _MapBounds:
+        linear = isinstance(phi, Affine | PiecewiseLinear)
+        low = -math.inf if linear and not walls[0] else lower
+        high = math.inf if linear and not walls[1] else upper
+        kinks = np.array([k for k in _kinks(phi) if low < k < high])
+        proven, function = True, _formula(phi)
         if isinstance(phi, Affine):
             steepest, spread = abs(phi.slope), 0.0
         elif isinstance(phi, PiecewiseLinear):
-            least, most = phi.slope_range(lower, upper)
+            least, most = phi.slope_range(low, high)
             steepest, spread = max(abs(least), abs(most)), most - least
         elif isinstance(function, PolynomialUpdate):
             reach = max(abs(lower - function.centre), abs(upper - function.centre))
@@ -191,10 +219,11 @@ class _MapBounds:
             steepest = 2 * float(np.max(np.abs(slopes)))
             spread, proven = 2 * float(np.ptp(slopes)), False
         places = np.concatenate([np.linspace(lower, upper, 257), kinks])
+        places = places[(lower <= places) & (places <= upper)]
         image = phi(places)
         # between the places of other maps than piecewise linear ones, by their slope
         room = 0.0
-        if not isinstance(phi, Affine | PiecewiseLinear):
+        if not linear:
             gap = (upper - lower) / 512
             change = _modulus(phi, gap, steepest)
             room = float(change)
@@ -219,12 +248,12 @@ class _MapBounds:
             logs = logs - np.log1p(-(_RHOS**-2))
             logs = np.where(np.isnan(logs), np.inf, logs)
         # whatever the integrand, both the integral and the sum are below its maximum times h
-        best = np.minimum(np.exp(logs.min(axis=1)), 2 * h[:, 0])
+        best = np.exp(np.minimum(logs.min(axis=1), np.log(2 * h[:, 0])))
         return np.asarray(best / self._least_width(std, domain))
 
     def _derivatives(self, middle: Array, h: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """Bound the first and the second derivative of the continued map on the ellipses."""
-        function = getattr(self.phi, "function", None)
+        function = _formula(self.phi)
         if isinstance(self.phi, Affine):
             return np.full(a.shape, self.steepest), np.zeros(a.shape)
         if isinstance(self.phi, PiecewiseLinear):
@@ -264,7 +293,7 @@ class _MapBounds:
         outer = np.concatenate([[-np.inf], self.kinks, [np.inf]])
         left, right = outer[at][:, None], outer[at + 1][:, None]
         over = np.maximum(np.maximum(left - (middle - a), (middle + a) - right), 0.0)
-        function = getattr(self.phi, "function", None)
+        function = _formula(self.phi)
         if isinstance(function, PowerUpdate):
             return np.asarray(2 * abs(function.pull) * over**function.order)
         return np.asarray(self.spread * over)
@@ -273,12 +302,15 @@ class _MapBounds:
         self, side: int, end: float, std: float, middle: Array, first: Array, domain: _Domain
     ) -> Array:
         """Bound the slope of the log of the integrand beyond an end, outward, for each panel."""
+        linear = isinstance(self.phi, Affine | PiecewiseLinear)
+        wall = domain.walls[0 if side < 0 else 1]
+        if linear and not wall:
+            return np.zeros(middle.shape)
         inner = domain.past / domain.narrowest**2
         rate = inner + REACH * first / std
-        if not isinstance(self.phi, Affine | PiecewiseLinear):
+        if not (linear and wall):
             return rate
-        if not domain.walls[0 if side < 0 else 1]:
-            return rate
+        assert isinstance(self.phi, Affine | PiecewiseLinear)
         slope = self.phi.slope if isinstance(self.phi, Affine) else _slope_at(self.phi, middle)
         # up to the end the map is a line with the panel's slope
         straight = np.all(side * (self.kinks - middle) <= 0, axis=1, keepdims=True)
@@ -297,6 +329,18 @@ class _MapBounds:
         return float(np.sum(np.diff(t, prepend=0.0) * np.exp(-fall)))
 
 
+def _kinks(phi: UpdateMap) -> tuple[float, ...]:
+    """Return where a map is not analytic."""
+    return (0.0,) if isinstance(phi, HolderUpdate) else phi.kinks
+
+
+def _formula(phi: UpdateMap) -> object:
+    """Return the function of a map; a power with the same bounds for a Hoelder gradient."""
+    if isinstance(phi, HolderUpdate):
+        return PowerUpdate(phi.weight, phi.order, shift=phi.shift)
+    return getattr(phi, "function", None)
+
+
 def _slope_at(phi: PiecewiseLinear, x: Array) -> Array:
     """Return the slopes of the pieces that hold points."""
     points, values = np.array(phi.points), np.array(phi.values)
@@ -307,7 +351,7 @@ def _slope_at(phi: PiecewiseLinear, x: Array) -> Array:
 
 def _modulus(phi: UpdateMap, t: Array | float, steepest: float) -> Array:
     """Bound the change of a map over a distance."""
-    function = getattr(phi, "function", None)
+    function = _formula(phi)
     if isinstance(function, PowerUpdate) and function.order < 1:
         t = np.asarray(t)
         return abs(function.slope) * t + 2 * abs(function.pull) * t**function.order

@@ -381,7 +381,8 @@ def _events_table(events: tuple[Event, ...]) -> FoundTable:
 
 def _domination(biased: Law, auxiliary: Law, direction: float) -> Domination:
     """Compare distribution functions: omega' must be farther along than omega'' everywhere."""
-    x = np.linspace(biased.lower, biased.upper, 201)
+    low, high = max(biased.lower, auxiliary.lower), min(biased.upper, auxiliary.upper)
+    x = np.linspace(low, high, 201)
     if direction > 0:
         log_biased = [biased.log_probability(-math.inf, float(v)) for v in x]
         log_auxiliary = [auxiliary.log_probability(-math.inf, float(v)) for v in x]

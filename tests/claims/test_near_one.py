@@ -153,17 +153,18 @@ def test_brackets_of_laws_contain_their_values_up_to_the_ends(walk):
         for alpha in (1e-12, 1e-6, 0.01, 0.5, *NEAR_ONE):
             low, high = walk.power_bracket(alpha, order)
             value = 1 - float(walk.beta(alpha, order))
-            assert low <= value <= high
+            slack = 2.0**-50  # of beta, next to 1
+            assert low - slack <= value <= high + slack
             assert high - low < 1e-6
 
 
 def test_the_bracket_of_beta_grows_with_the_slope_of_the_tradeoff_function(walk):
-    # what left the line is an error of alpha: it counts as often as the tradeoff is steep
+    # what the second law lost may be spent: it counts as often as the tradeoff is steep
     lost = LawCurve(*(_with_lost_mass(law, 1e-9) for law in (walk.first, walk.second)))
     for alpha in (1e-6, 1e-3, 0.5):
         low, high = lost.beta_bracket(alpha, Order.FORWARD)
         shifted = float(walk.beta(alpha - 1e-9, Order.FORWARD))
-        assert low <= float(walk.beta(alpha + 1e-9, Order.FORWARD))
+        assert low <= float(walk.beta(alpha, Order.FORWARD))
         assert high >= shifted
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit.curves import Cells, FinitePair, GaussianCurve
+from audit.curves import FinitePair, GaussianCurve
+from audit.curves.cells import Cells
 from audit.numerics.normal import log_interval
 
 
@@ -67,7 +68,7 @@ def test_the_truth_lies_between_merged_and_split(count: int) -> None:
     for delta in (0.1, 1e-3, 1e-6, 1e-12):
         low, high = enclosure.lower.epsilon(delta), enclosure.upper.epsilon(delta)
         assert low <= truth.epsilon(delta) <= high
-        assert high - low < 12.0 / count
+        assert high - low < 25.0 / count  # the losses of one cell
     for alpha in (1e-6, 0.05, 0.5):
         low, high = enclosure.lower.power(alpha), enclosure.upper.power(alpha)
         assert low <= 1 - truth.beta(alpha) <= high

@@ -196,5 +196,6 @@ def test_paper_renyi(paper: LawCurve) -> None:
 def test_paper_events(paper: LawCurve) -> None:
     assert paper.first.probability(0.0, 0.5) == pytest.approx(0.5, rel=1e-11)
     assert paper.second.log_probability(-0.5, 0.0) == pytest.approx(-180.1, abs=0.05)
-    assert paper.first.probability() == pytest.approx(1, abs=1e-12)
+    # each of 7,500 steps rounds by some units of the last place
+    assert paper.first.probability() == pytest.approx(1, abs=1e-11)
     assert max(abs(a) for a in paper.first.log_atoms) < 740  # beyond what a naive sum holds

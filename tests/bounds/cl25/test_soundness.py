@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, bounds, exact
-from audit.constructions import Affine, Mapped, TwoSidedWalk
+from audit.constructions import Affine, Mapped, PiecewiseLinear, PowerUpdate, TwoSidedWalk
 from tests.bounds.cl25.lemmas import lemma_3_5
 from tests.bounds.cl25.settings import FULL_IDS, figure_1, sampled
 from tests.bounds.process_pairs import assert_sound, pair, process, random_pairs
@@ -84,10 +84,8 @@ def repulsive(steps, width, surplus, shift, std, half, start=0.0):
     """Shared repulsion of slope ``surplus`` on (-width, width), and drifts +-shift/2."""
     laws = []
     for sign in (1, -1):
-        update = Mapped(
-            lambda x, sign=sign: x + surplus * np.clip(x, -width, width) + sign * shift / 2,
-            (-width, width),
-        )
+        ends = [(1 + surplus) * side * width + sign * shift / 2 for side in (-1, 1)]
+        update = PiecewiseLinear((-width, width), tuple(ends), (1.0, 1.0))
         laws.append(process([((update,), (1.0,), std, steps)], half=half, start=start))
     return laws
 
@@ -131,10 +129,7 @@ def test_holder_pair_is_sound():
     )
     laws = []
     for sign in (1, -1):
-        update = Mapped(
-            lambda x, sign=sign: x + eta * np.cbrt(x) + sign * s / 2,
-            (-1e-2, -1e-4, -1e-6, 0.0, 1e-6, 1e-4, 1e-2),
-        )
+        update = Mapped(PowerUpdate(-eta, 1 / 3, shift=sign * s / 2), (0.0,))
         laws.append(process([((update,), (1.0,), std, steps)], half=0.5))
     ids = ("cl25.theorem_3_7", "cl25.theorem_a_1", "cl25.output_perturbation_corrected")
     assert_sound(ids, m, pair(m, *laws))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, Relation, bounds, exact
-from audit.constructions import Affine, Mapped, TwoSidedWalk
+from audit.constructions import Affine, PiecewiseLinear, TwoSidedWalk
 from tests.bounds.process_pairs import assert_sound, pair, process, random_pairs
 from tests.bounds.survey.settings import applying, cyclic, mechanism, poisson, sampled
 from tests.choices import RELATIONS
@@ -48,13 +48,11 @@ def test_section_vi_a_last_is_refuted_by_huber_losses(size, value):
         noise_std=2.0 / size,
         diameter=80 * 2.0 / size,
     )
-    reset = Mapped(lambda x: x - np.clip(x, -1, 1), (-1.0, 1.0))
+    reset = PiecewiseLinear((-1.0, 1.0), (0.0, 0.0), (1.0, 1.0))
     laws = []
     for sign in (1, -1):
-        last = Mapped(
-            lambda x, sign=sign: x - (size - 1) / size * np.clip(x, -1, 1) + sign / size,
-            (-1.0, 1.0),
-        )
+        left, right = (side / size + sign / size for side in (-1, 1))
+        last = PiecewiseLinear((-1.0, 1.0), (left, right), (1.0, 1.0))
         steps = [((reset,), (1.0,), m.step_std, 9), ((last,), (1.0,), m.step_std, 1)]
         laws.append(process(steps, half=m.diameter / 2))
     low, high = pair(m, *laws).renyi_bracket(2.0)
