@@ -25,7 +25,10 @@ Output = dict[str, Any]
 
 def executed(cells: list[Cell]) -> list[Cell]:
     """Return cells with their outputs, run in order in one namespace."""
+    from matplotlib import pyplot
+
     mpl.use("agg")
+    pyplot.close("all")  # figures of others
     names: dict[str, Any] = {"__name__": "__main__"}
     done, count = [], 0
     for cell in cells:

@@ -15,7 +15,7 @@ from audit.claims import formats, lock
 from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
 from audit.cli.child_process import status_apart
-from audit.cli.errors import OneLineParser, exit_status
+from audit.cli.errors import OneLineParser, exit_status, let_the_status_stand
 from audit.results import PanelVerdict, Verdict
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
@@ -116,6 +116,7 @@ def _run(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]
         print(error, file=sys.stderr)
         return _BROKEN, ()
     except KeyboardInterrupt:
+        let_the_status_stand()
         print("interrupted", file=sys.stderr)
         return _INTERRUPTED, ()
 

@@ -59,6 +59,7 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
         print(f"{name}: terminated; {_left_behind(error)}", file=sys.stderr)
         sys.exit(TERMINATED)
     except KeyboardInterrupt as error:
+        let_the_status_stand()
         print(f"{name}: interrupted; {_left_behind(error)}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except MemoryError as error:
@@ -75,6 +76,15 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
         if isinstance(error, OSError):
             _end_with(name, error)
         raise
+
+
+def let_the_status_stand() -> None:
+    """Let the exit status stand after an interrupt.
+
+    Python ends by SIGINT, with ``python -m``, if the last evaluation of a string was interrupted,
+    as when a dataclass is made.
+    """
+    exec("")
 
 
 class _Terminated(KeyboardInterrupt):

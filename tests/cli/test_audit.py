@@ -324,3 +324,18 @@ def test_a_reader_that_goes_away_is_no_error(command: str, words: list[str]) -> 
     )
     os.close(write)
     assert done.stderr == ""
+
+
+def test_an_interrupt_while_a_string_is_evaluated_has_its_status(tmp_path: Path) -> None:
+    """Python itself would end by SIGINT: the last evaluated string was interrupted."""
+    lines = "from audit.cli.errors import guarded\nguarded(lambda: exec('raise KeyboardInterrupt'))"
+    (tmp_path / "interrupted.py").write_text(lines, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.splitlines()[0][:19]) == (130, "audit: interrupted;")
