@@ -27,6 +27,11 @@ _LEAST_GAP = -1100  # exponents below the largest that still matter: entries of 
 # and rounding would depend on their number.
 _PRODUCT = 2**18
 _POWERS = 2.0 ** -np.arange(-_LEAST_GAP + 1.0)
+# Products are computed as multiples of a small power of two: numbers next to the smallest double,
+# of which processors are several times slower, are then far below what matters.
+_LIFT_BLOCKS, _LIFT_VALUES = 2.0**400, 2.0**500
+_LIFTED = 2.0 ** (500 - np.arange(-_LEAST_GAP + 1.0))
+_LOWER = 1 / _LIFT_BLOCKS / _LIFT_VALUES
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +46,7 @@ class BandedOperator:
     and receive through ``to_atoms`` (2, panels, order); ``between_atoms`` is 2 by 2, target first.
     Each block, and each row of the others, is divided by a power of two above its largest entry,
     whose exponent the ``..._reach`` arrays hold: noise of 38 standard deviations would underflow.
+    Blocks are then multiplied by 2^400.
     """
 
     first: Integers
@@ -110,7 +116,7 @@ class BandedOperator:
             offset,
             shared,
             padding,
-            values.reshape(-1, order),
+            values.reshape(-1, order) * _LIFT_BLOCKS,
             reach_of,
             from_values.reshape(shape),
             to_values.reshape(shape),
@@ -164,6 +170,7 @@ class BandedOperator:
             self.between_atoms,
             self.between_reach,
             _POWERS,
+            _LIFTED,
             np.empty(tile * wide),
             tile,
         )
@@ -268,15 +275,6 @@ def _unscaled(values: Array, exponents: Integers) -> Array:
 
 
 @compiled
-def _times_power(value: float, exponent: int) -> float:
-    """Return value * 2^exponent; in two halves, since the power alone may overflow."""
-    if exponent < -2200:
-        return 0.0
-    half = exponent // 2
-    return value * 2.0**half * 2.0 ** (exponent - half)
-
-
-@compiled
 def _normalise(row: Array, exponent: int) -> int:
     """Bring the largest entry to about 1 and return the row's exponent."""
     top = 0.0
@@ -287,8 +285,10 @@ def _normalise(row: Array, exponent: int) -> int:
     if 1e-3 < top < 1e3:
         return exponent
     shift = int(np.ceil(np.log2(top)))
+    half = -shift // 2  # the power alone may overflow
+    first, second = 2.0**half, 2.0 ** (-shift - half)
     for i in range(row.shape[0]):
-        row[i] = _times_power(row[i], -shift)
+        row[i] = row[i] * first * second
     return exponent + shift
 
 
@@ -313,6 +313,7 @@ def _take_steps(
     between_atoms: Array,
     between_reach: Integers,
     powers: Array,
+    lifted: Array,
     work: Array,
     tile: int,
 ) -> None:
@@ -343,7 +344,7 @@ def _take_steps(
                 padded[source:],
                 padded_exponents[source:],
                 block_reach[block : block + size],
-                powers,
+                lifted,
                 scales[begin:end],
                 gathered,
             )
@@ -389,7 +390,7 @@ def _gather(
     scales: Integers,
     gathered: Array,
 ) -> None:
-    """Bring the values of every target's source panels to one exponent.
+    """Bring the values of every target's source panels to one exponent, times 2^500.
 
     Target t receives from the panels from t on, as many as there are in ``reach``. Its exponent in
     ``scales`` becomes that of the largest contribution, if that is larger.
@@ -428,7 +429,7 @@ def _receive(
             values[i] = 0.0
         return _EMPTY
     for i in range(order):
-        values[i] = received[i]
+        values[i] = received[i] * _LOWER
     for side in range(2):
         gap = atom_exponents[side] + from_reach[side, target] - scale
         if gap >= _LEAST_GAP:
