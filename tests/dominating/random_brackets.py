@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -140,14 +141,22 @@ def two_steps(mu: Real, q: Real, epsilon: Real, order: Order) -> Real:
     # the integrand flattens within a small part of either width
     width = min(mp.mpf(1) / 2, 1 / mu) / 4
     count = int((high - low) / width) + 1
+    edges = {low + (high - low) * k / count for k in range(count + 1)}
+    # where the other step's best set becomes the line, within ever smaller parts
+    limit = (mp.exp(epsilon if forward else -epsilon) / (1 - q) - (1 - q)) / q if q < 1 else 0
+    if limit > 0:
+        bend = (mp.log(limit) + mu * mu / 2) / mu
+        around = (bend + sign * width / 2**k for k in range(60) for sign in (-1, 1))
+        edges |= {x for x in (bend, *around) if low < x < high}
     nodes = np.polynomial.legendre.leggauss(16)
+    total = mp.mpf(0)
     with mp.workdps(30):
-        half = (high - low) / count / 2
-        total = mp.mpf(0)
-        for k in range(count):
-            middle = low + (2 * k + 1) * half
-            total += sum(w * part(middle + half * mp.mpf(x)) for x, w in zip(*nodes, strict=True))
-    return total * half
+        for left, right in itertools.pairwise(sorted(edges)):
+            half, middle = (right - left) / 2, (right + left) / 2
+            total += half * sum(
+                w * part(middle + half * mp.mpf(x)) for x, w in zip(*nodes, strict=True)
+            )
+    return total
 
 
 RATES = (
