@@ -57,6 +57,8 @@ _UNITS = 8 * UNIT_ROUNDOFF
 # Exponents of weights on the left of the mean, and deviations of the tilted loss; sets that start
 # further left are not considered.
 _LARGEST_EXPONENT = 600.0
+# What sums of terms that underflow may lack.
+_UNDERFLOW = 1e-310
 _LEFT = 8.0
 # Cells around the likeliest one that a lower side tries for its best set.
 _MOVES = (-64, -16, -4, -1, 0, 1, 4, 16, 64)
@@ -95,12 +97,14 @@ class _Cells:
             return np.array([-np.inf]), np.zeros(1), np.zeros(1), np.zeros(1)
         if size <= most:
             return self.log_p, self.loss, self.loss, self.loss
-        # half of the blocks evenly spaced, half by mass
+        # half of the blocks evenly spaced, half by mass; large tilts see the ends only
         even = np.arange(0, size, -(-2 * size // most))
         p = np.exp(self.log_p)
         ranks = np.cumsum(np.sqrt(np.sqrt(p)))
         massy = np.searchsorted(ranks, np.linspace(0, ranks[-1], most // 2, endpoint=False))
-        starts = np.union1d(even, massy)
+        near = 2 ** np.arange(1, math.floor(math.log2(size)))
+        near = np.concatenate([np.arange(1, 16), near])
+        starts = np.unique(np.concatenate([even, massy, near, size - near]))
         mass = np.add.reduceat(p, starts)
         mean = np.add.reduceat(p * self.loss, starts) / mass
         ends = np.append(starts[1:], size) - 1
@@ -275,7 +279,13 @@ class Layer:
             scales = np.logaddexp(scales, [one.log_sum for one in under])
         here, sizes = float(self.times @ scales), float(self.times @ np.abs(scales))
         log_outside = math.log(_OUTSIDE * self._shares[tilt])
-        low, high, middle = self._window(tilt, here, log_outside)
+        low, high = self._window(tilt, here, log_outside)
+        mean = sum(
+            float(times * (one.scaled(float(scale)) @ one.cells.loss))
+            for group in (tilted, *([under] if under else []))
+            for one, scale, times in zip(group, scales, self.times, strict=True)
+        )
+        middle = min(max(round(mean / self.interval), low), high)
         size = fft.next_fast_len(max(high - low + 1, 16), real=True)
         if size > _LARGEST_SIZE:
             raise TooManyCells(
@@ -323,17 +333,15 @@ class Layer:
             drift=drift,
         )
 
-    def _window(self, tilt: int, here: float, log_outside: float) -> tuple[int, int, int]:
-        """Return grid indices outside of which Chernoff's bound is negligible, and the mean's.
+    def _window(self, tilt: int, here: float, log_outside: float) -> tuple[int, int]:
+        """Return grid indices outside of which Chernoff's bound is negligible.
 
         The steps from theta are those at which a law of the window's scale has its bound.
         """
         ends = [(times * least, times * most) for least, most, times in map(_ends_of, self.pieces)]
         first, last = sum(low for low, _ in ends), sum(high for _, high in ends)
         theta = float(TILTS[tilt])
-        mean, variance = (float(part[tilt]) for part in self.cumulants[1:])
-        middle = min(max(round(mean / self.interval), first), last)
-        width = math.sqrt(variance) + self.interval
+        width = math.sqrt(float(self.cumulants[2][tilt])) + self.interval
         steps = np.geomspace(max(1e-3 / width, 1 / ((last - first + 1) * self.interval)),
                              max(40.0 / width, 20.0 / self.interval), 40)  # fmt: skip
 
@@ -347,7 +355,7 @@ class Layer:
 
         low, high = max(float(first), -reach(-1)), min(float(last), reach(1))
         low, high = math.floor(low) - 1, math.ceil(high) + 1
-        return low, max(high, low + 1), min(max(middle, low), max(high, low + 1))
+        return low, max(high, low + 1)
 
 
 def _ends_of(piece: Piece) -> tuple[int, int, int]:
@@ -719,10 +727,13 @@ class _Sets:
                 )
                 error += self.units * math.exp(place) * float(self.skews[1][k])
                 error += self.units * abs(math.expm1(ahead)) * p
+        if above and self.log_scale > _LARGEST_EXPONENT:
+            return 1.0  # sums that underflow may stand for any probability
+        error += _UNDERFLOW
         # a probability
         lost = self.log_outside - self.theta * min(place, step) + self.log_scale
         outside = 4 * math.exp(min(lost, 0.0))
-        scale = math.exp(min(self.log_scale, _LARGEST_EXPONENT))
+        scale = math.exp(min(self.log_scale, _LARGEST_EXPONENT))  # below, less is certified
         if above:
             return (main * (1 + self.units) + error) * scale + outside
         return (main * (1 - self.units) + skew - error) * scale - outside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from scipy import fft
 from scipy.stats import norm
 
 from audit.curves import Order
+from audit.dominating import dominating_curve
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.layer import Layer, _Cells, _Tilted, _Transform
 from audit.dominating.mixture import MixturePair
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, _sides
 from audit.mechanism import Relation
+from tests.dominating.random_brackets import random_setting
 
 HEAVY = MixturePair(1e-3, 0.8, 1.0, two_sided=False)
 
@@ -157,3 +160,12 @@ def test_delta_falls_where_it_is_far_below_the_smallest_numbers_of_interest():
     highest = [curve.delta_bracket(epsilon, Order.FORWARD)[1] for epsilon in (0.2, 0.314, 0.669)]
     assert highest == sorted(highest, reverse=True)
     assert highest[0] < 1e-30
+
+
+@pytest.mark.parametrize("delta", [1e-10, 2.2613967043507565e-12, 1e-40])
+def test_losses_next_to_the_largest_one(delta: float) -> None:
+    """Sums that underflow once stood for no probability: an upper end of 0.21065 of 0.2107137."""
+    setting = random_setting(9034)[1]
+    low, high = bracket = dominating_curve(setting.mechanism).epsilon_bracket(delta, setting.order)
+    assert replace(setting, at=delta).holds(bracket)
+    assert high - low < 3e-4 * high
