@@ -142,25 +142,10 @@ class FinitePair:
         ndarray
             Values, shape of ``delta``; infinite where P has more mass than ``delta`` without Q.
         """
-        return np.maximum(self.signed_epsilon(delta), 0.0)
-
-    def signed_epsilon(self, delta: Array | float) -> Array:
-        """Return the least real epsilon with ``delta(epsilon) <= delta``; -inf if all have.
-
-        Parameters
-        ----------
-        delta : array_like
-            Numbers of at least 0.
-
-        Returns
-        -------
-        ndarray
-            Values, shape of ``delta``.
-        """
         loss, deltas, weights = self._falling
         goal = np.asarray(delta, dtype=np.float64)
         if loss.size == 0:
-            return np.where(goal < self._infinite, np.inf, -np.inf)
+            return np.where(goal < self._infinite, np.inf, 0.0)
         index = np.searchsorted(deltas, goal.astype(np.longdouble), side="right") - 1
         inside = np.maximum(index, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -169,7 +154,7 @@ class FinitePair:
             # a larger fall than the gap to the next loss is rounding
             after = np.append(loss, -np.inf)[inside + 1]
             found = np.maximum(loss[inside] - fall, after).astype(np.float64)
-        return np.where(index < 0, np.inf, found)
+        return np.where(index < 0, np.inf, np.maximum(found, 0.0))
 
     @cached_property
     def _tests(self) -> tuple[Array, Long, Long, Long]:

@@ -57,7 +57,7 @@ _UNITS = 8 * UNIT_ROUNDOFF
 # Exponents of weights on the left of the mean, and deviations of the tilted loss; sets that start
 # further left are not considered.
 _LARGEST_EXPONENT = 600.0
-# What sums of terms that underflow may lack.
+# What sums of up to 2^24 terms that underflow may lack, before they are multiplied.
 _UNDERFLOW = 1e-310
 _LEFT = 8.0
 # Cells around the likeliest one that a lower side tries for its best set.
@@ -281,8 +281,8 @@ class Layer:
         log_outside = math.log(_OUTSIDE * self._shares[tilt])
         low, high = self._window(tilt, here, log_outside)
         mean = sum(
-            float(times * (one.scaled(float(scale)) @ one.cells.loss))
-            for group in (tilted, *([under] if under else []))
+            times * one.sum_of(one.cells.loss, float(scale))
+            for group in ((tilted, under) if under else (tilted,))
             for one, scale, times in zip(group, scales, self.times, strict=True)
         )
         middle = min(max(round(mean / self.interval), low), high)
@@ -384,12 +384,18 @@ class _Tilted:
         """Return the mean of log lifted/p over all masses over e^log_scale."""
         if self.cells.excess is None:
             return 0.0
-        return float(self.scaled(log_scale) @ np.log1p(self.cells.excess))
+        return self.sum_of(np.log1p(self.cells.excess), log_scale)
+
+    def sum_of(self, values: Array, log_scale: float) -> float:
+        """Return the sum of values weighted by the masses over e^log_scale."""
+        return self._factor(log_scale) * float(self.weights @ values)
 
     def scaled(self, log_scale: float) -> Array:
         """Return the masses over e^log_scale."""
-        factor = math.exp(min(self._top - log_scale, 1.0))
-        return self.weights * factor
+        return self.weights * self._factor(log_scale)
+
+    def _factor(self, log_scale: float) -> float:
+        return math.exp(min(self._top - log_scale, 1.0))
 
 
 class _Transform:
@@ -729,7 +735,7 @@ class _Sets:
                 error += self.units * abs(math.expm1(ahead)) * p
         if above and self.log_scale > _LARGEST_EXPONENT:
             return 1.0  # sums that underflow may stand for any probability
-        error += _UNDERFLOW
+        error += _UNDERFLOW * (1 + math.exp(min(place, _LARGEST_EXPONENT)))
         # a probability
         lost = self.log_outside - self.theta * min(place, step) + self.log_scale
         outside = 4 * math.exp(min(lost, 0.0))

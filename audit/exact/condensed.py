@@ -12,7 +12,7 @@ s1^2 = s^2 - s2^2 the least variance of a normal of g.
 - (log F)'' >= -1/c^2, so that the integral is at least F* c sqrt(2 pi) but for the cut.
 - Given z and the normal that leads there, u is normal with a mean between theirs and a deviation of
   at most s1 sqrt(3)/2 for each s1 of a normal. Cut 10 s1 beyond all of them, the integral loses a
-  share of at most 2 Phi(-11).
+  share of at most 2 Phi(-11), below 1e-27.
 
 Domains have two walls. Values z are those between them, and 12 deviations past a wall: less than
 e^-72 of an end's mass is farther out.
@@ -34,7 +34,7 @@ from audit.numerics.panels import Panels
 
 # Variance of the second part, of the smallest; nodes of a panel, and its width over c.
 _PART, _NODES, _WIDTH = 0.75, 24, 6.0
-_CUT, _PAST = 10.0, 12.0
+_CUT, _PAST, _LOST = 10.0, 12.0, 1e-27
 _RHOS = np.geomspace(1.5, 30.0, 60)
 # Laws with fewer normals for each node are left as they are.
 _WORTH = 4
@@ -81,4 +81,4 @@ def _error(width: float, both: float, panels: Panels) -> float:
     b = width * (_RHOS - 1 / _RHOS) / 4
     logs = b**2 / (2 * both**2) - 2 * _NODES * np.log(_RHOS) - np.log1p(-(_RHOS**-2))
     panel = width / 2 * 64 / 15 * math.exp(float(logs.min())) / (2.5 * both)
-    return (panels.edges.size - 1) * panel
+    return (panels.edges.size - 1) * panel + _LOST

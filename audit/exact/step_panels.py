@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,6 +102,9 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
     bounds = [_MapBounds.of(phi, lower, upper, walls) for phi, _ in kernels]
     moved = max(bound.past for bound in bounds)
     domain = _Domain(lower, upper, narrowest, moved, walls)
+    widths = [
+        bound.least_width(std, domain) for bound, (_, std) in zip(bounds, kernels, strict=True)
+    ]
     kinks = tuple(sorted({k for phi, _ in kernels for k in _kinks(phi) if lower < k < upper}))
     size = (upper - lower) / narrowest * _DENSITIES[0]
     if size > _MOST_NODES:
@@ -113,15 +116,15 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
     def divided(order: int) -> tuple[Panels, Array]:
         def errors(edges: Array) -> Array:
             own = [
-                bound.errors(edges, order, std, domain)
-                for bound, (_, std) in zip(bounds, kernels, strict=True)
+                bound.errors(edges, order, std, domain) / width
+                for bound, (_, std), width in zip(bounds, kernels, widths, strict=True)
             ]
             return np.asarray(np.max(own, axis=0))
 
         def equal(density: float) -> Array:
             return Panels.covering(lower, upper, order / density * narrowest, order, kinks).edges
 
-        return _divided(errors, [equal(density) for density in _DENSITIES], order)
+        return _divided(errors, map(equal, _DENSITIES), order)
 
     found = [divided(order) for order in (_KINKED if kinks else _SMOOTH)]
     panels, error = min(found, key=lambda each: each[0].nodes.size)
@@ -129,19 +132,22 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
 
 
 def _divided(
-    errors: Callable[[Array], Array], equal: Sequence[Array], order: int
+    errors: Callable[[Array], Array], equal: Iterable[Array], order: int
 ) -> tuple[Panels, Array]:
     """Return panels with few enough errors, and the error of each.
 
     Equal ones as wide as suffices, for which translations share the blocks of their operators. If
     none do, as wide as suffices for most, bisected where they do not.
     """
-    each = [errors(edges) for edges in equal]
-    enough = [error.sum() <= _GOAL for error in each]
-    if not any(enough):
-        enough = [np.median(error) <= _GOAL / error.size for error in each]
-    best = enough.index(True) if any(enough) else len(each) - 1
-    edges, error = equal[best], each[best]
+    most: tuple[Array, Array] | None = None
+    for edges in equal:
+        error = errors(edges)
+        if error.sum() <= _GOAL:
+            break
+        if most is None and np.median(error) <= _GOAL / error.size:
+            most = edges, error
+    else:
+        edges, error = most or (edges, error)
     for _ in range(_MOST_ROUNDS):
         wide = error > _GOAL / error.size
         if float(error.sum()) <= _GOAL or not wide.any():
@@ -175,7 +181,8 @@ class _MapBounds:
     kinks : ndarray
         Its kinks in the domain.
     steepest : float
-        Largest slope on the real line within the domain; infinite for a power below 1.
+        Largest slope within the domain, and where a line is cut beyond it for piecewise linear
+        maps; infinite for a power below 1.
     spread : float
         Largest difference of two of its slopes.
     past : float
@@ -231,7 +238,7 @@ class _MapBounds:
         return cls(phi, kinks, steepest, spread, past, proven)
 
     def errors(self, edges: Array, order: int, std: float, domain: _Domain) -> Array:
-        """Bound the relative error of each panel."""
+        """Bound the error of each panel over the maximum of the integrand."""
         h = np.diff(edges)[:, None]
         middle = 0.5 * (edges[1:] + edges[:-1])[:, None]
         a, b = h * (_RHOS + 1 / _RHOS) / 4, h * (_RHOS - 1 / _RHOS) / 4
@@ -248,8 +255,7 @@ class _MapBounds:
             logs = logs - np.log1p(-(_RHOS**-2))
             logs = np.where(np.isnan(logs), np.inf, logs)
         # whatever the integrand, both the integral and the sum are below its maximum times h
-        best = np.exp(np.minimum(logs.min(axis=1), np.log(2 * h[:, 0])))
-        return np.asarray(best / self._least_width(std, domain))
+        return np.asarray(np.exp(np.minimum(logs.min(axis=1), np.log(2 * h[:, 0]))))
 
     def _derivatives(self, middle: Array, h: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """Bound the first and the second derivative of the continued map on the ellipses."""
@@ -318,7 +324,7 @@ class _MapBounds:
         affine = inner + slope * inward / std**2
         return np.where(straight & (slope >= 0), affine, rate)
 
-    def _least_width(self, std: float, domain: _Domain) -> float:
+    def least_width(self, std: float, domain: _Domain) -> float:
         """Lower bound L on the integral over the maximum of the integrand."""
         inner = domain.narrowest
         t = np.geomspace(1e-6 * inner, 0.5 * (domain.upper - domain.lower), 400)

@@ -13,6 +13,7 @@ from audit.constructions import (
     BiasedWalk,
     DriftedWalk,
     GradientPair,
+    Mapped,
     PiecewiseLinear,
     TwoSidedWalk,
 )
@@ -356,3 +357,16 @@ def test_a_valley_between_two_far_bumps() -> None:
     for low, high, truth in _valley_brackets(_valley()):
         assert low <= truth <= high
         assert high - low < 1e-9 * truth
+
+
+def test_functions_of_the_users_own_have_values_and_prove_nothing() -> None:
+    known, own = (
+        Pair(*(process(noisy(update(s)), times=5, lower=-2.0, upper=2.0) for s in (0.2, -0.2)))
+        for update in (
+            lambda s: Affine(s, 0.9),
+            lambda s: Mapped(lambda x: 0.9 * x + s),
+        )
+    )
+    assert curve(own).epsilon(1e-5) == pytest.approx(curve(known).epsilon(1e-5), rel=1e-9)
+    assert curve(own).epsilon_bracket(1e-5) == (0.0, math.inf)
+    assert curve(own).delta_bracket(0.5) == (0.0, 1.0)

@@ -1,0 +1,52 @@
+"""Laws of many normals, written as laws of few."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit.exact import Law, condensed
+
+POINTS = np.linspace(-2.0, 3.0, 401)
+
+
+def many(count: int = 5000, seed: int = 0) -> Law:
+    """Normals of two deviations around random places, on a domain with two walls."""
+    rng = np.random.default_rng(seed)
+    weights = rng.exponential(size=count)
+    means = rng.choice([-1.4, 0.2, 2.6], count) + rng.uniform(-0.7, 0.7, count)
+    stds = np.where(rng.random(count) < 0.3, 0.8, 0.5)
+    return Law.of(means, stds, np.log(weights / weights.sum()), lower=-2.0, upper=3.0)
+
+
+def distance(law: Law, other: Law) -> float:
+    """Largest difference of log densities, and of log masses beyond the walls."""
+    gaps = np.abs(law.log_density(POINTS) - other.log_density(POINTS))
+    ends = np.abs(np.subtract(law.log_atoms, other.log_atoms))
+    return float(max(gaps.max(), ends.max()))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_few_normals_have_the_density_of_many(seed: int) -> None:
+    law = many(seed=seed)
+    few = condensed.condensed(law)
+    assert few.means.size < law.means.size / 4
+    errors = few.error_at(few.log_density(POINTS)) + law.error_at(law.log_density(POINTS))
+    assert distance(law, few) <= float(errors.max()) < 1e-12
+
+
+@pytest.mark.parametrize("planted", [{"_NODES": 6}, {"_CUT": 1.0, "_PAST": 0.0}])
+def test_fewer_nodes_or_a_shorter_reach_are_seen(
+    planted: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in planted.items():
+        monkeypatch.setattr(condensed, name, value)
+    assert distance(many(), condensed.condensed(many())) > 1e-9
+
+
+def test_few_normals_and_lines_stay_as_they_are() -> None:
+    few, line = many(100), replace(many(), lower=-np.inf)
+    assert condensed.condensed(few) is few
+    assert condensed.condensed(line) is line
