@@ -38,7 +38,6 @@ _AHEAD = 2  # tasks under way for each core: one that runs and one that waits
 _MOST_LOSSES = 3  # worker processes that a task may lose before it is given up
 _IDLE = 300  # seconds that processes wait for another run, which need not compile again
 
-Work = Callable[[range], NDArray[Any]]  # picklable
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -48,6 +47,7 @@ class Kind(enum.Enum):
 
     THREADS = "threads"  # of this process: compiled loops let each other run
     LOKY = "loky"  # processes of this machine, through joblib
+    CUDA = "cuda"  # a GPU of this machine for walks that it knows, threads for others
     DASK = "dask"  # a cluster that is running
     RAY = "ray"  # likewise
 
@@ -62,7 +62,7 @@ class Parallel:
         Threads, processes or a cluster.
     workers : int, optional
         Number of threads or processes; defaults to one per core that the process may use. None for
-        clusters, which have their own number.
+        clusters and GPUs, which have their own number.
     address : str, optional
         Address of the running cluster: ``tcp://host:8786`` (the Dask scheduler), ``host:6379`` or
         ``auto`` (Ray). None without a cluster.
@@ -80,18 +80,18 @@ class Parallel:
     def __post_init__(self) -> None:
         if not isinstance(self.kind, Kind):
             raise validate.fail("kind", "a Kind", self.kind)
-        if self.kind in (Kind.THREADS, Kind.LOKY):
-            if self.address is not None:
-                raise validate.fail("address", f"None with {self.kind.value}", self.address)
-            if self.workers is not None:
-                validate.integer(1, workers=self.workers)
-        else:
-            if self.workers is not None:
-                raise validate.fail(
-                    "workers", f"None with {self.kind.value}: the cluster decides", self.workers
-                )
+        if self.kind in (Kind.DASK, Kind.RAY):
             if not (isinstance(self.address, str) and self.address):
                 raise validate.fail("address", "that of a running cluster", self.address)
+        elif self.address is not None:
+            raise validate.fail("address", f"None with {self.kind.value}", self.address)
+        if self.workers is not None:
+            if self.kind not in (Kind.THREADS, Kind.LOKY):
+                decides = "GPU" if self.kind is Kind.CUDA else "cluster"
+                raise validate.fail(
+                    "workers", f"None with {self.kind.value}: the {decides} decides", self.workers
+                )
+            validate.integer(1, workers=self.workers)
 
 
 class Answer(NamedTuple):
@@ -106,10 +106,17 @@ class Answer(NamedTuple):
 Done = Callable[[Answer], object]
 
 
-def answer(work: Work, blocks: range) -> Answer:
+class Job(Protocol):
+    """Numbered blocks; picklable."""
+
+    def run(self, blocks: range) -> NDArray[Any]:
+        """Return the result of some blocks."""
+
+
+def answer(job: Job, blocks: range) -> Answer:
     """Run a range of blocks."""
     begun = time.perf_counter()
-    result = work(blocks)
+    result = job.run(blocks)
     return Answer(blocks, result, time.perf_counter() - begun, software())
 
 
@@ -120,15 +127,15 @@ class Pool(Protocol):
     def workers(self) -> int:
         """Number of blocks that run at the same time."""
 
-    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
         """Call ``done`` in the calling thread with the answer to each task, in any order.
 
         Few tasks are under way at a time, so their number costs no memory.
 
         Parameters
         ----------
-        work : callable
-            Runs a range of blocks; picklable.
+        job : Job
+            Numbered blocks, such as `Samples`.
         tasks : iterable of range
             Ranges of blocks.
         done : callable
@@ -172,6 +179,8 @@ def pool(where: Parallel) -> AbstractContextManager[Pool]:
     """
     if where.kind in (Kind.DASK, Kind.RAY):
         return {Kind.DASK: _dask, Kind.RAY: _ray}[where.kind](str(where.address))
+    if where.kind is Kind.CUDA:
+        return nullcontext(_gpu())
     workers = where.workers or available_threads()
     return nullcontext(_Threads(workers) if where.kind is Kind.THREADS else _Processes(workers))
 
@@ -248,26 +257,41 @@ def _ended(
 class _Threads:
     workers: int
 
-    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
         run_in_threads(
             tasks,
-            lambda blocks: answer(work, blocks),
+            lambda blocks: answer(job, blocks),
             lambda _, result: done(result),
             threads=self.workers,
         )
 
 
 @dataclass(frozen=True)
+class _Gpu:
+    """The GPU of this machine; the task after one that it works on waits for it."""
+
+    walked: Callable[[Any], Job | None]  # the job as the GPU runs it, if it knows the job
+    workers: int = 1
+
+    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+        known = self.walked(job)
+        if known is None:
+            _Threads(available_threads()).run(job, tasks, done)
+        else:
+            _Threads(1).run(known, tasks, done)
+
+
+@dataclass(frozen=True)
 class _Processes:
     workers: int
 
-    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
         from joblib.externals.loky import get_reusable_executor
 
         waiting, losses = iter(tasks), Counter[range]()
         while True:
             executor = get_reusable_executor(self.workers, timeout=_IDLE)
-            lost = self._until_a_loss(executor, work, waiting, done)
+            lost = self._until_a_loss(executor, job, waiting, done)
             if not lost:
                 return
             losses.update(lost)
@@ -280,14 +304,14 @@ class _Processes:
             waiting = itertools.chain(lost, waiting)
 
     def _until_a_loss(
-        self, executor: Any, work: Work, tasks: Iterator[range], done: Done
+        self, executor: Any, job: Job, tasks: Iterator[range], done: Done
     ) -> list[range]:
         """Return the tasks that were under way when a process was lost; none if all have ended."""
         lost: list[range] = []
 
         def submit(blocks: range) -> Future[Answer]:
             try:
-                future: Future[Answer] = executor.submit(answer, work, blocks)
+                future: Future[Answer] = executor.submit(answer, job, blocks)
             except BrokenExecutor as error:
                 future = Future()
                 future.set_exception(error)
@@ -309,7 +333,7 @@ class _Cluster:
     """A running cluster, which tries a task again by itself if its worker is lost."""
 
     name: str
-    submit: Callable[[Work, range], Future[Answer]]
+    submit: Callable[[Job, range], Future[Answer]]
     cores: Callable[[], int]  # workers come and go
     lost: tuple[type[BaseException], ...]  # errors that mean that the cluster is lost
 
@@ -317,9 +341,9 @@ class _Cluster:
     def workers(self) -> int:
         return max(1, self.cores())
 
-    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
         def submit(blocks: range) -> Future[Answer]:
-            return self.submit(work, blocks)
+            return self.submit(job, blocks)
 
         with _ended(submit, tasks, lambda: _AHEAD * self.workers) as ended:
             while True:
@@ -343,6 +367,17 @@ class _Cluster:
             ) from error
 
 
+def _gpu() -> Pool:
+    from audit.simulation import gpu  # imports Numba
+
+    if not gpu.is_there():
+        raise ValueError(
+            "parallel=cuda needs a GPU of NVIDIA and the packages for it: "
+            "pip install 'noisy-sgd-audit[cuda]'"
+        )
+    return _Gpu(gpu.on_gpu)
+
+
 @contextlib.contextmanager
 def _dask(address: str) -> Iterator[Pool]:
     distributed = _import_optional("distributed", extra="dask")
@@ -364,7 +399,7 @@ def _dask(address: str) -> Iterator[Pool]:
         executor = client.get_executor(pure=False)
         yield _Cluster(
             f"Dask cluster at {address}",
-            lambda work, blocks: executor.submit(answer, work, blocks),
+            lambda job, blocks: executor.submit(answer, job, blocks),
             lambda: sum(client.ncores().values()),
             lost,
         )
@@ -397,7 +432,7 @@ def _ray(address: str) -> Iterator[Pool]:
     try:
         yield _Cluster(
             f"Ray cluster at {address}",
-            lambda work, blocks: remote.remote(work, blocks).future(),
+            lambda job, blocks: remote.remote(job, blocks).future(),
             lambda: int(ray.cluster_resources().get("CPU", 1)),
             (ray.exceptions.RayError, OSError),
         )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,68 +11,14 @@ from audit import validate
 from audit.constructions import Construction, Process
 from audit.simulation.backends import Kind, Parallel, Pool
 from audit.simulation.blocks import (
-    LARGEST_OF_WALKS,
-    Block,
     Floats,
     Progress,
     Stream,
-    block_size,
     checked_run,
 )
-from audit.simulation.fingerprint import described, digest_of
 from audit.simulation.runner import run_job
-from audit.simulation.samplers import Sampled, walks
+from audit.simulation.samplers import Walks
 from audit.simulation.samples import CountsAbove, Iterates, Samples
-
-
-@dataclass(frozen=True)
-class Walks:
-    """Processes in one dimension, as a program of `Samples`.
-
-    Parameters
-    ----------
-    processes
-        The processes.
-    streams
-        Random stream of each.
-    pair
-        What the processes are made of, for the description.
-    """
-
-    processes: tuple[Process, ...]
-    streams: tuple[Stream, ...] = (Stream.X, Stream.X_PRIME)
-    pair: Construction | None = None
-
-    point = ()
-
-    @cached_property
-    def steps(self) -> tuple[int, ...]:
-        """Number of steps of the longest path of each process."""
-        return tuple(len(process) for process in self.processes)
-
-    @cached_property
-    def block_size(self) -> int:
-        """Number of walks in a full block."""
-        return block_size(max(self.steps), LARGEST_OF_WALKS)
-
-    @property
-    def description(self) -> Mapping[str, object]:
-        """Plain data that fix every walk but for its seed."""
-        # a pair's fields say nothing of the code that makes its walks
-        walks = digest_of(tuple(zip(self.processes, self.streams, strict=True)))
-        return {"pair": described(self.pair), "walks": walks}
-
-    def values(self, side: int, block: Block, seed: int) -> Floats:
-        """Return the final iterates of a block of walks, shape (trials,)."""
-        return self._walks[side](block, seed, self.streams[side])
-
-    @cached_property
-    def _walks(self) -> tuple[Sampled, ...]:
-        return tuple(walks(process) for process in self.processes)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the fields alone: what they are made ready into may hold functions."""
-        return Walks, (self.processes, self.streams, self.pair)
 
 
 def walks_of(pair: Construction) -> Walks:

@@ -267,7 +267,7 @@ def _run(
     if left:
         made = pool(backend) if isinstance(backend, Parallel) else contextlib.nullcontext(backend)
         with made as workers:
-            workers.run(job.run, tasks(job, left, workers.workers, pace), done)
+            workers.run(job, tasks(job, left, workers.workers, pace), done)
 
 
 def _check_software(here: dict[str, str], there: dict[str, str]) -> None:

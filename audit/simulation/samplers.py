@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import DependentStep, Process, Step, UpdateMap, Wall
+from audit.constructions import Construction, DependentStep, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
-from audit.simulation.blocks import Block, Stream
+from audit.simulation.blocks import LARGEST_OF_WALKS, Block, Stream, block_size
+from audit.simulation.fingerprint import described, digest_of
 from audit.simulation.program import (
     GENERAL,
     Floats,
@@ -22,6 +26,56 @@ from audit.simulation.program import (
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
 
 Sampled = Callable[[Block, int, Stream], Floats]
+
+
+@dataclass(frozen=True)
+class Walks:
+    """Processes in one dimension, as a program of `Samples`.
+
+    Parameters
+    ----------
+    processes
+        The processes.
+    streams
+        Random stream of each.
+    pair
+        What the processes are made of, for the description.
+    """
+
+    processes: tuple[Process, ...]
+    streams: tuple[Stream, ...] = (Stream.X, Stream.X_PRIME)
+    pair: Construction | None = None
+
+    point = ()
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """Number of steps of the longest path of each process."""
+        return tuple(len(process) for process in self.processes)
+
+    @cached_property
+    def block_size(self) -> int:
+        """Number of walks in a full block."""
+        return block_size(max(self.steps), LARGEST_OF_WALKS)
+
+    @property
+    def description(self) -> Mapping[str, object]:
+        """Plain data that fix every walk but for its seed."""
+        # a pair's fields say nothing of the code that makes its walks
+        walks = digest_of(tuple(zip(self.processes, self.streams, strict=True)))
+        return {"pair": described(self.pair), "walks": walks}
+
+    def values(self, side: int, block: Block, seed: int) -> Floats:
+        """Return the final iterates of a block of walks, shape (trials,)."""
+        return self._walks[side](block, seed, self.streams[side])
+
+    @cached_property
+    def _walks(self) -> tuple[Sampled, ...]:
+        return tuple(walks(process) for process in self.processes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the fields alone: what they are made ready into may hold functions."""
+        return Walks, (self.processes, self.streams, self.pair)
 
 
 def walks(process: Process) -> Sampled:

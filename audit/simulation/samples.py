@@ -7,7 +7,7 @@ the job and the number of the block, so that it may run anywhere and in any orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -240,12 +240,29 @@ class Samples:
         ndarray
             The sums of each process, or the results one after the other.
         """
+        places = map(self.place, blocks)
+        return self.drawn(
+            (side, self.program.values(side, block, self.seed)) for side, block in places
+        )
+
+    def drawn(self, iterates: Iterable[tuple[int, Floats]]) -> NDArray[Any]:
+        """Return what is drawn of final iterates.
+
+        Parameters
+        ----------
+        iterates : iterable of tuple of (int, ndarray)
+            Index of the process, and the iterates of one of its blocks, shape ``(trials, *point)``.
+
+        Returns
+        -------
+        ndarray
+            The sums of each process, or the results one after the other.
+        """
         results = []
         shape = (len(self.program.streams), *self.shape)
         total = np.zeros(shape, dtype=np.int64) if self.draw.adds_up else None
-        for number in blocks:
-            side, block = self.place(number)
-            result = self.draw(self.program.values(side, block, self.seed))
+        for side, values in iterates:
+            result = self.draw(values)
             if total is None:
                 results.append(result)
             else:

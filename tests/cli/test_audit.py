@@ -105,7 +105,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         (["--config-dir", "/nowhere"], "--config-dir must be a folder, got '/nowhere'"),
         (["settings.paper.trials=0"], "trials must be a whole number of at least 1000, got 0"),
         (["parallel=dask"], "parallel.address must be that of a running cluster, got None"),
-        (["parallel=thread"], "parallel must be one of dask, loky, ray, threads, got"),
+        (["parallel=thread"], "parallel must be one of cuda, dask, loky, ray, threads, got"),
         (["parallel.workers=0"], "parallel.workers must be a whole number of at least 1, got 0"),
         (["hydra/launcher=jolib"], "got 'jolib'; did you mean 'joblib'?"),
         (["settings.paper.trials"], "words must be KEY=VALUE"),

@@ -159,7 +159,7 @@ def test_few_tasks_are_under_way_at_a_time() -> None:
 
     job = counted(Slow(seconds=0.0), blocks=200)
     with pool(Parallel(workers=4)) as workers:
-        workers.run(job.run, watched(range(n, n + 1) for n in range(200)), done)
+        workers.run(job, watched(range(n, n + 1) for n in range(200)), done)
     assert under_way == 0
     assert 4 <= most <= 8
 

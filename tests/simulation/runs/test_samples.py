@@ -48,7 +48,7 @@ PAIR = BiasedWalk(mechanism())
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("audit.simulation.iterates.LARGEST_OF_WALKS", 256)
+    monkeypatch.setattr("audit.simulation.samplers.LARGEST_OF_WALKS", 256)
 
 
 def draw(folder: Path | None = None, **given: Any) -> Any:
