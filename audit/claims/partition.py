@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,19 +41,32 @@ class _Line:
     log_p: Density
     log_q: Density
 
+    @cached_property
+    def logs(self) -> tuple[Array, Array]:
+        """Both log densities at the points."""
+        return self.log_p(self.points), self.log_q(self.points)
+
+    @cached_property
+    def losses(self) -> Array:
+        """Losses at the points."""
+        return _difference(*self.logs)
+
     def loss(self, x: Array) -> Array:
         """Return log p - log q; 0 where neither law has mass."""
-        with np.errstate(invalid="ignore"):
-            found = self.log_p(x) - self.log_q(x)
-        return np.nan_to_num(found, nan=0.0, posinf=1e300, neginf=-1e300)
+        return _difference(self.log_p(x), self.log_q(x))
 
     def shares(self, power: float) -> Array:
         """Return masses of the points under the density p^power q^(1 - power), normalised."""
         widths = np.gradient(self.points)
         with np.errstate(invalid="ignore"):
-            logs = power * self.log_p(self.points) + (1 - power) * self.log_q(self.points)
+            logs = power * self.logs[0] + (1 - power) * self.logs[1]
         logs = np.nan_to_num(logs, nan=-np.inf, posinf=-np.inf) + np.log(widths)
         return np.asarray(np.exp(logs - logsumexp(logs)))
+
+
+def _difference(log_p: Array, log_q: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(log_p - log_q, nan=0.0, posinf=1e300, neginf=-1e300)
 
 
 def partition_of(
@@ -171,7 +185,7 @@ def _window(line: _Line, cuts: Array, plain: Plain) -> dict[str, list[float | No
         return {}
     least = np.minimum(line.log_p(cuts), line.log_q(cuts))
     depth = max(float(np.min(least, initial=_DEPTH)) + _DEPTH / 2, _DEEPEST)
-    seen = np.maximum(line.log_p(line.points), line.log_q(line.points)) > depth
+    seen = np.maximum(*line.logs) > depth
     ends = line.points[seen][0], line.points[seen][-1]
     window = [
         None if wall is not None else float(end) for wall, end in zip(walls, ends, strict=True)
@@ -241,11 +255,11 @@ def _level(line: _Line, quantity: str, at: float, claimed: float, certified: flo
         if at > 0:
             return claimed
         # just above the claimed number: an event that is as likely as possible
-        largest = min(float(np.max(line.loss(line.points))), certified)
+        largest = min(float(np.max(line.losses)), certified)
         return min(claimed + 1e-3 * max(1.0, claimed), (claimed + largest) / 2)
     if quantity == "mu":
         return at
-    losses, masses = line.loss(line.points), line.shares(1.0)
+    losses, masses = line.losses, line.shares(1.0)
     rank = np.argsort(losses, kind="stable")
     place = int(np.searchsorted(np.cumsum(masses[rank]), at))
     return float(losses[rank][min(place, rank.size - 1)])
@@ -254,7 +268,7 @@ def _level(line: _Line, quantity: str, at: float, claimed: float, certified: flo
 def _crossings(line: _Line, levels: Array) -> Array:
     """Return the points where the loss crosses one of ascending levels, by bisection."""
     x = line.points
-    losses = line.loss(x)
+    losses = line.losses
     step = np.searchsorted(levels, losses)
     low, high, level = [], [], []
     for i in np.flatnonzero(step[1:] != step[:-1]):
@@ -357,7 +371,7 @@ def _scoring(
 
 
 def _line_scores(line: _Line, times: int, quantity: str, at: float, gap: float) -> dict[str, Any]:
-    losses = line.loss(line.points)
+    losses = line.losses
     unit, low, high, modulus = _scoring(losses, line.shares(1.0), times, quantity, at, gap)
     first, last = round(low / unit), round(high / unit)
     levels = unit * (np.arange(first, last, dtype=np.float64) + 0.5)

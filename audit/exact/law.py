@@ -19,7 +19,7 @@ _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Standard deviations of a line beyond the outermost normals: less than 1e-330 of their mass.
 WINDOW = 39.0
 # Normals farther from a point than this are left out, if they have less than e^-46 of the density.
-_NEAR, _NEGLIGIBLE = 20.0, -46.0
+_NEAR, _NEGLIGIBLE = 12.0, -46.0
 _COLUMNS = ("log_density", "score", "top", "left", "right", "square")
 # Points that are evaluated together, in standard deviations and in number.
 _BLOCK_WIDTH, _BLOCK_SIZE = 8.0, 512
@@ -242,37 +242,51 @@ class Law:
         reach = _NEAR
         while True:
             near = self._near(points, reach)
-            z = (points[:, None] - self.means[near]) / self.stds[near]
-            logs = self.log_masses[near] - np.log(self.stds[near]) - 0.5 * z * z
-            left, right = slice(0, near.start), slice(near.stop, None)
+            z = points[:, None] - self.means[near]
+            z /= self.stds[near]
+            logs = z * z
+            logs *= -0.5
+            logs += self.log_masses[near] - np.log(self.stds[near])
             if near.start == 0 and near.stop == self.means.size:
                 return near, z, logs
-            # what is left out is largest at the ends of the block
-            left_out = max(self._log_at(points[0], left), self._log_at(points[-1], right))
+            below, above = self._log_outside
+            left_out = float(np.logaddexp(below[near.start], above[near.stop]))
+            left_out -= 0.5 * reach**2 + math.log(self.narrowest)
             if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _NEGLIGIBLE:
                 return near, z, logs
             reach *= 2
 
-    def _log_at(self, point: float, normals: slice) -> float:
-        """Log density of some normals at a point, but for a constant."""
-        z = (point - self.means[normals]) / self.stds[normals]
-        logs = self.log_masses[normals] - np.log(self.stds[normals]) - 0.5 * z * z
-        top = float(logs.max(initial=-math.inf))
-        return top if top == -math.inf else top + math.log(float(np.exp(logs - top).sum()))
+    @cached_property
+    def _log_outside(self) -> tuple[Array, Array]:
+        """Log masses of the normals before each place, and from it on, shape ``(k + 1,)`` each."""
+        none = np.full(1, -np.inf)
+        below = np.logaddexp.accumulate(np.concatenate([none, self.log_masses]))
+        above = np.logaddexp.accumulate(np.concatenate([none, self.log_masses[::-1]]))
+        return below, above[::-1]
 
     def _block(self, points: Array, tails: bool) -> EdgeTable:
-        near, z, logs = self._logs(points)
+        # in place, as fresh arrays of this size cost more than what is computed in them
+        near, z, terms = self._logs(points)
         stds = self.stds[near]
-        top = logs.max(axis=1)
-        terms = np.exp(logs - top[:, None])
+        top = terms.max(axis=1)
+        terms -= top[:, None]
+        np.exp(terms, out=terms)
         total = terms.sum(axis=1)
         left = right = np.zeros(points.size)
         if tails:
-            masses = terms * stds * (_SQRT_HALF_PI * erfcx(np.abs(z) / math.sqrt(2)))
-            right = np.where(z <= 0, masses, 0.0).sum(axis=1)
-            left = np.where(z > 0, masses, 0.0).sum(axis=1)
-        score = (terms * (-z / stds)).sum(axis=1) / total
-        square = (terms * (z * z)).sum(axis=1) / total
+            masses = np.abs(z)
+            masses /= math.sqrt(2)
+            erfcx(masses, out=masses)
+            masses *= terms
+            masses *= stds * _SQRT_HALF_PI
+            above = masses * (z <= 0)
+            right = above.sum(axis=1)
+            masses -= above
+            left = masses.sum(axis=1)
+        terms *= z
+        score = -(terms / stds).sum(axis=1) / total
+        terms *= z
+        square = terms.sum(axis=1) / total
         log_density = top + np.log(total) - _LOG_SQRT_TWO_PI
         return EdgeTable(log_density, score, top - _LOG_SQRT_TWO_PI, left, right, square)
 
@@ -382,7 +396,7 @@ class Law:
         result = np.full(flat.shape, -np.inf)
         if self.means.size:
             rank = np.argsort(flat)
-            result[rank] = self.table(flat[rank]).log_density
+            result[rank] = self.table(flat[rank], tails=False).log_density
         outside = (flat < self.lower) | (flat > self.upper)
         return np.where(outside, -np.inf, result).reshape(points.shape)
 
