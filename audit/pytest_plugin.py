@@ -37,13 +37,7 @@ class ClaimsFile(pytest.File):
     """A claims file with all files that it includes; an unreadable entry is a failing test."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Return one test for each claim and one for each complaint.
-
-        Yields
-        ------
-        pytest.Item
-            The test of a claim or of a complaint.
-        """
+        """Return one test for each claim and one for each complaint."""
         from audit.claims.checking import with_seed
         from audit.claims.claims_file import load
         from audit.claims.error_shares import error_shares
@@ -112,13 +106,7 @@ class ClaimItem(pytest.Item):
             pytest.fail(wording.line(judgement), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the place of the claim.
-
-        Returns
-        -------
-        tuple
-            File, line (from 0) and title.
-        """
+        """Return the place of the claim."""
         place = self._claim.location
         if place is None:
             return self.path, None, self.name
@@ -145,13 +133,7 @@ class ComplaintItem(pytest.Item):
         pytest.fail(self._text, pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the file.
-
-        Returns
-        -------
-        tuple
-            File, no line, and the test's name.
-        """
+        """Return the file."""
         return self.path, None, self.name
 
 

@@ -1,8 +1,9 @@
 """Check the docstrings of the public API with numpydoc's own validation: ``make lint`` runs it.
 
-The public API is what the rooms export (``__all__``), with the public methods and properties of
-its classes. Beyond numpydoc's checks, an exception that a function raises itself must be in its
-Raises section. A line ``# numpydoc ignore=EX01`` inside a definition silences a check there.
+The public API is what the reference lists (``docs/reference``), with the public methods and
+properties of its classes. Beyond numpydoc's checks, an exception that a function raises itself must
+be in its Raises section. A line ``# numpydoc ignore=EX01`` inside a definition silences a check
+there.
 
     python tests/docstrings.py [ROOM ...] [--counts]
 """
@@ -16,10 +17,9 @@ import enum
 import functools
 import importlib
 import inspect
-import pkgutil
+import re
 import sys
 import textwrap
-import types
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,14 +28,7 @@ from typing import Any
 from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import Validator, validate
 
-import audit
-import audit_dimensions
-import audit_dimensions.losses
-
 ROOT = Path(__file__).resolve().parents[1]
-
-# Modules outside the rooms' lists of names that users import from.
-MODULES = ("audit.testing",)
 
 FORM = {"GL03", "GL05", "GL06", "GL07", "GL08"}
 SUMMARY = {"SS01", "SS02", "SS03", "SS04", "SS05", "SS06"}
@@ -67,31 +60,34 @@ def code(target: Any) -> Any:
     return inspect.unwrap(getattr(target, "__func__", target))
 
 
-def public_modules() -> Iterator[types.ModuleType]:
-    """Yield the modules whose ``__all__`` is public: packages, and adapters."""
-    yield from (audit, audit_dimensions, audit_dimensions.losses)
-    for info in pkgutil.walk_packages(audit.__path__, "audit."):
-        if info.ispkg or info.name.startswith("audit.adapters.") or info.name in MODULES:
-            yield importlib.import_module(info.name)
+def public_names() -> list[str]:
+    """Return the names in the lists of the reference."""
+    pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    return re.findall(r"^   ~(audit(?:_dimensions)?\.[\w.]+)$", text, flags=re.MULTILINE)
 
 
 def public_api() -> Iterator[Public]:
     """Yield every object of the public API once."""
     seen: set[int] = set()
-    for module in public_modules():
-        names = getattr(module, "__all__", ())
-        # A method of a registry that is exported as a function is a function.
-        for name in sorted(names, key=lambda name: inspect.isclass(getattr(module, name))):
-            target = code(getattr(module, name))
-            if id(target) in seen or not str(getattr(target, "__module__", "")).startswith("audit"):
-                continue
-            seen.add(id(target))
-            if inspect.isclass(target):
-                yield Public(f"{module.__name__}.{name}", target, checks_of_class(target))
-                yield from members(f"{module.__name__}.{name}", target, seen)
-            elif inspect.isfunction(target):
-                checks = FORM | SUMMARY | PARAMETERS | RETURNS | EXAMPLE
-                yield Public(f"{module.__name__}.{name}", target, frozenset(checks))
+    found = {name: code(named(name)) for name in public_names()}
+    # A method of a registry that is exported as a function is a function.
+    for name, target in sorted(found.items(), key=lambda each: inspect.isclass(each[1])):
+        if id(target) in seen or not str(getattr(target, "__module__", "")).startswith("audit"):
+            continue
+        seen.add(id(target))
+        if inspect.isclass(target):
+            yield Public(name, target, checks_of_class(target))
+            yield from members(name, target, seen)
+        elif inspect.isfunction(target):
+            checks = FORM | SUMMARY | PARAMETERS | RETURNS | EXAMPLE
+            yield Public(name, target, frozenset(checks))
+
+
+def named(name: str) -> Any:
+    """Return the object of a dotted name, of a module or of a class."""
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
 
 
 def checks_of_class(cls: type) -> frozenset[str]:

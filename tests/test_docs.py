@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -15,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ import yaml
 import audit.claims
 from tests import blocks
 from tests.blocks import BIN, ROOT, SHORT, Command, shell
+from tests.docstrings import code, named, public_names
 from tests.ended import Ended
 
 DOCS = ROOT / "docs"
@@ -213,49 +214,31 @@ def test_the_names_in_code_quotes_exist(page: Path) -> None:
             raise AssertionError(f"{found} is named in {name(page)}: {error}") from None
 
 
-def documented() -> set[str]:
-    """Every name in the lists of the reference."""
-    text = "".join(
-        page.read_text(encoding="utf-8") for page in sorted((DOCS / "reference").glob("*.md"))
-    )
-    return set(re.findall(r"^   ~(audit(?:_dimensions)?\.[\w.]+)$", text, flags=re.MULTILINE))
+MOST_NAMES = 180
+IMPORTED = re.compile(r"from (audit[\w.]*) import ([\w, ]+|\([^)]*\))")
+DOTTED = re.compile(r"\b(audit(?:\.[a-z_]+)*)\.([A-Za-z_]\w*)")
 
 
-ROOMS = (
-    "",
-    "bounds",
-    "claims",
-    "constructions",
-    "curves",
-    "dominating",
-    "estimation",
-    "exact",
-    "isolation",
-    "mechanism",
-    "report",
-    "results",
-    "scenario",
-    "search",
-    "simulation",
-    "training",
-    "codec",
-)
+def test_the_reference_lists_few_names_and_all_of_them_exist() -> None:
+    names = public_names()
+    assert len(names) == len(set(names))
+    assert len([each for each in names if each.startswith("audit.")]) <= MOST_NAMES
+    for each in names:
+        named(each)  # fails where one is gone
 
 
-def test_the_reference_holds_every_public_name() -> None:
-    """Each name of a room, under the name of one of the rooms that export it."""
-
-    def thing(name: str) -> object:
-        room, _, last = name.rpartition(".")
-        return getattr(importlib.import_module(room), last)
-
-    names = documented()
-    objects = [thing(name) for name in names]  # fails where one is gone
-    modules = [*(f"audit.{room}".rstrip(".") for room in ROOMS), "audit_dimensions"]
-    for module in map(importlib.import_module, modules):
-        for public in getattr(module, "__all__", None) or dir(module):
-            value = getattr(module, public)
-            if public.startswith("_") or isinstance(value, ModuleType):
-                continue
-            known = f"{module.__name__}.{public}" in names or any(value is o for o in objects)
-            assert known, f"{module.__name__}.{public} stands in no list of docs/reference"
+def test_what_the_pages_use_is_public() -> None:
+    """Each class and function of a room that README, tutorials and how-to pages show."""
+    objects = [code(named(each)) for each in public_names()]
+    pages = [ROOT / "README.md", *DOCS.glob("how-to/*.md"), *DOCS.glob("tutorials/*.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    used = set(DOTTED.findall(text))
+    for room, names in IMPORTED.findall(text):
+        used |= {(room, each) for each in re.findall(r"\w+", names)}
+    for room, each in sorted(used):
+        try:
+            value = getattr(importlib.import_module(room), each)
+        except (ImportError, AttributeError):
+            continue  # a command, a file, or a module that a page makes up
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert any(code(value) is one for one in objects), f"{room}.{each} is not public"

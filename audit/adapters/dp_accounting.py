@@ -65,29 +65,7 @@ def library() -> Any:
 
 
 def relation_of(relation: Any) -> Relation:
-    """Return a ``NeighboringRelation`` as a `Relation`.
-
-    Parameters
-    ----------
-    relation : object
-        A ``NeighboringRelation``, or a `Relation`, which is returned unchanged.
-
-    Returns
-    -------
-    Relation
-        The relation.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-
-    Examples
-    --------
-    >>> import dp_accounting
-    >>> relation_of(dp_accounting.NeighboringRelation.REPLACE_ONE)
-    <Relation.REPLACE_ONE: 'replace one'>
-    """
+    """Return a ``NeighboringRelation`` as a `Relation`."""
     if isinstance(relation, Relation):
         return relation
     for ours, name in _RELATIONS.items():
@@ -97,30 +75,7 @@ def relation_of(relation: Any) -> Relation:
 
 
 def neighboring_relation(relation: Relation) -> Any:
-    """Return a `Relation` as a ``NeighboringRelation`` of dp-accounting.
-
-    Parameters
-    ----------
-    relation : Relation
-        The relation.
-
-    Returns
-    -------
-    NeighboringRelation
-        The corresponding member.
-
-    Raises
-    ------
-    ValueError
-        If ``relation`` is not a `Relation`.
-    ImportError
-        If dp-accounting is not installed.
-
-    Examples
-    --------
-    >>> neighboring_relation(Relation.ADD_REMOVE).name
-    'ADD_OR_REMOVE_ONE'
-    """
+    """Return a `Relation` as a ``NeighboringRelation`` of dp-accounting."""
     validate.instance(Relation, relation=relation)
     return getattr(library().NeighboringRelation, _RELATIONS[relation])
 

@@ -7,13 +7,7 @@ from typing import Any
 
 
 def load(name: str, *, extra: str) -> Any:
-    """Return a module of an optional library.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed; the message names the extra of this package that installs it.
-    """
+    """Return a module of an optional library."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -88,38 +88,7 @@ class CanaryScores(ShortRepr):
 
 
 def read_scores(path: str | Path, *, name: str = "scores") -> Array:
-    r"""Return the scores of one dataset stored in a file, one row per run.
-
-    Parameters
-    ----------
-    path : str or Path
-        ``.npy``; ``.npz`` with one array; ``.parquet``, which needs PyArrow; otherwise text
-        (``.csv``, for example) of numbers between commas, semicolons or spaces. Its first line may
-        be a header, and ``#`` starts a comment.
-    name : str, optional
-        Name of the scores in error messages.
-
-    Returns
-    -------
-    ndarray
-        Finite scores, shape ``(n,)``, or ``(n, d)`` for several scores per run.
-
-    Raises
-    ------
-    ImportError
-        If the file is Parquet and PyArrow is not installed.
-    ValueError
-        If the file cannot be read, or holds anything but rows of finite numbers.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "with.csv"
-    ...     _ = file.write_text("loss\n0.5\n0.25\n")
-    ...     read_scores(file).tolist()
-    [0.5, 0.25]
-    """
+    r"""Return the scores of one dataset stored in a file, one row per run."""
     path = Path(path)
     found = np.asarray(_read(_SAMPLES.get(path.suffix.lower(), _text), path, name))
     called = f"{name} of {path}"

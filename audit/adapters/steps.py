@@ -45,38 +45,7 @@ def step(
     batch_size: int | None = None,
     max_batch_size: int | None = None,
 ) -> NoisySGD:
-    """Return one step of clipped DP-SGD that releases its noisy gradient, for any losses.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation of the noise of a batch's sum over ``clip_norm``, in every relation.
-    sampling_rate : float
-        Rate q in (0, 1], kept exactly. If q n is not a whole number, as for rate 1/235 and 60,000
-        records, it becomes ``poisson_rate``.
-    dataset_size : int or None
-        Number of records n. None: one that suits the rate, where only the rate affects privacy.
-    relation : Relation
-        Adjacency.
-    clip_norm : float
-        Norm to which each record's gradient is clipped.
-    batching : Batching, default: Batching.POISSON
-        Full, Poisson, truncated Poisson, or without replacement.
-    batch_size : int, optional
-        Divisor of Poisson batches, which does not affect privacy; defaults to q n, rounded.
-    max_batch_size : int, optional
-        Largest size of truncated Poisson batches.
-
-    Returns
-    -------
-    NoisySGD
-        The mechanism, with one step of size 1.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
+    """Return one step of clipped DP-SGD that releases its noisy gradient, for any losses."""
     validate.positive(
         noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, clip_norm=clip_norm
     )
@@ -110,11 +79,6 @@ def composed(steps: Iterable[tuple[NoisySGD, int]]) -> NoisySGD | Composition:
     """Return the mechanism that repeats each step as given and releases all iterates.
 
     Consecutive equal steps become one run.
-
-    Raises
-    ------
-    ValueError
-        If there is no step.
     """
     runs: list[tuple[NoisySGD, int]] = []
     for one, times in steps:
@@ -134,13 +98,7 @@ def runs_of(mechanism: NoisySGD | Composition) -> tuple[NoisySGD, ...]:
 
 
 def noise_over_clip_norm(run: NoisySGD) -> float:
-    """Return the accountants' noise multiplier: noise of a batch's sum over the clip norm.
-
-    Raises
-    ------
-    ValueError
-        If the sensitivity of a record is not implied by the bound on its gradient.
-    """
+    """Return the accountants' noise multiplier: noise of a batch's sum over the clip norm."""
     bound = run.gradient_bound
     share = 2.0 if run.relation is Relation.REPLACE_ONE else 1.0
     if bound is None or run.gradient_sensitivity is not None:
@@ -152,22 +110,7 @@ def noise_over_clip_norm(run: NoisySGD) -> float:
 
 
 def in_words(mechanism: NoisySGD | Composition, sized: bool = True) -> str:
-    """Return a one-line description: steps, batches, rate, noise multiplier and relation.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD or Composition
-        The mechanism.
-    sized : bool, default: True
-        Whether the dataset has a size; else it stands for any with these rates.
-
-    Examples
-    --------
-    >>> one = step(6.0, 0.01, dataset_size=10_000, relation=Relation.ADD_REMOVE, clip_norm=1.0)
-    >>> in_words(composed([(one, 100)]))  # doctest: +NORMALIZE_WHITESPACE
-    "100 steps on poisson batches at rate 0.01 with noise multiplier 6 (noise over clip norm);
-     10000 records, relation 'add remove', all iterates released"
-    """
+    """Return a one-line description: steps, batches, rate, noise multiplier and relation."""
     runs = runs_of(mechanism)
     done = ", then ".join(_run_in_words(run) for run in runs[:_MOST_SHOWN])
     if len(runs) > _MOST_SHOWN:

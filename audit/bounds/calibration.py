@@ -52,21 +52,7 @@ def least_noise(
 ) -> float:
     """Return a noise that meets the budget, at most 1e-6 (relative) above the least one.
 
-    Parameters
-    ----------
-    bound : callable
-        Epsilon as a decreasing function of the noise; a ``ValueError`` counts as not met.
-    target : float
-        The budget.
-    start : float
-        Initial value, of which only the scale matters.
-    name : str, default: "noise_std"
-        Name of the noise in messages.
-
-    Raises
-    ------
-    ValueError
-        If no noise meets the budget, or every noise does.
+    ``bound`` is epsilon, which decreases in the noise; a ``ValueError`` counts as not met.
     """
     probe = _Probe(bound, target)
     value, excess, factor = start, probe.excess(start), 4.0
@@ -93,14 +79,7 @@ def least_noise(
 def needed_noise(bound: Callable[[float], float], target: float, enough: float) -> float:
     """Return a noise that misses the budget, nearly the largest one; 0 if none is found.
 
-    Parameters
-    ----------
-    bound : callable
-        Lower bound on epsilon, as a function of the noise; a ``ValueError`` counts as 0.
-    target : float
-        The budget.
-    enough : float
-        A noise that meets the budget.
+    ``bound`` is a lower bound on epsilon, ``enough`` a noise that meets the budget.
     """
 
     def certified(value: float) -> float:
@@ -150,22 +129,7 @@ def _narrow(
 
 
 def most_steps(bound: Callable[[int], float], target: float, unit: int) -> int:
-    """Return the largest multiple of ``unit`` that meets the budget, assuming monotonicity.
-
-    Parameters
-    ----------
-    bound : callable
-        Epsilon as a function of the number of steps; a ``ValueError`` counts as not met.
-    target : float
-        The budget.
-    unit : int
-        Divisor of the number of steps.
-
-    Raises
-    ------
-    ValueError
-        If no number of steps meets the budget, or every number up to a billion does.
-    """
+    """Return the largest multiple of ``unit`` that meets the budget, assuming monotonicity."""
     probe = _Probe(lambda value: bound(int(value)), target)
     count, low = 1, 0
     while True:

@@ -29,21 +29,7 @@ class RecordScope(enum.Enum):
         return _OPTIONS.get(self)
 
     def batches(self, mechanism: NoisySGD, options: Mapping[str, object]) -> range | None:
-        """Return the batches of the cycle that may hold the record.
-
-        Parameters
-        ----------
-        mechanism : NoisySGD
-            Public parameters of the run. Only cyclic batches have an order that both datasets
-            share.
-        options : mapping of str to object
-            Options of the bound.
-
-        Returns
-        -------
-        range or None
-            Batches, counted from 0; None for any.
-        """
+        """Return the batches of the cycle that may hold the record."""
         if mechanism.batching is not Batching.CYCLIC:
             return None
         if self is RecordScope.FIRST:
@@ -60,20 +46,7 @@ class RecordScope(enum.Enum):
         return range((mechanism.dataset_size - number) // size)
 
     def options_at(self, mechanism: NoisySGD, position: int) -> dict[str, int]:
-        """Return the options that select the first record of a batch.
-
-        Parameters
-        ----------
-        mechanism : NoisySGD
-            Public parameters of the run.
-        position : int
-            Position of the batch in the cycle, from 0.
-
-        Returns
-        -------
-        dict of str to int
-            Options; empty if the bound covers all records alike.
-        """
+        """Return the options that select the first record of a batch."""
         if self is RecordScope.INDEX:
             return {"index": position * mechanism.batch_size + 1}
         return {}

@@ -44,25 +44,7 @@ def _table() -> Mapping[str, Any]:
 
 
 def bound(id: str, **assumptions: Assumption) -> Callable[[BoundFunction], BoundFunction]:
-    """Return a decorator for the function of a row of the table.
-
-    Parameters
-    ----------
-    id : str
-        Id of the row.
-    **assumptions : Assumption
-        Assumptions that the row names and `audit.bounds.assumptions` lacks.
-
-    Returns
-    -------
-    callable
-        Decorator that returns its function unchanged.
-
-    Raises
-    ------
-    ValueError
-        If the table has no such row.
-    """
+    """Return a decorator for the function of a row of the table."""
     if id not in _table()["statements"]:
         raise validate.fail("id", "that of a row of statements.toml", id)
 
@@ -74,24 +56,12 @@ def bound(id: str, **assumptions: Assumption) -> Callable[[BoundFunction], Bound
 
 
 def entries() -> tuple[Entry, ...]:
-    """Return the entries of the table, in its order.
-
-    Raises
-    ------
-    ValueError
-        If a row has no function, or names an unknown source, assumption or choice.
-    """
+    """Return the entries of the table, in its order."""
     return tuple(_entry(id, fields) for id, fields in _table()["statements"].items())
 
 
 def source(name: str) -> Source:
-    """Return a publication of the table, by its name.
-
-    Raises
-    ------
-    ValueError
-        If the table has no such publication.
-    """
+    """Return a publication of the table, by its name."""
     sources = _table()["sources"]
     validate.one_of(tuple(sources), source=name)
     return cast(Source, decode(Source, sources[name], name))

@@ -186,20 +186,7 @@ def join(place: Path) -> bool:
 
 
 def read_job(config: DictConfig, folders: Sequence[Path]) -> Job:
-    """Return the job of a composed configuration.
-
-    Parameters
-    ----------
-    config
-        The configuration from Hydra.
-    folders
-        Folders to search for user modules.
-
-    Raises
-    ------
-    ValueError
-        If a key is unknown or missing, or a value is out of its range.
-    """
+    """Return the job of a composed configuration."""
     from audit.cli import composition
     from audit.scenario.config import read_scenario, write_scenario
 

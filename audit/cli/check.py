@@ -39,11 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     The exit status is 0 only if every claim was judged and all output was written, whatever user
     code does: the command runs in a child process (`audit.cli.child_process`).
-
-    Parameters
-    ----------
-    arguments
-        The command line; that of the process by default.
     """
     sys.exit(status_apart(_ended, _options(arguments)))
 

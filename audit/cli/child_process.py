@@ -58,21 +58,6 @@ def status_apart(command: Command, options: argparse.Namespace) -> int:
 
     An interrupt is passed on, and the child is killed if it does not end soon. SIGTERM ends this
     process and the child; on Linux the child ends with this process in any case.
-
-    Parameters
-    ----------
-    command
-        A function of a module. It is called with the options and a function that takes the names of
-        what will be judged, and returns the exit status and the names of what has a good verdict.
-    options
-        The options.
-
-    Returns
-    -------
-    int
-        The status that the command returned. 2, and one line on standard error, if the child ended
-        before the command did, with any status, or without a good verdict for everything but with
-        status 0; 130 if an interrupt ended it.
     """
     if sys.platform == "linux":
         context = multiprocessing.get_context("fork")

@@ -29,11 +29,6 @@ def read_options(command: str) -> argparse.Namespace:
 
     The words are moved behind the options in ``sys.argv``, because Hydra accepts them on one side
     only.
-
-    Raises
-    ------
-    ValueError
-        If there is an option that Hydra does not know.
     """
     parser = get_args_parser()
     options, others = parser.parse_known_args()
@@ -61,20 +56,7 @@ def run_with_hydra(name: str, job: Callable[[DictConfig], Any]) -> None:
 
 
 def composed(command: str, *classes: type) -> tuple[dict[str, Any], ...]:
-    """Return the values of the command line: one mapping, or one per run of a sweep.
-
-    Parameters
-    ----------
-    command
-        The name of the command.
-    classes
-        Dataclasses whose fields are the keys; other keys are refused.
-
-    Raises
-    ------
-    ValueError
-        If a required key is missing.
-    """
+    """Return the values of the command line: one mapping, or one per run of a sweep."""
     read_options(command)
     defaults = defaults_of(*classes)
     node = {

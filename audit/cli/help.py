@@ -96,15 +96,7 @@ def scenario_titles(folder: Path | None) -> list[tuple[str, str]]:
 
 
 def of_audit(default: str, own_folder: Path | None) -> str:
-    """Return the help of ``audit``.
-
-    Parameters
-    ----------
-    default
-        The scenario that runs if none is named.
-    own_folder
-        The folder of the user's scenarios, if ``--config-dir`` names one.
-    """
+    """Return the help of ``audit``."""
     scenarios = table(scenario_titles(None))
     if own_folder is not None and (own := scenario_titles(own_folder)):
         scenarios += f"\n\nscenarios in {own_folder}:\n{table(own)}"

@@ -19,11 +19,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the ``audit-report`` command.
 
     The exit status is 1 if a run has no result, and 2 if nothing could be written.
-
-    Parameters
-    ----------
-    arguments
-        The command line; that of the process by default.
     """
     sys.exit(exit_status(lambda: run(arguments)))
 

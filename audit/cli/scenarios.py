@@ -22,22 +22,7 @@ from audit.simulation import Kind
 def named_scenarios(
     words: Sequence[str], default: str, own: Mapping[str, Path]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Expand every ``scenario=glob(...)``; return the words and the named scenarios.
-
-    Parameters
-    ----------
-    words
-        The overrides of the command line.
-    default
-        The scenario that runs if none is named.
-    own
-        The user's scenario files by name.
-
-    Raises
-    ------
-    ValueError
-        If there is no such scenario, or a user's file lacks the line that Hydra needs.
-    """
+    """Expand every ``scenario=glob(...)``; return the words and the named scenarios."""
     known = dict.fromkeys([*scenario_files(), *own])
     names: tuple[str, ...] = (default,)
     written: list[str] = []
@@ -89,19 +74,7 @@ def _has_first_line(file: Path) -> bool:
 
 
 def register(names: Iterable[str], default: str, sweep: str | None, *output: type) -> None:
-    """Register the schema of a scenario, and the shipped scenarios of these names, with Hydra.
-
-    Parameters
-    ----------
-    names
-        Names of shipped scenarios; Hydra finds others in ``--config-dir``.
-    default
-        The scenario that runs if none is named.
-    sweep
-        The folder that the runs of a sweep share.
-    output
-        Dataclasses whose fields are additional keys.
-    """
+    """Register the schema of a scenario, and the shipped scenarios of these names, with Hydra."""
     store = ConfigStore.instance()
     fields = {**defaults_of(Scenario, *output), "settings": {}, "threads": None}
     schema = OmegaConf.create({"title": "", **fields})

@@ -205,33 +205,7 @@ class Construction(ShortRepr, ABC):
 
 
 def checked_start(mechanism: NoisySGD, start: float) -> float:
-    """Return a start point after checking that it lies in the domain.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        The mechanism, whose domain is [-D/2, D/2].
-    start : float
-        The start point.
-
-    Returns
-    -------
-    float
-        The start point.
-
-    Raises
-    ------
-    ValueError
-        If the start point is outside the domain.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0,
-    ...                    lipschitz=1.0, diameter=2.0)
-    >>> checked_start(m, -1)
-    -1.0
-    """
+    """Return a start point after checking that it lies in the domain."""
     validate.finite(start=start)
     if mechanism.diameter is not None and abs(start) > mechanism.diameter / 2:
         half = mechanism.diameter / 2

@@ -92,12 +92,6 @@ def cyclic_process(
 
     ``updates[k]`` is the update of batch k of the cycle; batch ``position`` holds the record. See
     `batched_process` for the rest.
-
-    Raises
-    ------
-    ValueError
-        If the batches are not cyclic, the number of ``updates`` differs from that of the batches of
-        a cycle, ``position`` is not a batch of the cycle, or no iterate is released.
     """
     if mechanism.batching is not Batching.CYCLIC:
         raise ValueError(f"batching must be 'cyclic', got {mechanism.batching.value!r}")

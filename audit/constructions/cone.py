@@ -50,20 +50,7 @@ FIXED_SIZES = (
 
 
 def check_cancelled(name: str, mechanism: NoisySGD) -> None:
-    """Raise `Inadmissible` unless a domain may cancel a gradient of all records.
-
-    Parameters
-    ----------
-    name : str
-        Name of the pair, for the message.
-    mechanism : NoisySGD
-        The mechanism.
-
-    Raises
-    ------
-    Inadmissible
-        If the domain is unbounded, a dataset may lack the record, or batches have a random size.
-    """
+    """Raise `Inadmissible` unless a domain may cancel a gradient of all records."""
     m = mechanism
     for fits, wanted, got in (
         (m.diameter is not None, "a bounded domain", "diameter=None"),

@@ -32,25 +32,6 @@ def epoch_steps(mechanism: NoisySGD, update: BatchUpdate, present: bool) -> list
     Random allocation: a record with r remaining occurrences in T - t steps occurs next with
     probability r/(T - t). The other records do the same, independently; their number of occurrences
     is tracked if they move the iterate.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        As in `audit.constructions.batched_process`.
-    update : BatchUpdate
-        As in `audit.constructions.batched_process`.
-    present : bool
-        Whether the dataset holds the differing record.
-
-    Returns
-    -------
-    list of StepMaker
-        Functions from a step size to a step, one per step of the epoch.
-
-    Raises
-    ------
-    ValueError
-        If too many other records would have to be tracked, or each of them more than once.
     """
     length, etas = mechanism.steps_per_epoch, sorted(set(mechanism.step_sizes.tolist()))
     if mechanism.batching is Batching.RESHUFFLED:

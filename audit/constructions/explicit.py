@@ -36,18 +36,7 @@ class ExplicitPair(ABC):
 
     @classmethod
     def suggested(cls, mechanism: NoisySGD | Composition) -> Iterator[Self]:
-        """Yield the pair of a mechanism, if the mechanism determines it and it covers the latter.
-
-        Parameters
-        ----------
-        mechanism : NoisySGD or Composition
-            The mechanism of both datasets.
-
-        Yields
-        ------
-        ExplicitPair
-            At most one pair.
-        """
+        """Yield the pair of a mechanism, if the mechanism determines it and it is covered."""
         if not cls.unsuggested:
             with contextlib.suppress(ValueError):  # it covers other mechanisms
                 yield cls(mechanism)  # type: ignore[call-arg]
@@ -59,13 +48,7 @@ class ExplicitPair(ABC):
 
     @abstractmethod
     def distributions(self) -> Distributions:
-        """Return the two distributions in numbers.
-
-        Returns
-        -------
-        Mixtures, LaplaceMixtures, Finite or Densities
-            An elementary pair.
-        """
+        """Return the two distributions in numbers."""
 
 
 @dataclass(frozen=True)
@@ -210,13 +193,7 @@ class NormalVectors(ExplicitPair):
                 )
 
     def distributions(self) -> Mixtures:
-        """Return the two laws along the line that holds all values of C g.
-
-        Raises
-        ------
-        ValueError
-            If these values are not on one line, or rounding may have changed them.
-        """
+        """Return the two laws along the line that holds all values of C g."""
         vectors = np.array(self.first.vectors + self.second.vectors)
         strategy = np.array(self.strategy)
         moved = vectors - np.array(self.second.vectors[0])

@@ -321,15 +321,7 @@ class AllIterates(ExplicitPair):
             )
 
     def distributions(self) -> Mixtures:
-        """Return the laws of the noisy gradients of ``times`` steps.
-
-        Raises
-        ------
-        ValueError
-            If no formula is known: the batches are neither full, cyclic nor sampled (Poisson, or
-            without replacement under replace-one), the divisor is the actual batch size, or the
-            mechanism is a composition.
-        """
+        """Return the laws of the noisy gradients of ``times`` steps."""
         m = self.mechanism
         if isinstance(m, Composition):
             raise ValueError(f"AllIterates by formula {m.uncovered()}")

@@ -43,18 +43,7 @@ class HolderForm(enum.Enum):
     SIGNED = "signed"  # sign(x) |x|^p: constant 2^(1 - p); its loss is convex
 
     def constant(self, order: float) -> float:
-        """Return the least constant C with |g(x) - g(y)| <= C |x - y|^order.
-
-        Parameters
-        ----------
-        order : float
-            Hoelder order, in (0, 1].
-
-        Returns
-        -------
-        float
-            The Hoelder constant.
-        """
+        """Return the least constant C with |g(x) - g(y)| <= C |x - y|^order."""
         return 1.0 if self is HolderForm.ABSOLUTE else 2.0 ** (1 - order)
 
 

@@ -97,18 +97,7 @@ def kinds() -> Mapping[str, type[Construction]]:
 
 
 def all_kinds() -> Mapping[str, type[Construction] | type[ExplicitPair]]:
-    """Return the registered pairs by class name: constructions and explicit distributions.
-
-    Returns
-    -------
-    mapping of str to type or type
-        Classes by name, in alphabetical order.
-
-    Examples
-    --------
-    >>> "Laplace" in all_kinds(), "DriftedWalk" in all_kinds()
-    (True, True)
-    """
+    """Return the registered pairs by class name: constructions and explicit distributions."""
     package = importlib.import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{__package__}.{module.name}")
@@ -121,24 +110,6 @@ def suggested_members(
     """Yield the members that the registered pairs suggest for a mechanism.
 
     The kinds take turns, the simplest first, each with its strongest member first.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD or Composition
-        The mechanism of both datasets.
-
-    Yields
-    ------
-    Construction or ExplicitPair
-        Admissible pairs.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=5, dataset_size=1, batch_size=1, step_size=1.0, noise_std=1.0,
-    ...                    lipschitz=1.0)
-    >>> [pair.name for pair in suggested_members(m)]
-    ['TwoSidedWalk']
     """
     kinds = sorted(all_kinds().values(), key=lambda cls: len(dataclasses.fields(cls)))
     turns: Iterator[tuple[Construction | ExplicitPair | None, ...]]
@@ -152,24 +123,6 @@ def encode_pair(pair: Construction | ExplicitPair) -> dict[str, Any]:
     """Return a pair as plain data: its kind and its own fields that differ from their default.
 
     The mechanism is omitted; see `audit.mechanism.encode_mechanism`.
-
-    Parameters
-    ----------
-    pair : Construction or ExplicitPair
-        A neighbouring pair.
-
-    Returns
-    -------
-    dict of str to object
-        Plain data for `decode_pair`.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0,
-    ...                    lipschitz=1.0)
-    >>> encode_pair(audit.constructions.DriftedWalk(m, drift=0.1))
-    {'kind': 'DriftedWalk', 'drift': 0.1}
     """
     encoded: dict[str, Any] = codec.encode(pair, defaults=False)
     encoded.pop("mechanism", None)
@@ -177,37 +130,7 @@ def encode_pair(pair: Construction | ExplicitPair) -> dict[str, Any]:
 
 
 def decode_pair(plain: Any, mechanism: NoisySGD, name: str = "pair") -> Construction:
-    """Return the construction described by plain data.
-
-    Parameters
-    ----------
-    plain : object
-        A mapping of ``kind`` and the fields of that kind, or the kind alone. A piecewise linear
-        gradient is a number (a constant) or a mapping of ``points``, ``values`` and ``slopes``.
-    mechanism : NoisySGD
-        The mechanism of the pair.
-    name : str, default: "pair"
-        Name of the pair in error messages: ``"pair.drift must be ..."``.
-
-    Returns
-    -------
-    Construction
-        The construction.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, a field is unknown or missing, or the losses violate an assumption
-        of the mechanism.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0,
-    ...                    lipschitz=1.0)
-    >>> decode_pair({"kind": "DriftedWalk", "drift": 0.1}, m).drift
-    0.1
-    """
+    """Return the construction described by plain data."""
     fields, kind = _fields_and_kind(plain, name)
     known = _KINDS.get(kind)
     if known is None or not issubclass(known, Construction):
@@ -222,30 +145,6 @@ def decode_any_pair(
     """Return the construction or the explicit pair described by plain data.
 
     Fields with a default may be omitted, as in claims files.
-
-    Parameters
-    ----------
-    plain : object
-        As in `decode_pair`.
-    mechanism : NoisySGD or None
-        The mechanism of the pair; None for kinds without one.
-    name : str, default: "pair"
-        Name of the pair in error messages.
-
-    Returns
-    -------
-    Construction or ExplicitPair
-        The pair.
-
-    Raises
-    ------
-    ValueError
-        As `decode_pair`, and if the kind takes a mechanism and none is given.
-
-    Examples
-    --------
-    >>> decode_any_pair({"kind": "Laplace", "sensitivity": 1.0, "scale": 2.0}, None).scale
-    2.0
     """
     fields, kind = _fields_and_kind(plain, name)
     known = _known(kind, all_kinds(), name)
@@ -265,11 +164,6 @@ def decode_laws(plain: Any, name: str = "laws") -> ExplicitPair:
 
     ``{"randomised response": {"epsilon": 1}}`` is equivalent to ``{"kind": "RandomisedResponse",
     "epsilon": 1}``, which is accepted as well.
-
-    Raises
-    ------
-    ValueError
-        As `decode_pair`; kinds that take a mechanism are no laws by themselves.
     """
     from audit.constructions.explicit import ExplicitPair
 

@@ -16,23 +16,7 @@ _OWN = {"type": "string", "pattern": ":"}  # package.module:Class
 def of_pairs(
     schemas: InputSchemas, classes: Mapping[str, type], *, filled: bool = False
 ) -> dict[str, Any]:
-    """Return the schema of a pair: a kind, or a mapping of a kind and its own fields.
-
-    Parameters
-    ----------
-    schemas : InputSchemas
-        Schemas to which the kinds are added.
-    classes : mapping of str to type
-        Kinds that may be named, in addition to a user's own ``package.module:Class``.
-    filled : bool, default: False
-        Whether the reader fills in every default, as `decode_any_pair` does; `decode_pair` requires
-        the parameters that characterise the pair.
-
-    Returns
-    -------
-    dict of str to object
-        The schema.
-    """
+    """Return the schema of a pair: a kind, or a mapping of a kind and its own fields."""
     known = one_of({kind: about(cls) for kind, cls in classes.items()})
     kind = {"description": "The kind of the pair.", "anyOf": [*known, schemas.open(_OWN)]}
     return {

@@ -121,18 +121,7 @@ class PiecewiseLinear(UpdateMap):
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:
-        """Expand a number to the constant function.
-
-        Parameters
-        ----------
-        plain : object
-            A number, or plain data of the function.
-
-        Returns
-        -------
-        object
-            Plain data of the function.
-        """
+        """Expand a number to the constant function."""
         if isinstance(plain, int | float) and not isinstance(plain, bool):
             return {"points": [0.0], "values": [plain], "slopes": [0.0, 0.0]}
         return plain
@@ -153,77 +142,24 @@ class PiecewiseLinear(UpdateMap):
 
     @staticmethod
     def constant(value: float) -> PiecewiseLinear:
-        """Return a constant function.
-
-        Parameters
-        ----------
-        value : float
-            Its value.
-
-        Returns
-        -------
-        PiecewiseLinear
-            The function.
-        """
+        """Return a constant function."""
         return PiecewiseLinear((0.0,), (value,), (0.0, 0.0))
 
     @staticmethod
     def linear(slope: float) -> PiecewiseLinear:
-        """Return the linear function ``slope x``.
-
-        Parameters
-        ----------
-        slope : float
-            Its slope.
-
-        Returns
-        -------
-        PiecewiseLinear
-            The function.
-        """
+        """Return the linear function ``slope x``."""
         return PiecewiseLinear((0.0,), (0.0,), (slope, slope))
 
     @staticmethod
     def clipped(slope: float, centre: float, cap: float) -> PiecewiseLinear:
-        """Return ``slope (x - centre)`` clipped to [-cap, cap]: the gradient of a Huber loss.
-
-        Parameters
-        ----------
-        slope : float
-            Slope at the centre, above 0.
-        centre : float
-            Zero of the function.
-        cap : float
-            Largest absolute value, above 0.
-
-        Returns
-        -------
-        PiecewiseLinear
-            The function.
-
-        Raises
-        ------
-        ValueError
-            If ``slope`` or ``cap`` is not positive.
-        """
+        """Return ``slope (x - centre)`` clipped to [-cap, cap]: the gradient of a Huber loss."""
         validate.positive(slope=slope, cap=cap)
         reach = cap / slope
         return PiecewiseLinear((centre - reach, centre + reach), (-cap, cap), (0.0, 0.0))
 
     @staticmethod
     def total(lines: Iterable[tuple[float, PiecewiseLinear]]) -> PiecewiseLinear:
-        """Return the weighted sum of functions.
-
-        Parameters
-        ----------
-        lines : iterable of tuple of (float, PiecewiseLinear)
-            Pairs of weight and function.
-
-        Returns
-        -------
-        PiecewiseLinear
-            The sum.
-        """
+        """Return the weighted sum of functions."""
         weighted = tuple(lines)
         points = np.array(sorted({x for _, line in weighted for x in line.points}))
         values = np.sum([weight * line(points) for weight, line in weighted], axis=0)
@@ -257,20 +193,7 @@ class PiecewiseLinear(UpdateMap):
         return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
 
     def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
-        """Return the least and the largest slope between ``low`` and ``high``.
-
-        Parameters
-        ----------
-        low : float, default: -math.inf
-            Lower end of the interval.
-        high : float, default: math.inf
-            Upper end of the interval.
-
-        Returns
-        -------
-        tuple of (float, float)
-            Least and largest slope.
-        """
+        """Return the least and the largest slope between ``low`` and ``high``."""
         pairs = itertools.pairwise(zip(self.points, self.values, strict=True))
         inner = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairs]
         slopes = [self.slopes[0], *inner, self.slopes[1]]
@@ -281,18 +204,7 @@ class PiecewiseLinear(UpdateMap):
         return min(met), max(met)
 
     def value_range(self, low: float, high: float) -> tuple[float, float]:
-        """Return the least and the largest value between ``low`` and ``high``.
-
-        Parameters
-        ----------
-        low, high : float
-            Ends of the interval; may be infinite.
-
-        Returns
-        -------
-        tuple of (float, float)
-            Least and largest value; may be infinite.
-        """
+        """Return the least and the largest value between ``low`` and ``high``."""
         bends = zip(self.points, self.values, strict=True)
         values = [value for x, value in bends if low <= x <= high]
         for end, slope, sign in ((low, self.slopes[0], -1.0), (high, self.slopes[1], 1.0)):

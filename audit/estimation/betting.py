@@ -94,30 +94,11 @@ def choose_bets(
     caution: float,
     shrinkage: float,
 ) -> Array:
-    """Choose one bet a claim from past scores.
+    """Choose one bet a claim from ascending past scores of X and X', equally many.
 
-    Parameters
-    ----------
-    first, second
-        Ascending past scores of X and X', equally many.
-    ranks
-        Candidate thresholds are these ranks of the favouring sample (for the lower tail, from
-        above).
-    ratios, deltas
-        e^epsilon and delta of each claim, shape (claims,).
-    orders
-        Whether events that X, and events that X', should favour are considered.
-    pseudo_count
-        Added to the counts inside and outside before rates are taken.
-    caution
-        How many standard errors the estimated growth is lowered by before the best is taken.
-    shrinkage
-        The estimated alternative is pulled to the claim by z^2 / (z^2 + shrinkage), with z^2
-        twice the log likelihood ratio of the past.
-
-    Returns
-    -------
-    A table of shape (claims, COLUMNS); claims without evidence against them in the past get no bet.
+    Candidate thresholds are ``ranks`` of the favouring sample. The estimated growth is lowered by
+    ``caution`` standard errors; the estimated alternative is pulled to the claim by z^2 /
+    (z^2 + shrinkage), z^2 twice the log likelihood ratio of the past. Returns (claims, COLUMNS).
     """
     n = first.size
     bets = np.zeros((ratios.size, COLUMNS))

@@ -57,19 +57,9 @@ class BoundedDraws:
         object.__setattr__(self, "values", values)
 
     def stakes(self, total: int, error: float) -> Stakes:
-        """Return the stakes that are predicted to give the best limits from ``total`` draws.
+        """Return the stakes that are predicted to give the best limits from ``total`` other draws.
 
-        Parameters
-        ----------
-        total : int
-            Number of draws that will be bounded; these draws must not be among them.
-        error : float
-            Error of each limit, in (0, 1).
-
-        Returns
-        -------
-        Stakes
-            The stakes.
+        The draws that they bound must not be among these.
         """
         repeats = total / self.values.size
         lower = [_lower(self._scaled, stake, error, repeats) for stake in _STAKES / self._typical]
@@ -79,47 +69,17 @@ class BoundedDraws:
         )
 
     def mean_lower(self, stakes: Stakes, error: float) -> float:
-        """Return a lower confidence limit of the mean.
+        """Return a limit that exceeds the mean with probability at most ``error``.
 
-        Parameters
-        ----------
-        stakes : Stakes
-            The stakes, fixed before these draws were seen.
-        error : float
-            Probability, in (0, 1), with which the limit may exceed the mean.
-
-        Returns
-        -------
-        float
-            The limit, at least 0.
-
-        Raises
-        ------
-        ValueError
-            If ``error`` is not in (0, 1).
+        The stakes must be fixed before these draws are seen.
         """
         validate.open_unit(error=error)
         return self.largest * _lower(self._scaled, stakes.lower, error, 1.0)
 
     def mean_upper(self, stakes: Stakes, error: float) -> float:
-        """Return an upper confidence limit of the mean.
+        """Return a limit that falls below the mean with probability at most ``error``.
 
-        Parameters
-        ----------
-        stakes : Stakes
-            The stakes, fixed before these draws were seen.
-        error : float
-            Probability, in (0, 1), with which the limit may fall below the mean.
-
-        Returns
-        -------
-        float
-            The limit, at most ``largest``.
-
-        Raises
-        ------
-        ValueError
-            If ``error`` is not in (0, 1).
+        The stakes must be fixed before these draws are seen.
         """
         validate.open_unit(error=error)
         return self.largest * _upper(self._scaled, stakes.upper, error, 1.0)

@@ -173,40 +173,7 @@ def combine(
 ) -> tuple[Array, Array, CombinedColumns]:
     """Combine several numbers per run into one score per run.
 
-    Parameters
-    ----------
-    samples, samples_prime : array_like
-        Samples of the two laws, shapes (n, d) and (n', d), finite.
-    columns : WeightedColumns, LinearScore, BestColumn or LearnedColumns
-        The method of combination.
-    seed : int or None
-        Seed of the random split; required unless weights are given.
-    delta : float
-        The delta, in [0, 1), at which the best column should be best.
-
-    Returns
-    -------
-    scores : numpy.ndarray
-        Scores of the first law, without the runs used for the choice.
-    scores_prime : numpy.ndarray
-        Scores of the second law, without the runs used for the choice.
-    combined : CombinedColumns
-        How the columns were combined.
-
-    Raises
-    ------
-    ValueError
-        If a sample is too small, not finite or of another shape, or an argument is missing or out
-        of its range.
-
-    Examples
-    --------
-    >>> runs, runs_prime = [[1.0, 0.0], [2.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]]
-    >>> scores, scores_prime, combined = combine(
-    ...     runs, runs_prime, columns=WeightedColumns((1.0, 2.0)), seed=None, delta=0.0
-    ... )
-    >>> scores.tolist(), scores_prime.tolist()
-    ([1.0, 4.0], [0.0, 2.0])
+    Returns scores of both laws, without the runs used for the choice, and how they were combined.
     """
     if not isinstance(columns, Columns):
         requirement = "WeightedColumns, LinearScore, BestColumn or LearnedColumns"

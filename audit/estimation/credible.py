@@ -52,68 +52,18 @@ class CredibleStatement:
     delta: float
 
     def probability_at_most(self, epsilon: ArrayLike) -> float | Array:
-        """Return the posterior probability that epsilon is at most the given value.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            One or more values, each at least 0.
-
-        Returns
-        -------
-        float or numpy.ndarray
-            The probability, accurate to about 10 digits; same shape as ``epsilon``.
-
-        Raises
-        ------
-        ValueError
-            If a value is negative.
-        """
+        """Return the posterior probability that epsilon is at most the given value."""
         e = validate.array_in(0, np.inf, open_ends=False, epsilon=epsilon)
         values = np.array([self._distribution(float(one)) for one in e.ravel()])
         return float(values[0]) if e.ndim == 0 else values.reshape(e.shape)
 
     def quantile(self, level: float) -> float:
-        """Return a posterior quantile of epsilon (not a bound).
-
-        Parameters
-        ----------
-        level : float
-            The posterior probability, in (0, 1).
-
-        Returns
-        -------
-        float
-            The quantile.
-
-        Raises
-        ------
-        ValueError
-            If ``level`` is not in (0, 1).
-        """
+        """Return a posterior quantile of epsilon (not a bound)."""
         validate.open_unit(level=level)
         return self._quantile(float(level))
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the equal-tailed credible interval (not a confidence interval).
-
-        Parameters
-        ----------
-        level : float
-            The posterior probability of the interval, in (0, 1).
-
-        Returns
-        -------
-        low : float
-            The lower end.
-        high : float
-            The upper end.
-
-        Raises
-        ------
-        ValueError
-            If ``level`` is not in (0, 1).
-        """
+        """Return the equal-tailed credible interval (not a confidence interval)."""
         validate.open_unit(level=level)
         tail = 0.5 * (1 - float(level))
         return self._quantile(tail), self._quantile(1 - tail)

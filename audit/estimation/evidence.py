@@ -90,13 +90,7 @@ class ThresholdTest:
     threshold: float
 
     def complement(self) -> ThresholdTest:
-        """Return the test of the complementary event with the laws exchanged.
-
-        Returns
-        -------
-        ThresholdTest
-            The test.
-        """
+        """Return the test of the complementary event with the laws exchanged."""
         return ThresholdTest(opposite(self.order), self.tail.complement, self.threshold)
 
 
@@ -145,16 +139,6 @@ class CountedTest:
 
         A test of a band attains it if the event contains all of the first sample and none of the
         second, at the local levels.
-
-        Parameters
-        ----------
-        delta : float
-            The delta.
-
-        Returns
-        -------
-        float
-            The largest epsilon.
         """
         totals = self.counts.first_total, self.counts.second_total
         if self.local_levels is None:
@@ -163,13 +147,7 @@ class CountedTest:
         return max(0.0, math.log(max(best - delta, 1e-300)) - math.log(least))
 
     def complement(self) -> CountedTest:
-        """Return the same evidence for the complementary event, in the other order.
-
-        Returns
-        -------
-        CountedTest
-            The complementary test.
-        """
+        """Return the same evidence for the complementary event, in the other order."""
         c = self.counts
         swapped = Counts(
             c.second_total - c.second, c.second_total, c.first_total - c.first, c.first_total

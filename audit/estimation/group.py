@@ -49,13 +49,7 @@ class Group:
         validate.integer(1, group_size=self.size)
 
     def pair_deltas(self) -> tuple[float, ...]:
-        """Return the deltas of the pair that are to be named in its audit.
-
-        Returns
-        -------
-        tuple of float
-            The scaled deltas, without duplicates, at most 0.5.
-        """
+        """Return the deltas of the pair that are to be named in its audit."""
         scaled = (group_claim(_PLANNED_EPSILON, delta, self.size)[1] for delta in self.deltas)
         return tuple(dict.fromkeys(min(delta, 0.5) for delta in scaled))
 
@@ -86,34 +80,9 @@ class PerRecordEpsilon:
 def group_claim(epsilon: float, delta: float, group_size: int) -> tuple[float, float]:
     """Scale a claim about one record to pairs that differ in ``group_size`` records.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The claim about one record: a finite epsilon of at least 0, and a delta in [0, 1].
-    group_size : int
-        Number of records k, at least 1.
-
-    Returns
-    -------
-    epsilon : float
-        The epsilon k epsilon of the pair.
-    delta : float
-        The delta (e^{k epsilon} - 1) / (e^epsilon - 1) delta of the pair, at most 1. At 1 the
-        scaled claim is vacuous.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of its range.
-
     References
     ----------
     Vadhan, S. (2017). The complexity of differential privacy. Lemma 2.2.
-
-    Examples
-    --------
-    >>> group_claim(1.0, 1e-6, 2)
-    (2.0, 3.718281828459045e-06)
     """
     validate.nonnegative(epsilon=epsilon)
     validate.closed_unit(delta=delta)

@@ -63,18 +63,7 @@ class Profile(Protocol):
     """A privacy curve: ``delta(epsilon)`` for any real epsilon, the worse of both orders."""
 
     def delta(self, epsilon: Array, /) -> float | Array:
-        """Return the smallest delta at each epsilon.
-
-        Parameters
-        ----------
-        epsilon : numpy.ndarray
-            The epsilons.
-
-        Returns
-        -------
-        float or numpy.ndarray
-            The deltas, same shape.
-        """
+        """Return the smallest delta at each epsilon."""
         ...
 
 

@@ -109,23 +109,7 @@ class Histogram:
         validate.integer(2, cells=self.cells)
 
     def fit(self, training: Training) -> LearnedScore:
-        """Fit the histogram.
-
-        Parameters
-        ----------
-        training : Training
-            The training part of a split.
-
-        Returns
-        -------
-        LearnedScore
-            The score.
-
-        Raises
-        ------
-        ValueError
-            If ``cells`` is too small for the dimension.
-        """
+        """Fit the histogram."""
         first, second = _seen(training)
         dimension = first.shape[1]
         if dimension > _MOST_DIMENSIONS or 2**dimension > self.cells:
@@ -218,18 +202,7 @@ class NearestNeighbours:
         validate.integer(1, neighbours=self.neighbours)
 
     def fit(self, training: Training) -> LearnedScore:
-        """Fit the nearest-neighbour estimate.
-
-        Parameters
-        ----------
-        training : Training
-            The training part of a split.
-
-        Returns
-        -------
-        LearnedScore
-            The score.
-        """
+        """Fit the nearest-neighbour estimate."""
         module = _scikit_learn("neighbors")
         total = training.samples.shape[0] + training.samples_prime.shape[0]
         used = min(self.neighbours, total)
@@ -273,18 +246,7 @@ class GradientBoosting:
         validate.integer(2, leaves=self.leaves)
 
     def fit(self, training: Training) -> LearnedScore:
-        """Fit the trees; the fit is deterministic.
-
-        Parameters
-        ----------
-        training : Training
-            The training part of a split.
-
-        Returns
-        -------
-        LearnedScore
-            The score.
-        """
+        """Fit the trees; the fit is deterministic."""
         module = _scikit_learn("ensemble")
         model = module.HistGradientBoostingClassifier(
             max_iter=self.rounds,

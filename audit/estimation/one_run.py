@@ -156,39 +156,12 @@ def one_run_bound(
 def one_run_p_value(
     counts: GuessCounts, *, canaries: Canaries, epsilon: float, delta: float
 ) -> float:
-    """Bound the probability of this many correct guesses under an (epsilon, delta) claim.
-
-    Parameters
-    ----------
-    counts : GuessCounts
-        The counts of the guesses.
-    canaries : Canaries
-        The assumption about the canaries.
-    epsilon, delta : float
-        The claim: a finite epsilon of at least 0, and a delta in [0, 1].
-
-    Returns
-    -------
-    float
-        A number p in [0, 1] such that, under the assumption, every (epsilon, delta)-DP mechanism
-        gives as many correct guesses or more with probability at most p.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of its range.
+    """Bound the probability of this many correct guesses, or more, under an (epsilon, delta) claim.
 
     References
     ----------
     Steinke, Nasr and Jagielski (2023). Theorem 5.2, for arbitrary canaries.
     Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2, for independent ones.
-
-    Examples
-    --------
-    >>> counts = GuessCounts(150, 200, 1000)
-    >>> p = one_run_p_value(counts, canaries=Canaries.INDEPENDENT, epsilon=1.0, delta=0.01)
-    >>> round(p, 3)
-    0.467
     """
     _check(counts, canaries)
     validate.nonnegative(epsilon=epsilon)
@@ -199,47 +172,13 @@ def one_run_p_value(
 def one_run_curve_p_value(
     counts: GuessCounts, *, canaries: Canaries, curve: Profile, epsilons: Array | None = None
 ) -> float:
-    """Bound the probability of this many correct guesses under a claimed privacy curve.
-
-    Parameters
-    ----------
-    counts : GuessCounts
-        The counts of the guesses.
-    canaries : Canaries
-        The assumption about the canaries.
-    curve : Profile
-        The claim: the mechanism is (epsilon, ``curve.delta(epsilon)``)-DP for every epsilon. Any
-        `audit.curves.PrivacyCurve` will do, such as the value of `audit.bounds.evaluate`.
-    epsilons : numpy.ndarray, optional
-        The epsilons at which the claim is used; by default 161 values from 0 to 40, dense near 0,
-        or 801 for independent canaries. Fewer values give a larger, still valid, bound.
-
-    Returns
-    -------
-    float
-        A number p in [0, 1] such that, under the assumption, a mechanism that satisfies the claim
-        gives as many correct guesses or more with probability at most p.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of its range, or the curve returns a delta outside [0, 1].
+    """Bound the probability of this many correct guesses, or more, under a claimed curve.
 
     References
     ----------
     Mahloujifar, Melis and Chaudhuri (2024). Algorithm 3, with the tradeoff function replaced by the
     largest of its supporting lines at ``epsilons``, for arbitrary canaries.
     Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2, for independent ones.
-
-    Examples
-    --------
-    >>> from audit.curves import GaussianCurve
-    >>> counts = GuessCounts(180, 200, 1000)
-    >>> for canaries in Canaries:
-    ...     p = one_run_curve_p_value(counts, canaries=canaries, curve=GaussianCurve(1.0))
-    ...     print(canaries.value, round(p, 3))
-    arbitrary 0.553
-    independent 0.114
     """
     _check(counts, canaries)
     theorem = _THEOREMS[canaries]

@@ -111,18 +111,7 @@ class GuessesAtShares:
                 raise validate.fail("shares", "in (0, 1]", share)
 
     def choices(self, canaries: int) -> tuple[Guesses, ...]:
-        """Return the distinct numbers of guesses for a number of canaries.
-
-        Parameters
-        ----------
-        canaries : int
-            Number of canaries.
-
-        Returns
-        -------
-        tuple of Guesses
-            The choices.
-        """
+        """Return the distinct numbers of guesses for a number of canaries."""
         numbers = sorted({min(canaries, max(2, round(s * canaries))) for s in self.shares})
         return tuple(Guesses(number - number // 2, number // 2) for number in numbers)
 
@@ -214,83 +203,27 @@ class OneRunAudit(ShortRepr):
     counted: tuple[CountedGuesses, ...]
 
     def epsilon_lower(self, delta: float) -> float:
-        """Return a lower confidence bound on the mechanism's epsilon at ``delta``.
-
-        Parameters
-        ----------
-        delta : float
-            The delta, in [0, 1].
-
-        Returns
-        -------
-        float
-            The bound; it holds at all deltas simultaneously (class docstring).
-        """
+        """Return a lower confidence bound on the mechanism's epsilon at ``delta``."""
         return self.evidence(delta).value
 
     def evidence(self, delta: float) -> OneRunBound:
-        """Return the bound of `epsilon_lower` with its counts.
-
-        Parameters
-        ----------
-        delta : float
-            The delta, in [0, 1].
-
-        Returns
-        -------
-        OneRunBound
-            The bound and the assumption that it relies on.
-        """
+        """Return the bound of `epsilon_lower` with its counts."""
         return max(self._bounds(delta), key=lambda found: found.value)
 
     def epsilon_limit(self, delta: float) -> float:
-        """Return the bound that only correct guesses would certify.
-
-        Parameters
-        ----------
-        delta : float
-            The delta, in [0, 1].
-
-        Returns
-        -------
-        float
-            The largest of `epsilon_lower` over all scores with these numbers of guesses.
-        """
+        """Return the bound that only correct guesses would certify."""
         return max(found.sampling_limit for found in self._bounds(delta))
 
     def mu_lower(self) -> float:
-        """Return mu such that "the mechanism is m-GDP" is refuted for every m below it.
-
-        Returns
-        -------
-        float
-            The bound; it refutes Gaussian claims and nothing else.
-        """
+        """Return mu such that "the mechanism is m-GDP" is refuted for every m below it."""
         return self.mu_evidence().value
 
     def mu_evidence(self) -> OneRunBound:
-        """Return the bound of `mu_lower` with its counts.
-
-        Returns
-        -------
-        OneRunBound
-            The bound and the assumption that it relies on.
-        """
+        """Return the bound of `mu_lower` with its counts."""
         return max(self._bounds(None), key=lambda found: found.value)
 
     def refutes(self, curve: Profile) -> bool:
-        """Return whether a claimed privacy curve is refuted.
-
-        Parameters
-        ----------
-        curve : Profile
-            The claim; see `one_run_curve_p_value`.
-
-        Returns
-        -------
-        bool
-            Whether the claim is refuted.
-        """
+        """Return whether a claimed privacy curve is refuted."""
         return any(
             one_run_curve_p_value(self._counts(one), canaries=self.assumption, curve=curve)
             < one.error

@@ -27,33 +27,9 @@ _STEEP = 0.05  # from about this rate on, an upper limit is 1 less the mirrored 
 def rate_lower(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     """Return a lower confidence limit of a binomial rate.
 
-    Parameters
-    ----------
-    count, total : array_like
-        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast. Counts need
-        not be integers, because planning uses expected counts.
-    error : array_like
-        Probability, in (0, 1), with which the limit may exceed the true rate.
-
-    Returns
-    -------
-    numpy.ndarray
-        The largest rate r with P(Bin(total, r) >= count) <= error; 0 if ``count`` is 0. It exceeds
-        the true rate with probability at most ``error``.
-
-    Raises
-    ------
-    ValueError
-        If a count lies outside [0, total], a total is not positive, or an error not in (0, 1).
-
     References
     ----------
     Clopper and Pearson (1934); the beta quantile of Brown, Cai and DasGupta (2001), Section 4.2.1.
-
-    Examples
-    --------
-    >>> float(rate_lower(8, 10, 0.05)).__round__(4)
-    0.4931
     """
     return lower_limit(*_checked(count, total, error))
 
@@ -61,33 +37,9 @@ def rate_lower(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
 def rate_upper(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     """Return an upper confidence limit of a binomial rate.
 
-    Parameters
-    ----------
-    count, total : array_like
-        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast. Counts need
-        not be integers, because planning uses expected counts.
-    error : array_like
-        Probability, in (0, 1), with which the limit may fall below the true rate.
-
-    Returns
-    -------
-    numpy.ndarray
-        The smallest rate r with P(Bin(total, r) <= count) <= error; 1 if ``count`` is ``total``. It
-        falls below the true rate with probability at most ``error``.
-
-    Raises
-    ------
-    ValueError
-        If a count lies outside [0, total], a total is not positive, or an error not in (0, 1).
-
     References
     ----------
     Clopper and Pearson (1934).
-
-    Examples
-    --------
-    >>> float(rate_upper(8, 10, 0.05)).__round__(4)
-    0.9632
     """
     return upper_limit(*_checked(count, total, error))
 

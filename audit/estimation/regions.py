@@ -143,14 +143,7 @@ def _least(values: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def rectangle(counts: Counts, error: float) -> Region:
-    """Return Clopper-Pearson limits of the two rates, at half the error each.
-
-    Returns
-    -------
-    Region
-        A region of one corner that misses the true rates with probability at most ``error`` (union
-        bound over two Clopper-Pearson limits).
-    """
+    """Return Clopper-Pearson limits of the two rates, at half the error each (union bound)."""
     return rectangles([counts], error)[0]
 
 
@@ -219,12 +212,6 @@ def joint(counts: Counts, error: float, shape: JointShape, corners: int = 256) -
     exclude rates that one count alone rules out (Berger and Boos 1994). With ``angle = pi/2`` the
     region is a rectangle: the first rate's limit has the first guard's share of the error, the
     second rate's all the rest.
-
-    Returns
-    -------
-    Region
-        A region that misses the true rates with probability at most ``error``. Its staircase lies
-        outside the exact edge; more ``corners`` take more time and lose less.
     """
     corners = 1 if shape.angle == math.pi / 2 else corners
     first, second = joint_edges(counts, error, [shape], corners)

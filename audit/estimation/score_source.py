@@ -91,46 +91,14 @@ class ScoreSource:
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:
-        """Convert ``scores`` and ``scores_prime`` to ``x`` and ``x_prime``.
-
-        Parameters
-        ----------
-        plain : object
-            Plain data.
-
-        Returns
-        -------
-        object
-            The fields by name.
-        """
+        """Convert ``scores`` and ``scores_prime`` to ``x`` and ``x_prime``."""
         if not isinstance(plain, Mapping):
             return plain
         names = {"scores": "x", "scores_prime": "x_prime"}
         return {names.get(key, key): value for key, value in plain.items()}
 
     def draw(self, seed: int, *, folders: Sequence[Path] = ()) -> tuple[Array, Array]:
-        """Return the scores of both datasets.
-
-        Parameters
-        ----------
-        seed : int
-            Seed of a function; unused otherwise.
-        folders : sequence of Path, optional
-            Where the module of a named function is searched for, besides the installed ones.
-
-        Returns
-        -------
-        tuple of (ndarray, ndarray)
-            Finite scores, shape ``(n,)`` or ``(n, d)`` each.
-
-        Raises
-        ------
-        ImportError
-            If a file is Parquet and PyArrow is not installed.
-        ValueError
-            If the function cannot be called or a file cannot be read, or either gives anything but
-            finite numbers.
-        """
+        """Return the scores of both datasets."""
         if self.function is not None:
             return self._drawn(self.function, seed, folders)
         if self.file is not None:

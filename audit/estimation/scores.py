@@ -29,18 +29,7 @@ class KnownLaw(Protocol):
     """A law with a density, such as `audit.exact.Law`; it may have an atom at each end."""
 
     def log_density(self, x: ArrayLike, /) -> Array:
-        """Return the log density at x, without the atoms.
-
-        Parameters
-        ----------
-        x : array_like
-            The points.
-
-        Returns
-        -------
-        numpy.ndarray
-            The log density, -inf where it is 0.
-        """
+        """Return the log density at x, without the atoms."""
         ...
 
     @property
@@ -228,13 +217,8 @@ def held_out_rows(
 ) -> tuple[Array, Array]:
     """Return the draws of ``held_out`` if a score learned from ``training`` may be applied to them.
 
-    Raises
-    ------
-    TypeError
-        If they are training samples or of any type other than `Certifying` and `Fresh`.
-    ValueError
-        If they come from another split, which may contain training samples, are declared fresh but
-        mostly equal training samples that have no ties, or have another dimension.
+    They are refused if they come from another split, or are declared fresh but mostly equal
+    training samples that have no ties.
     """
     if isinstance(held_out, Training):
         raise TypeError("held_out must not be training samples of the score")

@@ -344,31 +344,9 @@ def average_e_values(log_e_values: ArrayLike, weights: ArrayLike | None = None) 
     several hypotheses it is an e-value against "all of them are true". Products of e-values need
     independence, and an average of p-values is not a p-value.
 
-    Parameters
-    ----------
-    log_e_values : array_like
-        Logarithms of the e-values, shape (k,), not empty; -inf (an e-value of 0) is allowed.
-    weights : array_like, optional
-        Positive weights, shape (k,); equal by default.
-
-    Returns
-    -------
-    float
-        The logarithm of the average.
-
-    Raises
-    ------
-    ValueError
-        If a logarithm is NaN or +inf, the shapes differ, or a weight is not positive and finite.
-
     References
     ----------
     Vovk and Wang (2021). Proposition 3.1.
-
-    Examples
-    --------
-    >>> round(average_e_values([0.0, math.log(3.0)]), 4)  # the average of 1 and 3
-    0.6931
     """
     try:
         logs = np.asarray(validate.real_numbers(log_e_values=log_e_values), dtype=np.float64)

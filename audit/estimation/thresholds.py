@@ -108,16 +108,5 @@ class Thresholds(Protocol):
         ...
 
     def certify(self, question: Question, /) -> Certified:
-        """Return tests of the scores.
-
-        Parameters
-        ----------
-        question : Question
-            The scores and the error.
-
-        Returns
-        -------
-        Certified
-            The tests, whose regions are all right with probability at least 1 - error.
-        """
+        """Return tests of the scores."""
         ...

@@ -244,44 +244,13 @@ class Tilt:
 
     @staticmethod
     def of(walk: AffineWalk, threshold: float) -> Tilt:
-        """Return the tilt with the least maximum of the weights.
-
-        Parameters
-        ----------
-        walk : AffineWalk
-            The walk.
-        threshold : float
-            The threshold of the event, above the lower wall.
-
-        Returns
-        -------
-        Tilt
-            The tilt; its maximum is at most 1, but for rounding.
-
-        Raises
-        ------
-        ValueError
-            If the event is certain because of the lower wall.
-        """
+        """Return the tilt with the least maximum of the weights."""
         if threshold <= walk.lower:
             raise validate.fail("threshold", f"above the lower wall ({walk.lower:g})", threshold)
         return walk.tilts.at(threshold, int(np.argmin(walk.tilts.log_largest(threshold))))
 
     def draw(self, number: int, seed: np.random.SeedSequence) -> BoundedDraws:
-        """Draw nonnegative numbers whose mean is the probability of the event.
-
-        Parameters
-        ----------
-        number : int
-            Number of draws.
-        seed : numpy.random.SeedSequence
-            The seed; blocks of draws have streams of their own.
-
-        Returns
-        -------
-        BoundedDraws
-            The draws, at most ``largest``.
-        """
+        """Draw nonnegative numbers whose mean is the probability of the event."""
         sizes = [min(_ROWS, number - start) for start in range(0, number, _ROWS)]
         streams = (np.random.default_rng(one) for one in seed.spawn(len(sizes)))
         parts = [self._block(size, rng) for size, rng in zip(sizes, streams, strict=True)]

@@ -20,13 +20,6 @@ def tradeoff_points(regions: Iterable[Region]) -> tuple[Array, Array]:
     (1, 0) (Dong, Roth and Su 2022, Proposition 2.2), so the lower convex hull of these points and
     the two ends is above T if every region holds. A region of many corners enters with its bounding
     rectangle.
-
-    Returns
-    -------
-    alpha : numpy.ndarray
-        Ascending from 0 to 1, shape (vertices,).
-    beta : numpy.ndarray
-        Decreasing, shape (vertices,).
     """
     corners = np.asarray([(1 - np.min(r.first), np.max(r.second)) for r in regions])
     alpha, beta = corners.reshape(-1, 2).T
@@ -79,13 +72,6 @@ def hull_renyi(orders: Array, alpha: Array, beta: Array) -> Array:
     Theorem 2.10), so its own divergence is at least this (data processing: van Erven and Harremoes
     2014, Theorem 9). The result combines all events of the band and is at least as large as the
     bound of any single event.
-
-    Parameters
-    ----------
-    orders
-        Renyi orders above 1, shape (orders,).
-    alpha, beta
-        Vertices of a convex tradeoff function from (0, 1) to (1, 0).
     """
     p, q = np.diff(alpha), -np.diff(beta)
     p, q = p[p > 0], q[p > 0]  # a segment without first mass contributes nothing

@@ -28,30 +28,6 @@ def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()
 
     Installed modules take precedence over modules in ``folders``. The folders that were searched
     stay on ``sys.path``, so that later imports of the module succeed.
-
-    Parameters
-    ----------
-    reference : str
-        The module and the name in it; the name may contain dots.
-    name : str, optional
-        Name of the argument, used in error messages.
-    folders : sequence of pathlib.Path, optional
-        Folders to search, such as the folder of the file that contains the reference.
-
-    Returns
-    -------
-    object
-        The function, class or other object.
-
-    Raises
-    ------
-    UserCodeError
-        If the module or the name does not exist, or if importing the module raises anything.
-
-    Examples
-    --------
-    >>> load("math:sqrt")(4.0)
-    2.0
     """
     module, mark, attribute = reference.partition(":")
     if not (mark and module and attribute):
@@ -70,35 +46,7 @@ def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()
 
 
 def call(function: Callable[..., Any], *arguments: Any, message: str, **named: Any) -> Any:
-    """Call a user function and turn any exception into a one-line `UserCodeError`.
-
-    Parameters
-    ----------
-    function : callable
-        The function to call.
-    *arguments : object
-        Positional arguments of ``function``.
-    message : str
-        Start of the error message, such as ``"train raised"``.
-    **named : object
-        Keyword arguments of ``function``.
-
-    Returns
-    -------
-    object
-        The value that ``function`` returns.
-
-    Raises
-    ------
-    UserCodeError
-        If ``function`` raises an exception or calls ``sys.exit``. The text is ``message``, followed
-        by the exception and its place in the user's code.
-
-    Examples
-    --------
-    >>> call(max, 1, 2, message="max raised")
-    2
-    """
+    """Call a user function and turn any exception into a one-line `UserCodeError`."""
     try:
         return function(*arguments, **named)
     except (Exception, SystemExit) as error:
@@ -107,18 +55,7 @@ def call(function: Callable[..., Any], *arguments: Any, message: str, **named: A
 
 # no example, which would change sys.path
 def search_in(*folders: Path) -> list[str]:  # numpydoc ignore=EX01
-    """Append folders to ``sys.path``, after all installed packages.
-
-    Parameters
-    ----------
-    *folders : pathlib.Path
-        Folders that contain modules.
-
-    Returns
-    -------
-    list of str
-        The resolved folders, without duplicates.
-    """
+    """Append folders to ``sys.path``, after all installed packages."""
     places = list(dict.fromkeys(str(folder.resolve()) for folder in folders))
     sys.path.extend(place for place in places if place not in sys.path)
     return places
@@ -153,25 +90,7 @@ def _near(module: str, places: Sequence[str]) -> list[str]:
 
 
 def in_one_line(error: BaseException, function: Callable[..., Any] | None = None) -> str:
-    r"""Format an exception as one line, with the line of user code that raised it.
-
-    Parameters
-    ----------
-    error : BaseException
-        The exception, with its traceback.
-    function : callable, optional
-        The user function; its file is preferred as the place to report.
-
-    Returns
-    -------
-    str
-        ``"Type: message (file.py, line n)"``.
-
-    Examples
-    --------
-    >>> in_one_line(ValueError("two\nlines"))
-    'ValueError: two lines'
-    """
+    r"""Format an exception as one line, with the line of user code that raised it."""
     frames = [
         (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
     ][1:]

@@ -420,60 +420,12 @@ class NoisySGD(ShortRepr):
 
 
 def encode_mechanism(mechanism: NoisySGD, *, defaults: bool = True) -> dict[str, Any]:
-    """Return the fields of a mechanism as plain data.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Mechanism to encode.
-    defaults : bool, default: True
-        Whether to include fields that have their default value.
-
-    Returns
-    -------
-    dict of str to object
-        Fields by name. Enum members are written in lower-case words.
-
-    Examples
-    --------
-    >>> m = NoisySGD(steps=2, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1, lipschitz=1)
-    >>> sorted(encode_mechanism(m, defaults=False))
-    ['batch_size', 'dataset_size', 'lipschitz', 'noise_std', 'step_size', 'steps']
-    """
+    """Return the fields of a mechanism as plain data."""
     encoded: dict[str, Any] = codec.encode(mechanism, defaults=defaults)
     return encoded
 
 
 def decode_mechanism(plain: Any, name: str = "") -> NoisySGD:
-    """Return the mechanism described by plain data.
-
-    Parameters
-    ----------
-    plain : object
-        Fields of `NoisySGD` by name. Enum members are accepted in any spelling (``without
-        replacement``, ``WITHOUT_REPLACEMENT``). ``step_size`` is a number, a list with one number
-        per step, or ``{first: a, power: p}`` for the schedule a t^p with t counted from 1.
-    name : str, default: ""
-        Name of the data in error messages: ``"mechanism.steps must be ..."``.
-
-    Returns
-    -------
-    NoisySGD
-        The mechanism.
-
-    Raises
-    ------
-    ValueError
-        If a field is unknown, missing or out of range.
-
-    Examples
-    --------
-    >>> m = decode_mechanism({
-    ...     "steps": 2, "dataset_size": 8, "batch_size": 2, "noise_std": 1.0, "lipschitz": 1.0,
-    ...     "step_size": {"first": 0.5, "power": -1}, "batching": "WITHOUT_REPLACEMENT",
-    ... })
-    >>> m.step_size, m.batching.value
-    ((0.5, 0.25), 'without replacement')
-    """
+    """Return the mechanism described by plain data."""
     mechanism: NoisySGD = codec.decode(NoisySGD, plain, name)
     return mechanism

@@ -28,28 +28,7 @@ def compiled(function: F) -> F:
 
 
 def compiled_loop(function: F) -> F:
-    """Compile as `compiled`; division by zero gives an infinity, as it must in vectors.
-
-    Parameters
-    ----------
-    function : callable
-        A function that Numba can compile.
-
-    Returns
-    -------
-    callable
-        The compiled function.
-
-    Examples
-    --------
-    >>> from audit.numerics.compiled import compiled_loop
-    >>> @compiled_loop  # doctest: +SKIP
-    ... def total(values):
-    ...     result = 0.0
-    ...     for value in values:
-    ...         result += value
-    ...     return result
-    """
+    """Compile as `compiled`; division by zero gives an infinity, as it must in vectors."""
     result: F = cast(Any, njit)(nogil=True, error_model="numpy", cache=_SHARED)(function)
     return result
 

@@ -126,28 +126,7 @@ def normal_exponential(
     tail: float,
     powers: tuple[float, ...] = (),
 ) -> GridLaw:
-    """Return the law of e^N with N normal, cut where a probability of ``tail`` lies beyond.
-
-    Parameters
-    ----------
-    above
-        The side of the convex order.
-    interval
-        Distance of two grid points, in logarithms.
-    location, scale
-        Mean and standard deviation of N.
-    tail
-        Probability, and share of each moment, that is moved to 0 or to infinity (``above``), or
-        merged into the outermost cells.
-    powers
-        Powers of the variable whose sums a law below carries besides its mean, see
-        `Algebra.additive`.
-
-    Raises
-    ------
-    ValueError
-        If the law is so wide that probabilities would underflow.
-    """
+    """Return the law of e^N with N normal, cut where a probability of ``tail`` lies beyond."""
     algebra = Algebra.additive(*powers)
     largest = max(algebra.degrees)
     reach = math.sqrt(2 * math.log(1 / tail)) * scale
@@ -347,19 +326,7 @@ class _Sums:
 
 
 def iid_sum(law: GridLaw, count: int, *, cells: int, tail: float) -> GridLaw:
-    """Return the law of the sum of ``count`` independent variables with this law.
-
-    Parameters
-    ----------
-    law
-        The law of one variable.
-    count
-        How many, at least 1. Halves are added, so that both have about the same width.
-    cells
-        The interval is halved before an addition that takes fewer cells than half of this.
-    tail
-        What is cut off after an addition, see `trimmed`.
-    """
+    """Return the law of the sum of ``count`` independent variables with this law."""
     sums = {1: law}
 
     def of(number: int) -> GridLaw:

@@ -67,17 +67,7 @@ def last_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
 def bracketed_root(
     function: Callable[[float], float], low: float, high: float, *, xtol: float, rtol: float = _RTOL
 ) -> float:
-    """Return a root between ``low`` and ``high``, where the signs differ, by Brent's method.
-
-    Parameters
-    ----------
-    function
-        Continuous, of different signs at the two ends.
-    low, high
-        The ends.
-    xtol, rtol
-        Absolute and relative tolerance of the root.
-    """
+    """Return a root between ``low`` and ``high``, where the signs differ, by Brent's method."""
     from scipy.optimize import brentq  # SciPy's optimizers are slow to import
 
     return float(brentq(function, low, high, xtol=xtol, rtol=rtol))

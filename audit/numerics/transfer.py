@@ -224,24 +224,7 @@ class DenseOperator:
     def moved(
         self, masses: Array, times: int, squares: Callable[[int], bool]
     ) -> tuple[Array, float]:
-        """Apply the matrix to masses ``times`` times.
-
-        Parameters
-        ----------
-        masses
-            Shape (places,).
-        times
-            How often.
-        squares
-            Whether to square the matrix where so many steps are left, rather than to take them one
-            by one.
-
-        Returns
-        -------
-        tuple of (ndarray, float)
-            The masses, and the number of steps whose relative errors they hold: not those before a
-            contraction, which brings laws closer again.
-        """
+        """Apply the matrix to masses ``times`` times."""
         operator, counted = self, float(times * self.steps)
         while squares(times):
             if times & 1:

@@ -50,28 +50,6 @@ def write_joined(runs: Sequence[Run], folder: Path) -> tuple[Path, ...]:
     """Write ``index.html``, ``index.md``, ``results.csv``, ``results.json`` and ``figures/``.
 
     Links point to the runs' own reports if they exist. The same runs give the same bytes.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        The runs, at least one.
-    folder : Path
-        Folder to write into.
-
-    Returns
-    -------
-    tuple of Path
-        The files written.
-
-    Raises
-    ------
-    ValueError
-        If there is no run, or ``folder`` cannot be written to.
-
-    Examples
-    --------
-    >>> runs = audit.report.gather([Path("results")])  # doctest: +SKIP
-    >>> audit.report.write_joined(runs, Path("joined"))  # doctest: +SKIP
     """
     document, found = joined.build(runs, Path(folder)), rows(runs)
     contents = {
@@ -89,28 +67,6 @@ def write_panel(verdict: PanelVerdict, folder: Path) -> tuple[Path, ...]:
     The files are ``ID.html`` and ``ID.json``; and ``ID.witness.json`` if the statement is refuted,
     which ``audit-check verify`` verifies. Each file is the old one or the new one if the
     command is interrupted.
-
-    Parameters
-    ----------
-    verdict : PanelVerdict
-        The verdict.
-    folder : Path
-        Folder to write into.
-
-    Returns
-    -------
-    tuple of Path
-        The files written; the page is the first.
-
-    Raises
-    ------
-    ValueError
-        In one line, if ``folder`` cannot be written to.
-
-    Examples
-    --------
-    >>> [verdict] = audit.claims.panel.judge_file(Path("mine.py"))  # doctest: +SKIP
-    >>> audit.report.write_panel(verdict, Path("panel"))  # doctest: +SKIP
     """
     name = f"{verdict.id}.witness.json"
     contents = {

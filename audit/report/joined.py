@@ -43,13 +43,7 @@ def index_rows(runs: Sequence[Run]) -> list[IndexRow]:
 
 
 def build(runs: Sequence[Run], folder: Path) -> Document:
-    """Return the index; links are relative to ``folder``.
-
-    Raises
-    ------
-    ValueError
-        If there is no run.
-    """
+    """Return the index; links are relative to ``folder``."""
     if not runs:
         raise validate.fail("runs", "one or more", runs)
     found = index_rows(runs)

@@ -98,21 +98,6 @@ def gather(places: Sequence[Path]) -> tuple[Run, ...]:
     """Return the runs in the given folders, in order, each once.
 
     A place without a run, a failed run and an unreadable result are runs with an error.
-
-    Parameters
-    ----------
-    places : sequence of Path
-        Folders of runs, or folders that contain them, such as a sweep's.
-
-    Returns
-    -------
-    tuple of Run
-        The runs.
-
-    Examples
-    --------
-    >>> len(audit.report.gather([Path("results/runs")]))  # doctest: +SKIP
-    12
     """
     found: dict[Path, Run] = {}
     for place in places:

@@ -23,36 +23,7 @@ from audit.scenario.user_code import load, reference
 
 
 def read_scenario(plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Scenario:
-    """Return the scenario that plain data describes.
-
-    Parameters
-    ----------
-    plain
-        The fields of `Scenario`, as a YAML reader returns them; ``settings`` is a mapping from the
-        settings' names to their keys. Choices are read in any spelling. Among ``bounds``,
-        ``module:function`` names one of the user. Without ``threads`` there is one for each core.
-    folders
-        Where modules of the user are looked for, such as the folder of the YAML file.
-
-    Raises
-    ------
-    ValueError
-        If a key is unknown or missing, a value is out of its range, or a construction is not
-        admissible; the message begins with the path of the value.
-
-    Examples
-    --------
-    >>> plain = {
-    ...     "name": "walk", "bounds": ["bsa24.theorem_4_3"], "confidence": 0.95, "seed": 1,
-    ...     "settings": {"one": {
-    ...         "mechanism": {"steps": 4, "dataset_size": 4, "batch_size": 4, "step_size": 0.5,
-    ...                       "noise_std": 1.0, "lipschitz": 1.0, "smoothness": 1.0},
-    ...         "pair": {"kind": "TwoSidedWalk"}, "deltas": [1e-5], "trials": 1000,
-    ...     }},
-    ... }
-    >>> read_scenario(plain).settings[0].pair.name
-    'TwoSidedWalk'
-    """
+    """Return the scenario that plain data describes."""
     values = {str(key): value for key, value in plain.items() if value is not None}
     settings = values.pop("settings", {})
     threads = values.pop("threads", None)
@@ -82,24 +53,7 @@ def read_settings(plain: Any, folders: Sequence[Path] = ()) -> tuple[Setting, ..
 def read_setting(
     name: str, plain: Any, folders: Sequence[Path] = (), others: Sequence[str] = ()
 ) -> Setting:
-    """Return the setting that plain data describes; its kind is that of the key it holds.
-
-    Parameters
-    ----------
-    name
-        The setting's name.
-    plain
-        Its keys and values.
-    folders
-        Where modules of the user are looked for.
-    others
-        The names of the scenario's other settings, for the message on a misspelt one.
-
-    Raises
-    ------
-    ValueError
-        As `read_scenario`.
-    """
+    """Return the setting that plain data describes; its kind is that of the key it holds."""
     where = f"settings.{name}"
     if not isinstance(plain, Mapping):
         raise validate.fail(where, "a mapping", plain)

@@ -143,42 +143,14 @@ class Setting(ABC):
 
 
 def setting_kind(cls: _Kind) -> _Kind:
-    """Register a kind of setting by its ``key``, as a class decorator.
-
-    Parameters
-    ----------
-    cls : type
-        A subclass of `Setting`.
-
-    Returns
-    -------
-    type
-        The class, unchanged.
-
-    Raises
-    ------
-    ValueError
-        If another kind has the key.
-
-    Examples
-    --------
-    >>> import audit
-    >>> "pair" in audit.scenario.KINDS
-    True
-    """
+    """Register a kind of setting by its ``key``, as a class decorator."""
     if KINDS.setdefault(cls.key, cls) is not cls:
         raise ValueError(f"key must be one that no other kind of setting has, got {cls.key!r}")
     return cls
 
 
 def known_keys(cls: type[Setting], name: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that a setting gives, with its title; keys without a value are dropped.
-
-    Raises
-    ------
-    ValueError
-        If a key is not one of the kind's.
-    """
+    """Return the values that a setting gives, with its title; keys without a value are dropped."""
     known = ("title", "summary", *cls.keys())
     given = {str(key): value for key, value in plain.items() if value is not None}
     for key, value in given.items():

@@ -79,13 +79,7 @@ class OneRunSetting(Setting):
             validate.closed_unit(delta=self.delta)
 
     def draw(self, seed: int) -> tuple[Any, Any]:
-        """Return scores and coins.
-
-        Raises
-        ------
-        ValueError
-            If there is no such function or file, or it gives something else.
-        """
+        """Return scores and coins."""
         if self.file is not None:
             table = read_table(self.file, score=str(self.score), member=str(self.member))
             return table.scores, table.member

@@ -171,13 +171,7 @@ def _own_fields(pair: Construction) -> dict[str, Any]:
 
 
 def at_position(pair: Construction, position: int) -> Construction:
-    """Return the same construction with the differing record in another batch of the cycle.
-
-    Raises
-    ------
-    ValueError
-        If the construction's records have no positions, or the cycle has no such batch.
-    """
+    """Return the same construction with the differing record in another batch of the cycle."""
     if "position" not in {field.name for field in dataclasses.fields(pair)}:
         raise ValueError(f"positions must be empty for a {pair.name}, got {position}")
     values = {f.name: getattr(pair, f.name) for f in dataclasses.fields(pair)}

@@ -38,11 +38,6 @@ class RunFolder:
         """Yield an empty folder to fill; without an error it gets its final name at the end.
 
         The final folder is `place` afterwards.
-
-        Yields
-        ------
-        Path
-            The temporary folder.
         """
         with _one_line_errors(self.parent):
             draft = Path(tempfile.mkdtemp(prefix=f".{self.name}-", dir=self.parent))

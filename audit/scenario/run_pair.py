@@ -146,13 +146,7 @@ def _at_deltas(pair: Construction, curve: ExactCurve, deltas: Sequence[float]) -
 
 
 def _search(plan: SearchPlan, mechanism: NoisySGD, seed: int, report: Report) -> Found:
-    """Return the best pair found; it is admissible, and its law is exact.
-
-    Raises
-    ------
-    ValueError
-        If no admissible pair has laws that can be computed.
-    """
+    """Return the best pair found; it is admissible, and its law is exact."""
     tried = 0
 
     def one_more(seconds: float, best: float) -> None:

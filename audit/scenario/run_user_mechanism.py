@@ -77,11 +77,6 @@ def audit_scores(
     is judged by `estimation.judge_scores`. The simultaneous band and the sequential audit are shown
     beside; each is right with ``confidence`` by itself, the sequential one at each delta by itself,
     so the largest of the three certifies nothing.
-
-    Raises
-    ------
-    ValueError
-        If the scores cannot be had, or are not finite numbers.
     """
     given = setting.own.draw(seed, folders=[Path.cwd(), scenarios_folder()])
     judged = estimation.judge_scores(

@@ -29,11 +29,6 @@ def schema(*output: type) -> dict[str, Any]:
     It knows the constructions, bounds, kinds of setting and studies that are registered. Of a file
     with a ``defaults`` list the settings are not looked into: the files that it builds on complete
     them.
-
-    Parameters
-    ----------
-    output
-        Dataclasses whose fields are keys beside those of a scenario.
     """
     from audit.bounds.schema import of_ids  # takes a while to import
 

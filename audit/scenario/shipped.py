@@ -21,12 +21,6 @@ def scenario_files(folder: Path | None = None) -> Mapping[str, Path]:
 
     The name is what follows ``audit scenario=``: the path in the folder without its suffix, such as
     ``papers/langevin``.
-
-    Parameters
-    ----------
-    folder
-        A folder of scenarios; by default the shipped one. Its folders ``claims``, ``found`` and
-        ``zoo`` hold files of other kinds.
     """
     folder = scenarios_folder() if folder is None else folder
     files = {file.relative_to(folder): file for file in sorted(folder.rglob("*.yaml"))}

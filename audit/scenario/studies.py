@@ -94,13 +94,7 @@ class Study:
     _find: Callable[..., Any] = dataclasses.field(repr=False, compare=False)
 
     def find(self, *, seed: int, threads: int, confidence: float, progress: Progress) -> Findings:
-        """Return the findings; the same parameters and seed give the same findings.
-
-        Raises
-        ------
-        ValueError
-            If the study raises anything, or returns something else than `Findings`.
-        """
+        """Return the findings; the same parameters and seed give the same findings."""
         given = dict(zip(FROM_THE_RUN, (seed, threads, confidence, progress), strict=True))
         wanted = inspect.signature(self._find).parameters
         every = any(one.kind is one.VAR_KEYWORD for one in wanted.values())
@@ -112,20 +106,7 @@ class Study:
 
 
 def read_study(plain: object, *, folders: Sequence[Path] = ()) -> Study:
-    """Return the study that ``{function: "module:function", <parameters>}`` names.
-
-    Parameters
-    ----------
-    plain
-        What the scenario file says.
-    folders
-        Where its module is looked for, besides the current folder and the shipped scenarios.
-
-    Raises
-    ------
-    ValueError
-        If there is no such study, or a parameter is unknown, missing or of the wrong type.
-    """
+    """Return the study that ``{function: "module:function", <parameters>}`` names."""
     if not (isinstance(plain, Mapping) and isinstance(plain.get("function"), str)):
         raise validate.fail("study", "a mapping with a function, module:function", plain)
     function = plain["function"]

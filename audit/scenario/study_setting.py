@@ -81,13 +81,7 @@ class StudySetting(Setting):
 
 
 def flat_parameters(plain: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return nested parameters under dotted names; lists of plain values stay together.
-
-    Examples
-    --------
-    >>> flat_parameters({"delta": 1e-5, "mechanism": {"steps": 3}, "orders": [2.0, 4.0]})
-    {'delta': 1e-05, 'mechanism.steps': 3, 'orders': (2.0, 4.0)}
-    """
+    """Return nested parameters under dotted names; lists of plain values stay together."""
     return dict(_flat("", plain))
 
 

@@ -54,13 +54,7 @@ class ChangingFamily(Family):
         return 0.5 if name == "trend" or name.startswith("change") else super()._neutral(name)
 
     def pair(self, point: Array, stage: int) -> Construction:
-        """Return the pair at a point of the unit cube of ``stage``.
-
-        Raises
-        ------
-        Inadmissible
-            If the losses of that point break an assumption.
-        """
+        """Return the pair at a point of the unit cube of ``stage``."""
         u = dict(zip(self.names(stage), np.clip(point, 0, 1).tolist(), strict=True))
         base = super().pair(point, stage)
         assert isinstance(base, GradientPair)

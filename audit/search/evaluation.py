@@ -42,15 +42,7 @@ _MOST_STEPS = 10_000  # most steps of a candidate that are computed one by one
 
 
 def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLESS) -> float:
-    """Return an approximate value of the objective for a pair.
-
-    Raises
-    ------
-    ValueError
-        If the laws cannot be computed; the message says why.
-    OutOfTime
-        If the time limit is reached first.
-    """
+    """Return an approximate value of the objective for a pair."""
     clock.check()
     processes = pair.processes()
     first, second = (normal_law(process) for process in processes)

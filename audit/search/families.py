@@ -212,13 +212,7 @@ class Family:
         return self._eta * self.mechanism.noise_std**2 / (2 * self._half)
 
     def pair(self, point: Array, stage: int) -> Construction:
-        """Return the pair at a point of the unit cube of ``stage``.
-
-        Raises
-        ------
-        Inadmissible
-            If the losses of that point break an assumption.
-        """
+        """Return the pair at a point of the unit cube of ``stage``."""
         u = dict(zip(self.names(stage), np.clip(point, 0, 1).tolist(), strict=True))
         m = self.mechanism
         centre = (2 * u.get("centre", 0.5) - 1) * self._half

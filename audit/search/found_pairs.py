@@ -41,15 +41,7 @@ class StoredPair(ShortRepr):
     bracket: Bracket
 
     def recomputed(self) -> Bracket:
-        """Compute the laws again and return the bracket of the objective.
-
-        Returns
-        -------
-        low : float
-            The lower end.
-        high : float
-            The upper end.
-        """
+        """Compute the laws again and return the bracket of the objective."""
         return self.objective.bracket(exact.curve(self.construction))
 
 
@@ -91,27 +83,7 @@ class FoundFile:
 
 
 def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
-    """Return the text of a file that `read_found` reads.
-
-    Parameters
-    ----------
-    found : Found
-        The result of a search.
-    objective : Epsilon or RenyiDivergence
-        The objective of the search.
-
-    Returns
-    -------
-    str
-        The YAML text.
-
-    Examples
-    --------
-    ::
-
-        found = worst_case(m, delta=1e-5, budget=20.0, seed=0)
-        print(to_yaml(found, Epsilon(1e-5)))
-    """
+    """Return the text of a file that `read_found` reads."""
     content = FoundFile(
         mechanism=found.construction.mechanism,
         pair=encode_pair(found.construction),
@@ -128,29 +100,7 @@ def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
 
 
 def write_found(found: Found, objective: Epsilon | RenyiDivergence, path: Path) -> None:
-    """Write a found pair to a file, atomically.
-
-    Parameters
-    ----------
-    found : Found
-        The result of a search.
-    objective : Epsilon or RenyiDivergence
-        The objective of the search.
-    path : pathlib.Path
-        The file.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-
-    Examples
-    --------
-    ::
-
-        found = worst_case(m, delta=1e-5, budget=20.0, seed=0)
-        write_found(found, Epsilon(1e-5), Path("found.yaml"))
-    """
+    """Write a found pair to a file, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -163,32 +113,7 @@ def write_found(found: Found, objective: Epsilon | RenyiDivergence, path: Path) 
 
 
 def read_found(path: Path) -> StoredPair:
-    """Read a file of `write_found`, and check that its pair is admissible.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-
-    Returns
-    -------
-    StoredPair
-        The pair.
-
-    Raises
-    ------
-    ValueError
-        If the content is invalid, or the pair breaks an assumption; the message names the file.
-    OSError
-        If the file cannot be read.
-
-    Examples
-    --------
-    ::
-
-        stored = read_found(Path("found.yaml"))
-        stored.construction, stored.recomputed()
-    """
+    """Read a file of `write_found`, and check that its pair is admissible."""
     try:
         content: FoundFile = codec.decode(
             FoundFile, yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -215,29 +215,7 @@ def _tail_of(delta: float) -> float:
 
 
 def tightest_bound(mechanism: NoisySGD, objective: Objective) -> tuple[float, str] | None:
-    """Return the smallest value that a sound bound of the catalogue allows.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        The mechanism.
-    objective : Objective
-        The objective.
-
-    Returns
-    -------
-    tuple of (float, str) or None
-        The value and the id of the bound; None if no sound bound applies.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=10, dataset_size=10, batch_size=10, step_size=1.0,
-    ...                    noise_std=4.0, lipschitz=1.0, smoothness=1.0, diameter=1.0)
-    >>> value, id = tightest_bound(m, RenyiDivergence(2.0))
-    >>> round(value, 4), id
-    (0.025, 'accounting.full_batch')
-    """
+    """Return the smallest value that a sound bound of the catalogue allows."""
     if isinstance(objective, Epsilon) and objective.delta > 0:
         try:
             best = bounds.best(mechanism, delta=objective.delta)

@@ -197,25 +197,6 @@ def run_in_threads(
     ``done`` is called in the calling thread, in the order in which tasks end. Few tasks are
     pending at a time, so their number costs no memory. An exception, or an interrupt, lets the
     blocks that are running finish and drops the others.
-
-    Parameters
-    ----------
-    tasks : iterable of Task
-        Arguments of ``work``.
-    work : callable
-        Called in up to ``threads`` threads.
-    done : callable
-        Called with a task and its result, in the calling thread.
-    threads : int
-        Number of threads.
-
-    Examples
-    --------
-    >>> from audit.simulation import run_in_threads
-    >>> squares = {}
-    >>> run_in_threads(range(3), lambda x: x * x, squares.__setitem__, threads=2)
-    >>> sorted(squares.items())
-    [(0, 0), (1, 1), (2, 4)]
     """
     if threads == 1:
         for task in tasks:

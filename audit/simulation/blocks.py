@@ -58,36 +58,11 @@ class Block:
 
         It is ``SeedSequence(seed).spawn(2)[stream].spawn(number + 1)[number]``, reached directly
         by its spawn key.
-
-        Parameters
-        ----------
-        seed : int
-            Seed of the run.
-        stream : Stream
-            Purpose of the random numbers.
-
-        Returns
-        -------
-        numpy.random.SeedSequence
-            The seed sequence.
         """
         return np.random.SeedSequence(seed, spawn_key=(int(stream), self.number))
 
     def generator(self, seed: int, stream: Stream) -> np.random.Generator:
-        """Return the block's own generator.
-
-        Parameters
-        ----------
-        seed : int
-            Seed of the run.
-        stream : Stream
-            Purpose of the random numbers.
-
-        Returns
-        -------
-        numpy.random.Generator
-            The generator.
-        """
+        """Return the block's own generator."""
         return np.random.Generator(np.random.SFC64(self.sequence(seed, stream)))
 
 
@@ -98,28 +73,7 @@ def block_size(steps: int, largest: int = _LARGEST) -> int:
 
 
 def cut_into_blocks(trials: int, steps: int, largest: int = _LARGEST) -> Iterator[Block]:
-    """Yield the blocks of ``trials`` walks of ``steps`` steps; the last one may be shorter.
-
-    Parameters
-    ----------
-    trials : int
-        Number of walks.
-    steps : int
-        Number of steps of a walk.
-    largest : int, optional
-        Largest number of trials in a block.
-
-    Yields
-    ------
-    Block
-        The blocks in order.
-
-    Examples
-    --------
-    >>> from audit.simulation import cut_into_blocks
-    >>> [len(block) for block in cut_into_blocks(10_000, 100, largest=4096)]
-    [4096, 4096, 1808]
-    """
+    """Yield the blocks of ``trials`` walks of ``steps`` steps; the last one may be shorter."""
     size = block_size(steps, largest)
     for number, start in enumerate(range(0, trials, size)):
         yield Block(number, start, min(start + size, trials))
@@ -143,13 +97,7 @@ def checked_run(trials: int, seed: int, threads: int | None) -> tuple[int, int, 
 
 
 def union(finished: Ranges, blocks: range) -> Ranges:
-    """Return the ranges with the given blocks added.
-
-    Raises
-    ------
-    ValueError
-        If a block is there already.
-    """
+    """Return the ranges with the given blocks added."""
     kept: list[range] = []
     start, stop = blocks.start, blocks.stop
     for done in finished:

@@ -39,11 +39,6 @@ def canonical(value: Any) -> str:
     """Return the canonical JSON text of plain data: sorted keys, no spaces.
 
     Floats keep every digit. Tuples become lists and keys become strings.
-
-    Raises
-    ------
-    TypeError
-        If the data hold anything but numbers, strings, booleans, None, lists and mappings.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
@@ -61,11 +56,6 @@ def described(value: Any) -> Any:
     its compiled code (two lambdas on one line share a source text), its defaults and its closure.
     Globals that a function reads are not included: after a change to them, use a new folder.
     Another version of Python compiles functions differently, and so describes them differently.
-
-    Raises
-    ------
-    ValueError
-        If a value is of any other kind, which may have no name but its address in memory.
     """
     return _described(value, ())
 

@@ -75,11 +75,6 @@ class Journal:
         """Yield each number with its array, in order.
 
         An array that is not what was written is left out, with a warning: it is computed again.
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged beyond that.
         """
         with _one_line(self._folder):
             query = "SELECT number, type, data, sha256 FROM results ORDER BY number"
@@ -95,13 +90,7 @@ class Journal:
                     )
 
     def write(self, arrays: Mapping[int, NDArray[Any]]) -> None:
-        """Write arrays under their numbers, all or none of them, in the place of former ones.
-
-        Raises
-        ------
-        OSError
-            If the disk is full or cannot be written to; what was written before stays.
-        """
+        """Write arrays under their numbers, all or none of them, in the place of former ones."""
         rows = []
         for number, array in arrays.items():
             little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
@@ -123,15 +112,7 @@ class Journal:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[sqlite3.Connection]:
-    """Hold the journal of a folder for this process alone, until the process ends at the latest.
-
-    Raises
-    ------
-    ValueError
-        If another process holds it, it is damaged, or a former version wrote to the folder.
-    OSError
-        If the folder cannot be written to.
-    """
+    """Hold the journal of a folder for this process alone, until the process ends at the latest."""
     with _one_line(folder):
         folder.mkdir(parents=True, exist_ok=True)
         former = [name for name in _FORMER if (folder / name).exists()]

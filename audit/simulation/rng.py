@@ -77,23 +77,6 @@ def seeded(sequence: np.random.SeedSequence) -> Words:
     """Return the states of all lanes, shape (4 LANES,): words 0 of all lanes, words 1, ...
 
     The random words are raw draws of ``numpy.random.SFC64(sequence)``.
-
-    Parameters
-    ----------
-    sequence : numpy.random.SeedSequence
-        Seed sequence of the generators.
-
-    Returns
-    -------
-    ndarray of uint64
-        The states, shape ``(4 LANES,)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from audit.simulation import LANES, seeded
-    >>> seeded(np.random.SeedSequence(7)).shape == (4 * LANES,)
-    True
     """
     words = aligned(4 * LANES, np.uint64)
     words[: 3 * LANES] = np.random.SFC64(sequence).random_raw(3 * LANES)
@@ -105,24 +88,6 @@ def aligned(size: int, kind: type[Any] = np.float64) -> NDArray[Any]:
     """Return an empty array of 8-byte numbers that starts at a multiple of 64 bytes.
 
     Vectors that cross a cache line take twice the time.
-
-    Parameters
-    ----------
-    size : int
-        Number of entries.
-    kind : type, default: np.float64
-        Type of the entries, 8 bytes wide.
-
-    Returns
-    -------
-    ndarray
-        The array, uninitialised, shape ``(size,)``.
-
-    Examples
-    --------
-    >>> from audit.simulation import aligned
-    >>> aligned(10).ctypes.data % 64
-    0
     """
     room = np.empty(size + 7, dtype=kind)
     skipped = -(room.ctypes.data // 8) % 8
@@ -154,24 +119,7 @@ def advanced(
 
 @compiled_inline
 def draw(words: Words, lane: int) -> np.uint64:
-    """Return the next 64 random bits of a lane.
-
-    Parameters
-    ----------
-    words : ndarray of uint64
-        States of all lanes, which are advanced in place.
-    lane : int
-        Index of the lane.
-
-    Returns
-    -------
-    uint64
-        Random bits.
-
-    Examples
-    --------
-    >>> draw(words, 0)  # doctest: +SKIP
-    """
+    """Return the next 64 random bits of a lane."""
     i = np.uint64(lane)  # of an unsigned index the compiler knows that it does not count from back
     a, b, c, counter = words[i], words[i + _SECOND], words[i + _THIRD], words[i + _COUNTER]
     word, a, b, c, counter = advanced(a, b, c, counter)
@@ -226,19 +174,6 @@ def fill_normals(words: Words, pairs: int, out: Floats) -> None:
     ``out`` has the shape (pairs or more, 2 LANES): in row j, the first normals of the lanes' pair
     j, then the second ones. They are those of `normal_pair`. Each stage leaves in their places what
     the next one needs.
-
-    Parameters
-    ----------
-    words : ndarray of uint64
-        States of all lanes, which are advanced in place.
-    pairs : int
-        Number of pairs per lane.
-    out : ndarray
-        Output, shape (pairs or more, 2 LANES).
-
-    Examples
-    --------
-    >>> fill_normals(words, 16, out)  # doctest: +SKIP
     """
     for j in range(pairs):
         row = out[j]

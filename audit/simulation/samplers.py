@@ -114,13 +114,7 @@ def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
 
 
 def _fill(rng: np.random.Generator, process: Process, out: Floats) -> None:
-    """Fill ``out``, shape (trials,), with final iterates of the process.
-
-    Raises
-    ------
-    ValueError
-        If an update map returns another shape than it was given, or numbers that are not finite.
-    """
+    """Fill ``out``, shape (trials,), with final iterates of the process."""
     chosen = _pick(rng, [path.probability for path in process.paths], out.size)
     for k, path in enumerate(process.paths):
         here = chosen == k

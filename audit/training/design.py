@@ -140,11 +140,6 @@ class Design:
 
         The length of an anytime-valid audit is left out: it may be changed after looking at the
         data.
-
-        Returns
-        -------
-        dict
-            Plain data by field name.
         """
         left_out = (*_NO_SAMPLE, *_LENGTH) if self.anytime else _NO_SAMPLE
         names = {one.name for one in fields(Design)} - set(left_out)
@@ -188,25 +183,6 @@ def trials_of(design: Design, seed: int) -> Iterator[Trial]:
     Seeds and coins are spawned from the audit's seed (`numpy.random.SeedSequence`), so a longer
     audit begins with the trials of a shorter one. With one canary, trials 1 and 2, 3 and 4, ... are
     pairs: a coin decides which of the two includes the canary.
-
-    Parameters
-    ----------
-    design : Design
-        The design of the audit.
-    seed : int
-        Seed of the audit.
-
-    Yields
-    ------
-    Trial
-        The next trial.
-
-    Examples
-    --------
-    >>> from audit.results import UserClaim
-    >>> design = Design(train="my_training:train", claims=(UserClaim("", 2.0, 1e-5),), trials=8)
-    >>> [trial.included for trial in trials_of(design, seed=1)][:4]
-    [(True,), (False,), (True,), (False,)]
     """
     seeds = _distinct_seeds(seed)
     number = 0
@@ -247,13 +223,7 @@ def _distinct_seeds(seed: int) -> Iterator[int]:
 
 
 def reference_to(train: object) -> str:
-    """Return ``module:function`` for a function that worker processes can import.
-
-    Raises
-    ------
-    ValueError
-        If it is not a function of a module, but a lambda, a partial or a nested function.
-    """
+    """Return ``module:function`` for a function that worker processes can import."""
     if isinstance(train, str):
         return train
     module, name = getattr(train, "__module__", None), getattr(train, "__qualname__", "<")

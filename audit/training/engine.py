@@ -118,14 +118,7 @@ class _Training:
         return str(self._asked("source"))
 
     def scores(self, trial: Trial) -> tuple[float, ...]:
-        """Train once and return the scores.
-
-        Raises
-        ------
-        UserCodeError
-            If the training raises, hangs, exits, crashes its process, exceeds its memory limit, or
-            does not return finite numbers; the message names the trial and its seed.
-        """
+        """Train once and return the scores."""
         arguments = dict(self.design.arguments)
         try:
             return tuple(self._asked("trial", list(trial.included), trial.seed, arguments))
@@ -160,23 +153,6 @@ def opened(
 
     Trials that finished in an earlier start of the same audit are read from the folder. On exit,
     trainings that still run are terminated.
-
-    Parameters
-    ----------
-    design, confidence, seed
-        The audit.
-    folder
-        Where finished trials are stored; None for nowhere.
-    processes
-        Where trainings run. They stay open.
-    progress
-        Called with the number of finished trials and the total (0 if unknown).
-
-    Raises
-    ------
-    ValueError
-        If the folder is in use or belongs to another audit, if the training's module cannot be
-        imported, or (from the iterator) if a trial fails: a `UserCodeError`.
     """
     if os.environ.get(_INSIDE):
         raise ValueError(

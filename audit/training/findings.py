@@ -90,21 +90,7 @@ def one_run_findings(
     confidence: float,
     seed: int,
 ) -> Findings:
-    """Return the bounds from scores and coins of canaries, and the verdicts on claims.
-
-    Parameters
-    ----------
-    scores, coins
-        One entry per canary; see `audit.estimation.audit_one_run`.
-    claims
-        The claims about adding or removing one canary.
-    canaries
-        The assumption about the dependence between canaries.
-    delta
-        The delta for which the number of guesses is chosen; by default that of the first claim.
-    confidence, seed
-        As for `audit_one_run`.
-    """
+    """Return the bounds from scores and coins of canaries, and the verdicts on claims."""
     judged = judge_scores(
         (scores, coins),
         claims,

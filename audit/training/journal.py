@@ -47,13 +47,7 @@ class Trials:
         return max((one.elapsed for one in self.finished.values()), default=0.0)
 
     def add(self, one: Finished) -> None:
-        """Add a trial and write it to the journal.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; earlier trials stay.
-        """
+        """Add a trial and write it to the journal."""
         self.finished[one.trial] = one
         if self._journal is not None:
             self._journal.write({one.trial: np.array([one.elapsed, *one.scores], dtype=np.float64)})
@@ -61,22 +55,7 @@ class Trials:
 
 @contextlib.contextmanager
 def trials_in(folder: Path | None, identity: Mapping[str, Any]) -> Iterator[Trials]:
-    """Open the journal of an audit, with the trials of earlier starts.
-
-    Parameters
-    ----------
-    folder
-        Created if it does not exist; one process at a time may have it open. None for no folder.
-    identity
-        All settings that the result depends on, as plain data.
-
-    Raises
-    ------
-    ValueError
-        If the folder is in use or belongs to another audit, or the journal is damaged.
-    OSError
-        If the folder cannot be written to.
-    """
+    """Open the journal of an audit, with the trials of earlier starts."""
     if folder is None:
         yield Trials()
         return

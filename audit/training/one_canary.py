@@ -48,13 +48,7 @@ def judge(
     confidence: float,
     seed: int,
 ) -> Judged:
-    """Return the bounds that the trials certify; early stopping skips the remaining trials.
-
-    Raises
-    ------
-    ValueError
-        If trials give different numbers of scores, or too few trials ran.
-    """
+    """Return the bounds that the trials certify; early stopping skips the remaining trials."""
     if design.anytime:
         return _anytime(design, trials, confidence)
     rows: tuple[list[Array], list[Array]] = ([], [])
@@ -110,13 +104,7 @@ def _of_one_width(
 
 
 def _combined(design: Design, trial: Trial, scores: tuple[float, ...]) -> Array:
-    """Return one number, or all columns if a part of the trainings chooses how to combine them.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of columns and weights differ, or the sum overflows.
-    """
+    """Return one number, or all columns if a part of the trainings chooses how to combine them."""
     weights: tuple[float, ...] = (1.0,) * len(scores)
     if isinstance(design.columns, WeightedColumns):
         weights = design.columns.weights

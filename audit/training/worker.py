@@ -45,13 +45,7 @@ def trial(
     seed: int,
     arguments: Mapping[str, Any],
 ) -> list[float]:
-    """Train once and return the scores: one per canary, or one per column if there is one canary.
-
-    Raises
-    ------
-    UserCodeError
-        If the function does not return finite numbers of the right shape.
-    """
+    """Train once; return a score for each canary, or for each column if there is one canary."""
     one = len(included) == 1
     first: Any = included[0] if one else np.array(included)
     seed_generators(seed)

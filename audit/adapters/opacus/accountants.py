@@ -79,32 +79,7 @@ def claimed_epsilons(
 
 
 def rdp_divergences(history: Any, *, orders: Sequence[float]) -> tuple[float, ...]:
-    """Return the Renyi divergences that Opacus' RDP accountant computes for a history.
-
-    Parameters
-    ----------
-    history : object
-        Anything that `read_history` reads, or a mechanism that `to_history` takes.
-    orders : sequence of float
-        Values above 1, shape ``(k,)``.
-
-    Returns
-    -------
-    tuple of float
-        Divergence at each order, in nats.
-
-    Raises
-    ------
-    ImportError
-        If Opacus is not installed.
-    ValueError
-        If an argument is out of range, or Opacus fails.
-
-    Examples
-    --------
-    >>> rdp_divergences([(1.0, 1.0, 10)], orders=(2.0, 4.0))  # doctest: +SKIP
-    (10.0, 20.0)
-    """
+    """Return the Renyi divergences that Opacus' RDP accountant computes for a history."""
     for order in orders:
         validate.above_one(order=order)
     entries = _entries(history)

@@ -14,29 +14,7 @@ History = tuple[tuple[float, float, int], ...]
 
 
 def read_history(source: Any) -> History:
-    """Return the entries of a history.
-
-    Parameters
-    ----------
-    source : object
-        A list of (noise multiplier, sample rate, steps), an accountant, a ``PrivacyEngine``, or the
-        ``state_dict()`` of an accountant.
-
-    Returns
-    -------
-    tuple of (float, float, int)
-        Noise multiplier, sample rate and number of steps of each entry.
-
-    Raises
-    ------
-    ValueError
-        If ``source`` is none of these or empty, or a number is out of range.
-
-    Examples
-    --------
-    >>> read_history({"history": [(1.1, 0.01, 1000)], "mechanism": "rdp"})
-    ((1.1, 0.01, 1000),)
-    """
+    """Return the entries of a history."""
     found = source
     if isinstance(found, Mapping):
         if "history" not in found:

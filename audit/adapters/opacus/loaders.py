@@ -62,27 +62,6 @@ class Loader:
         in one batch per epoch, the sums of the batches differ by public constants, and all bounds
         use statistics that treat the batches alike (or, for cyclic batches, a record of the first
         batch).
-
-        Parameters
-        ----------
-        history : History
-            Noise multipliers and steps. Its rates are those recorded by the accountant, and are
-            ignored.
-        relation : Relation
-            Adjacency.
-        clip_norm : float
-            Norm to which gradients are clipped.
-
-        Returns
-        -------
-        NoisySGD or Composition
-            The mechanism.
-
-        Raises
-        ------
-        ValueError
-            If an entry of the history ends within an epoch, or a run with batches of two sizes
-            does.
         """
         if self._cut_by(history):
             raise ValueError(
@@ -137,31 +116,6 @@ def read_loader(data_loader: Any) -> Loader:
     =============================================  ==================================
 
     Opacus calls its Poisson sampler "uniform with replacement", although it samples without.
-
-    Parameters
-    ----------
-    data_loader : DataLoader
-        A data loader of PyTorch or Opacus, or of ``BatchMemoryManager``.
-
-    Returns
-    -------
-    Loader
-        The batching scheme and its sizes.
-
-    Raises
-    ------
-    ImportError
-        If Opacus is not installed.
-    ValueError
-        If the sampler is unknown, samples with replacement or leaves records out, or if empty
-        Poisson batches are filled with a random record.
-
-    Examples
-    --------
-    >>> read_loader(torch.utils.data.DataLoader(  # doctest: +SKIP
-    ...     torch.arange(100), batch_size=10, shuffle=True
-    ... )).batching.value
-    'reshuffled'
     """
     data = load("torch.utils.data", extra="opacus")
     samplers = load("opacus.utils.uniform_sampler", extra="opacus")

@@ -260,42 +260,7 @@ def compose(
     beside: SubsampledGaussian | None = None,
     largest_grid: int = _LARGEST_GRID,
 ) -> PrivacyCurve:
-    """Return an upper bound on C_p(G(mu))^times composed with G(gaussian_mu) and ``beside``.
-
-    Parameters
-    ----------
-    step : SubsampledGaussian
-        One sampled step, C_p(G(mu)).
-    times : int
-        Number of compositions, at least 1.
-    gaussian_mu : float, default: 0.0
-        Parameter of an additional Gaussian mechanism; 0 for none.
-    beside : SubsampledGaussian, optional
-        One additional sampled step with other parameters.
-    largest_grid : int, optional
-        Largest number of grid points. The interval is chosen for an accuracy of 1e-6 in epsilon, or
-        as this allows.
-
-    Returns
-    -------
-    PrivacyCurve
-        Exact if a closed form exists (p = 1, or one step alone); otherwise a `PLDCurve` whose
-        `PLDCurve.epsilon_bracket` contains the true value. Beyond ``LARGEST_COMPOSITION`` steps,
-        and if single losses are hundreds of times larger than the spread of the composed ones
-        (Gaussian parameters above about 100), the better of the Renyi divergences and the
-        composition without sampling: an upper bound without a lower one.
-
-    Raises
-    ------
-    ValueError
-        If ``times`` is not an integer of at least 1, or ``gaussian_mu`` is negative.
-
-    Examples
-    --------
-    >>> from audit.bounds.accounting import SubsampledGaussian, compose
-    >>> round(compose(SubsampledGaussian(0.05, 1.0), 100).epsilon(1e-5), 3)
-    3.849
-    """
+    """Return an upper bound on C_p(G(mu))^times composed with G(gaussian_mu) and ``beside``."""
     validate.integer(1, times=times)
     validate.nonnegative(gaussian_mu=gaussian_mu)
     if beside is not None and (beside.rate == 1 or beside == step):
@@ -358,24 +323,6 @@ def coarse_epsilons(
     """Return approximate epsilons of compositions as in `compose`, to compare their lengths.
 
     All lengths share one grid, so that a length costs no more than a transform.
-
-    Parameters
-    ----------
-    step : SubsampledGaussian
-        One sampled step.
-    shortest, longest : int
-        Numbers of compositions, at least 1.
-    size : int
-        Number of grid points.
-    gaussian : callable, optional
-        Parameter of the additional Gaussian mechanism, by the number of compositions.
-    beside : SubsampledGaussian, optional
-        One additional sampled step.
-
-    Returns
-    -------
-    callable
-        Maps a number of compositions and a delta to epsilon.
     """
 
     def one_by_one(times: int, delta: float) -> float:

@@ -46,33 +46,7 @@ def allocation_cost(
     distance: float = 0.0,
     contraction: float = 1.0,
 ) -> float:
-    """Return sum a_t^2/std_t^2 of a given allocation.
-
-    Parameters
-    ----------
-    allocations, shifts, stds : array_like
-        Values a_t and s_t and noise std_t of each step, shape ``(steps,)``.
-    distance : float, default: 0.0
-        Distance D at the start.
-    contraction : float, default: 1.0
-        Lipschitz constant c of the updates.
-
-    Returns
-    -------
-    float
-        The cost; the Renyi divergence of order alpha is at most alpha/2 times it.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, some z_t is negative, or the last one is not 0.
-
-    Examples
-    --------
-    >>> from audit.bounds.accounting import allocation_cost
-    >>> allocation_cost([0.5, 0.5], [1.0, 0.0], [1.0, 1.0])
-    0.5
-    """
+    """Return sum a_t^2/std_t^2 of a given allocation."""
     a, s, std = (
         _row(name, values)
         for name, values in (("allocations", allocations), ("shifts", shifts), ("stds", stds))
@@ -109,34 +83,7 @@ def best_cost(
     distance: float | None = None,
     contraction: float = 1.0,
 ) -> float:
-    """Return the least sum a_t^2/std_t^2 over all allocations.
-
-    Parameters
-    ----------
-    shifts, stds : array_like
-        Values s_t and noise of each step, shape ``(steps,)``.
-    distance : float, optional
-        Distance D of the states at the time tau from which shifts are allocated, for the best tau
-        below T. None for iterations that start together at time 0.
-    contraction : float, default: 1.0
-        Lipschitz constant c of the updates, in [0, 1].
-
-    Returns
-    -------
-    float
-        The cost; the Renyi divergence of order alpha is at most alpha/2 times it.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or the lengths differ.
-
-    Examples
-    --------
-    >>> from audit.bounds.accounting import best_cost
-    >>> best_cost([1.0, 0.0], [1.0, 1.0])
-    0.5
-    """
+    """Return the least sum a_t^2/std_t^2 over all allocations."""
     s, std = _row("shifts", shifts), _row("stds", stds)
     if s.size != std.size:
         raise ValueError(f"shifts must have one value per step ({std.size}), got {s.size}")
@@ -244,15 +191,6 @@ def visits_cost(
     before them lie on a concave chain (a line where c = 1), so a path that starts f free steps
     before the first one bends at most twice: before it, and before the last step. That is a convex
     minorant of three segments, for all starts at once.
-
-    Parameters
-    ----------
-    shift, std : float
-        s at the steps that have one, and the noise of every step.
-    steps, period : int
-        T and l, with l at least 2.
-    distance, contraction : float
-        D and c.
     """
     if contraction == 0:
         return (shift / std) ** 2
@@ -390,15 +328,7 @@ def original_amplification(
     shifts: Sequence[float] | None,
     allocations: Sequence[float] | None,
 ) -> PrivacyCurve:
-    """Return the bound of iterations that start together (``at22.proposition_2_17``).
-
-    Parameters
-    ----------
-    mechanism
-        Its steps, step sizes and noise.
-    shifts, allocations
-        s_t and a_t, one a step; None for those of the worst record, and for the best.
-    """
+    """Return the bound of iterations that start together (``at22.proposition_2_17``)."""
     if shifts is None and allocations is None and constant_step_size(mechanism):
         return RenyiCurve.linear(cycle_cost(mechanism, None) / 2)
     count = _searchable(mechanism.steps if shifts is None else len(shifts), "shifts")
@@ -416,21 +346,7 @@ def diameter_amplification(
     tau: int | None,
     distance: float | None,
 ) -> PrivacyCurve:
-    """Return the bound of iterations that are ``distance`` apart at time ``tau``.
-
-    Parameters
-    ----------
-    mechanism
-        Its steps, step sizes, noise and diameter.
-    contraction
-        c, in [0, 1].
-    shifts, allocations
-        s_t and a_t, one a step; None for those of the worst record, and for the best.
-    tau
-        The time from which shifts are allocated; None for the best.
-    distance
-        D; None for the diameter.
-    """
+    """Return the bound of iterations that are ``distance`` apart at time ``tau``."""
     assert mechanism.diameter is not None  # an assumption of the entries
     apart = mechanism.diameter if distance is None else distance
     validate.nonnegative(distance=apart)

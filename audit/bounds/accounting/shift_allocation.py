@@ -79,18 +79,7 @@ class Meetings:
         return int(self.before(self.steps))
 
     def before(self, steps: ArrayLike) -> Array:
-        """Return the number of meetings in the first ``steps`` steps.
-
-        Parameters
-        ----------
-        steps : array_like
-            Numbers of steps.
-
-        Returns
-        -------
-        ndarray
-            Numbers of meetings, shape of ``steps``.
-        """
+        """Return the number of meetings in the first ``steps`` steps."""
         done = np.asarray(steps, dtype=np.float64)
         return np.asarray(np.maximum(np.floor((done - 1 - self.position) / self.period) + 1, 0))
 
@@ -121,18 +110,7 @@ class LipschitzShifts:
         return float(max(np.log1p(self.excess), _SMALLEST_LOG))
 
     def grown(self, steps: ArrayLike) -> Array:
-        """Return the distance to which the shifts of the first ``steps`` steps grow.
-
-        Parameters
-        ----------
-        steps : array_like
-            Numbers of steps.
-
-        Returns
-        -------
-        ndarray
-            Distances, shape of ``steps``.
-        """
+        """Return the distance to which the shifts of the first ``steps`` steps grow."""
         meetings = self.meetings
         met = meetings.before(steps)
         since = np.asarray(steps, dtype=np.float64) - 1 - meetings.position
@@ -147,18 +125,6 @@ class LipschitzShifts:
 
         Valid despite rounding: b_t = max(s_t, theta w_t) satisfies the constraint for the computed
         theta, and the cost is that of the same steps.
-
-        Parameters
-        ----------
-        lengths : array_like
-            Numbers of steps k, shape ``(j,)``.
-        distances : array_like
-            Distances d at the start of the last k steps, shape ``(j,)``.
-
-        Returns
-        -------
-        ndarray
-            Costs, shape ``(j,)``.
         """
         k = np.asarray(lengths, dtype=np.float64)
         asked = np.asarray(distances, dtype=np.float64)
@@ -281,18 +247,7 @@ class HolderModulus:
         return distance + self.constant * distance**self.order
 
     def slope(self, z: ArrayLike) -> Array:
-        """Return g'(z); infinite at 0 for orders below 1.
-
-        Parameters
-        ----------
-        z : array_like
-            Distances, at least 0.
-
-        Returns
-        -------
-        ndarray
-            Slopes, shape of ``z``.
-        """
+        """Return g'(z); infinite at 0 for orders below 1."""
         distance = np.asarray(z, dtype=np.float64)
         if self.order == 1 or self.constant == 0:
             return np.full_like(distance, 1 + self.constant)
@@ -304,16 +259,6 @@ class HolderModulus:
 
         In closed form for orders 1/2 and 1 (Chien and Li 2025, Lemma 3.9). Otherwise by Newton's
         method from the left, where tangents of the concave g never overshoot the root.
-
-        Parameters
-        ----------
-        y : array_like
-            Distances, at least 0.
-
-        Returns
-        -------
-        ndarray
-            The z with g(z) = y, shape of ``y``.
         """
         target = np.asarray(y, dtype=np.float64)
         if self.order == 1 or self.constant == 0:

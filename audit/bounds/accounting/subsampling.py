@@ -78,18 +78,7 @@ class SubsampledGaussian(PrivacyCurve):
         return float((1 - self.rate) * -math.expm1(math.log(2) + log_ndtr(-self.mu / 2)))
 
     def gaussian_loss(self, loss: Array) -> Array:
-        """Return log(1 + (e^loss - 1)/p): the loss without sampling.
-
-        Parameters
-        ----------
-        loss : ndarray
-            Privacy losses of at least 0, in nats.
-
-        Returns
-        -------
-        ndarray
-            Losses of the same shape.
-        """
+        """Return log(1 + (e^loss - 1)/p): the loss without sampling."""
         small = np.minimum(loss, 1.0)
         large = np.maximum(loss, 1.0)
         return np.where(
@@ -99,18 +88,7 @@ class SubsampledGaussian(PrivacyCurve):
         )
 
     def log_tails(self, loss: Array) -> tuple[Array, Array]:
-        """Return the logs of P(loss above) and Q(loss above).
-
-        Parameters
-        ----------
-        loss : ndarray
-            Privacy losses of at least 0, in nats.
-
-        Returns
-        -------
-        tuple of (ndarray, ndarray)
-            Logs under P and under Q, each of the shape of ``loss``.
-        """
+        """Return the logs of P(loss above) and Q(loss above)."""
         x = self.gaussian_loss(loss) / self.mu + self.mu / 2
         below = log_ndtr(-x)
         if self.rate == 1:
@@ -128,16 +106,6 @@ class SubsampledGaussian(PrivacyCurve):
             1 + integral over x > mu/2 of phi(x) [ (w - 1)(w^a - 1) + (w^(a/2) - w^(-a/2))^2 ] dx,
 
         which has no cancellation near order 1.
-
-        Parameters
-        ----------
-        order : float
-            Any real number.
-
-        Returns
-        -------
-        float
-            The log moment.
         """
         if self.rate == 1:
             return order * (order - 1) * self.mu**2 / 2
@@ -201,18 +169,7 @@ class SubsampledGaussian(PrivacyCurve):
         return nodes.ravel(), weights.ravel()
 
     def divergence(self, alpha: Array) -> Array:
-        """Return the Renyi divergences, equal in both orders.
-
-        Parameters
-        ----------
-        alpha : ndarray
-            Renyi orders above 1, shape ``(k,)``.
-
-        Returns
-        -------
-        ndarray
-            Divergences in nats, shape ``(k,)``.
-        """
+        """Return the Renyi divergences, equal in both orders."""
         flat = np.atleast_1d(alpha)
         if self.rate == 1:
             return flat * self.mu**2 / 2

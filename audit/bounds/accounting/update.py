@@ -19,26 +19,6 @@ def family_sensitivity(mechanism: NoisySGD) -> float:
     such batches need the distance of any two gradients of the family. For replace-one this is the
     sensitivity. For zero-out the sensitivity S bounds only the distance of a gradient from the
     zeroed one, so two gradients can differ by 2S.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        The bound.
-
-    Examples
-    --------
-    >>> import audit
-    >>> from audit.bounds.accounting import family_sensitivity
-    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=2, step_size=1.0, noise_std=1.0,
-    ...                    lipschitz=1.0, batching=audit.Batching.WITHOUT_REPLACEMENT,
-    ...                    relation=audit.Relation.ZERO_OUT)
-    >>> m.sensitivity, family_sensitivity(m)
-    (1.0, 2.0)
     """
     if mechanism.relation is Relation.REPLACE_ONE:
         return mechanism.sensitivity
@@ -49,24 +29,6 @@ def contraction_gap(mechanism: NoisySGD) -> float:
     """Return 1 - c with c = max(|1 - eta m|, |1 - eta M|), without cancellation near c = 1.
 
     Negative for losses that are not convex, where c = 1 + eta M.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run. Its losses are smooth.
-
-    Returns
-    -------
-    float
-        The gap.
-
-    Examples
-    --------
-    >>> import audit
-    >>> from audit.bounds.accounting import contraction_gap
-    >>> contraction_gap(audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=0.5,
-    ...     noise_std=1.0, lipschitz=1.0, smoothness=1.0, strong_convexity=0.5))
-    0.25
     """
     assert mechanism.smoothness is not None  # an assumption of the entries that use it
     eta = mechanism.constant_step_size
@@ -77,13 +39,7 @@ def contraction_gap(mechanism: NoisySGD) -> float:
 
 
 def checked_index(mechanism: NoisySGD, index: int) -> int:
-    """Return the index of a record, counted from 1, after checking its range.
-
-    Raises
-    ------
-    ValueError
-        If there is no such record.
-    """
+    """Return the index of a record, counted from 1, after checking its range."""
     validate.integer(1, index=index)
     if index > mechanism.dataset_size:
         raise ValueError(
@@ -96,11 +52,6 @@ def checked_tau(steps: int, tau: int, *, least: int = 0) -> int:
     """Return an intermediate time tau after checking its range.
 
     The range is ``least`` to ``steps - 1``.
-
-    Raises
-    ------
-    ValueError
-        If tau is out of range.
     """
     validate.integer(least, tau=tau)
     if tau >= steps:

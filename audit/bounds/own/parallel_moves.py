@@ -111,11 +111,6 @@ def least_square(
     contractions, shifts, noises: c_i > 0, v_i and s_i of each step, in the order of time.
 
     Returns: The sum of x_i^2/s_i^2, raised by what rounding can do for c_i <= 1.
-
-    Examples
-    --------
-    >>> round(least_square(0.0, [1.0, 1.0], [0.5, 0.5], [1.0, 1.0]), 10)
-    0.5
     """
     factors = np.append(np.cumprod(np.asarray(contractions, dtype=np.float64)[::-1])[::-1], 1.0)
     weights = factors[1:]
@@ -134,12 +129,6 @@ def cyclic_squares(run: Run, lengths: ArrayLike, starts: ArrayLike) -> Array:
     starts: Distances d before them, of a shape that broadcasts with ``lengths``.
 
     Returns: Values of mu^2, raised by what rounding can do.
-
-    Examples
-    --------
-    >>> run = Run(steps=6, noise=1.0, shift=0.5, gap=0.0, diameter=2.0, period=3, rate=1.0)
-    >>> cyclic_squares(run, [1, 6], [0.0, 0.0]).round(10).tolist()
-    [0.25, 0.3333333333]
     """
     k, d = np.broadcast_arrays(
         np.asarray(lengths, dtype=np.float64), np.asarray(starts, dtype=np.float64)
