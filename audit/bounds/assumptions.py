@@ -128,8 +128,7 @@ def _step_and_smoothness(m: NoisySGD) -> str:
 
 def _full_batches(m: NoisySGD) -> bool:
     # a batch of all n records is the full batch for every scheme with fixed batch sizes
-    random = (Batching.POISSON, Batching.TRUNCATED_POISSON)
-    return m.batch_size == m.dataset_size and m.batching not in random
+    return m.batch_size == m.dataset_size and not m.batching.is_poisson
 
 
 def _batching(m: NoisySGD) -> str:
@@ -171,7 +170,7 @@ FIXED_ORDER = Assumption(
 )
 FIXED_BATCHES = Assumption(
     "batches that are fixed before the run",
-    lambda m: m.batching in (Batching.CYCLIC, Batching.SHUFFLED) or _full_batches(m),
+    lambda m: m.batching.repeats or _full_batches(m),
     _BATCHING,
 )
 SAMPLED_BATCHES = Assumption(

@@ -17,7 +17,7 @@ from audit.bounds.assumptions import Assumption, NotApplicable
 from audit.bounds.record_scope import RecordScope
 from audit.bounds.sources import Source
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import Batching, Choice, NoisySGD
+from audit.mechanism import Choice, NoisySGD
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
 
@@ -586,7 +586,7 @@ class Catalogue:
             return calibration.least_noise(at, float(epsilon), float(mechanism.noise_std))
         if isinstance(mechanism.step_size, tuple):
             raise ValueError("step_size must be one number to calibrate steps, got a schedule")
-        cycles = mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED)
+        cycles = mechanism.batching.repeats
         unit = mechanism.dataset_size // mechanism.batch_size if cycles else 1
         return calibration.most_steps(at, float(epsilon), unit)
 

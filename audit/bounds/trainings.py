@@ -35,8 +35,6 @@ _STATEMENTS: Mapping[Batching, tuple[str, ...]] = MappingProxyType(
         Batching.WITHOUT_REPLACEMENT: ("bsa24.theorem_4_8", "at22.sampled_gaussian"),
     }
 )
-# Batches of one size, which divide an epoch.
-_CUT = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)
 
 
 @dataclass(frozen=True)
@@ -298,14 +296,15 @@ def _training(
     validate.positive(sampling_rate=sampling_rate)
     validate.closed_unit(sampling_rate=sampling_rate)
     epoch = 1 / sampling_rate
-    if batching in _CUT and abs(epoch - round(epoch)) > _WHOLE * epoch:
+    divides = batching.repeats or batching.renews  # batches of one size divide an epoch
+    if divides and abs(epoch - round(epoch)) > _WHOLE * epoch:
         raise validate.fail(
             "sampling_rate", f"1/k for {batching.value} batches, k a whole number", sampling_rate
         )
     one = step(
         noise_multiplier,
         sampling_rate,
-        dataset_size=round(epoch) if batching in _CUT else None,
+        dataset_size=round(epoch) if divides else None,
         relation=relation,
         clip_norm=1.0,
         batching=Batching.FULL if sampling_rate == 1 else batching,

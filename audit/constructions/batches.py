@@ -13,10 +13,8 @@ from audit.constructions.process import Path, Process, Segment, Step, Wall, spli
 from audit.constructions.sampling import BatchUpdate, sampled_step
 from audit.mechanism import Batching, Losses, NoisySGD, Relation, Release
 
-_EPOCHS = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)  # new batches in every epoch
-
 # What processes cover in addition to COVERED_BY_DEFAULT.
-SAMPLERS = (*_EPOCHS, Batching.TRUNCATED_POISSON)
+SAMPLERS = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION, Batching.TRUNCATED_POISSON)
 
 
 def batched_process(
@@ -71,10 +69,10 @@ def batched_process(
     batching = mechanism.batching
     if not present:
         _check_removal(mechanism, update)
-    if batching in (Batching.CYCLIC, Batching.SHUFFLED):
+    if batching.repeats:
         updates = [update] * cycle_length(mechanism)
         paths = _cycles(mechanism, updates, position, present)
-    elif batching in _EPOCHS:
+    elif batching.renews:
         paths = (Path(1.0, _repeated(mechanism, epoch_steps(mechanism, update, present))),)
     else:
 
@@ -119,11 +117,11 @@ def cycle_length(mechanism: NoisySGD) -> int:
 def kinds_of_batch(mechanism: NoisySGD) -> int:
     """Return the number of different steps or paths of a process."""
     m = mechanism
-    if m.batching in (Batching.POISSON, Batching.TRUNCATED_POISSON):
+    if m.batching.is_poisson:
         return m.dataset_size
-    if m.batching in (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION):
+    if m.batching.renews:
         return m.steps_per_epoch
-    if m.batching in (Batching.CYCLIC, Batching.SHUFFLED):
+    if m.batching.repeats:
         return cycle_length(m) ** (2 if m.batching is Batching.SHUFFLED else 1)
     return 1
 
@@ -160,7 +158,7 @@ def _released(mechanism: NoisySGD, start: float, paths: tuple[Path, ...]) -> Pro
             for stop in stops
         )
     elif mechanism.release is Release.RANDOM_SKIP:
-        if mechanism.batching in _EPOCHS:
+        if mechanism.batching.renews:
             raise ValueError(
                 "release must not be 'random skip' for "
                 f"{mechanism.batching.value} batches, whose epochs would start midway"
@@ -205,9 +203,8 @@ def check_position(mechanism: NoisySGD, position: int | None) -> None:
 
 def _check_removal(mechanism: NoisySGD, update: BatchUpdate) -> None:
     """Refuse removing a record if it is unspecified which batch becomes smaller."""
-    cut = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
     b, eta = mechanism.batch_size, float(mechanism.step_sizes[0])
-    if mechanism.batching in cut and update(eta, False, b) != update(eta, False, b - 1):
+    if mechanism.batching.cuts and update(eta, False, b) != update(eta, False, b - 1):
         raise ValueError(
             "relation must not be 'add remove' for "
             f"{mechanism.batching.value} batches if the other records move the iterate, because "

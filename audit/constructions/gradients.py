@@ -41,8 +41,6 @@ from audit.mechanism import Batching, Choice, NoisySGD, Relation
 
 ZERO = PiecewiseLinear.constant(0.0)
 
-_RANDOM_SIZES = (Batching.POISSON, Batching.TRUNCATED_POISSON, Batching.RANDOM_ALLOCATION)
-
 
 def _random_others(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLinear:
     """Return a random constant, or a line that attracts or repels up to a random gradient."""
@@ -270,7 +268,7 @@ def _check_own_slopes(
     pair: GradientPair, own: dict[str, PiecewiseLinear], low: float, high: float
 ) -> None:
     """Check that losses and regulariser are convex where the latter enters a step only once."""
-    if not pair.mechanism.convex or pair.mechanism.batching not in _RANDOM_SIZES:
+    if not pair.mechanism.convex or not pair.mechanism.batching.has_random_size:
         return
     most = max(abs(slope) for slope in _certain_slopes(pair.shared, low, high))
     for name, line in {**own, "shared": pair.shared}.items():
@@ -308,7 +306,7 @@ def _check_bounds(
         raise Inadmissible(f"{pair.name} needs shared to be zero if gradients are clipped")
     # a regulariser is assumed, and not counted, only for strongly convex losses
     counted = [pair.mechanism.strong_convexity == 0 and pair.shared != ZERO]
-    if counted[0] and pair.mechanism.batching in _RANDOM_SIZES:
+    if counted[0] and pair.mechanism.batching.has_random_size:
         counted.append(False)  # a record in the batch adds its own loss alone
     for (name, line), whole in itertools.product(own.items(), counted):
         total = PiecewiseLinear.total([(1.0, line), (float(whole), pair.shared)])

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import enum
+from typing import Self
+
+
+class Epochs(enum.Enum):
+    """What an epoch of a batch sampler is."""
+
+    NONE = "none"  # batches do not depend on each other
+    REPEATED = "repeated"  # every epoch has the same batches
+    FRESH = "fresh"  # every epoch has new ones
 
 
 class Batching(enum.Enum):
@@ -44,14 +53,48 @@ class Batching(enum.Enum):
         ``truncated_batch_size`` of jax-privacy.
     """
 
-    FULL = "full"
-    CYCLIC = "cyclic"
-    SHUFFLED = "shuffled"
-    WITHOUT_REPLACEMENT = "without replacement"
-    POISSON = "poisson"
-    RESHUFFLED = "reshuffled"
-    RANDOM_ALLOCATION = "random allocation"
-    TRUNCATED_POISSON = "truncated poisson"
+    # spelling; whether batches are random, and their sizes; epochs
+    FULL = "full", False, False, Epochs.NONE
+    CYCLIC = "cyclic", False, False, Epochs.REPEATED
+    SHUFFLED = "shuffled", True, False, Epochs.REPEATED
+    WITHOUT_REPLACEMENT = "without replacement", True, False, Epochs.NONE
+    POISSON = "poisson", True, True, Epochs.NONE
+    RESHUFFLED = "reshuffled", True, False, Epochs.FRESH
+    RANDOM_ALLOCATION = "random allocation", True, True, Epochs.FRESH
+    TRUNCATED_POISSON = "truncated poisson", True, True, Epochs.NONE
+
+    is_random: bool
+    has_random_size: bool
+    epochs: Epochs
+
+    def __new__(cls, value: str, is_random: bool, has_random_size: bool, epochs: Epochs) -> Self:
+        """Make a member with its description."""
+        member = object.__new__(cls)
+        member._value_ = value
+        member.is_random = is_random
+        member.has_random_size = has_random_size
+        member.epochs = epochs
+        return member
+
+    @property
+    def repeats(self) -> bool:
+        """Whether every epoch has the same batches."""
+        return self.epochs is Epochs.REPEATED
+
+    @property
+    def renews(self) -> bool:
+        """Whether every epoch has new batches."""
+        return self.epochs is Epochs.FRESH
+
+    @property
+    def is_poisson(self) -> bool:
+        """Whether each record is drawn on its own in each step."""
+        return self.has_random_size and self.epochs is Epochs.NONE
+
+    @property
+    def cuts(self) -> bool:
+        """Whether the records are cut into the batches of an epoch, so that b divides n."""
+        return not self.has_random_size and self.epochs is not Epochs.NONE
 
 
 class Relation(enum.Enum):

@@ -185,8 +185,7 @@ class NoisySGD(ShortRepr):
             raise ValueError(f"batch_size must be at most dataset_size ({n}), got {b}")
         if self.batching is Batching.FULL and b != n:
             raise ValueError(f"batch_size must be dataset_size ({n}) for full batches, got {b}")
-        cut = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
-        if self.batching in cut and n % b:
+        if self.batching.cuts and n % b:
             raise ValueError(
                 f"batch_size must divide dataset_size ({n}) for {self.batching.value} batches, "
                 f"got {b}"
@@ -223,7 +222,7 @@ class NoisySGD(ShortRepr):
             return
         validate.positive(poisson_rate=self.poisson_rate)
         validate.closed_unit(poisson_rate=self.poisson_rate)
-        if self.batching not in (Batching.POISSON, Batching.TRUNCATED_POISSON):
+        if not self.batching.is_poisson:
             raise ValueError(
                 f"poisson_rate must be None for {self.batching.value} batches, "
                 f"got {self.poisson_rate!r}"

@@ -412,7 +412,7 @@ def curves_against_steps(
     """Exact curves of the pair's mechanism with each number of steps."""
     m = pair.mechanism
     if (
-        m.batching in (Batching.CYCLIC, Batching.SHUFFLED)
+        m.batching.repeats
         or isinstance(m.step_size, tuple)
         or m.release is not Release.LAST_ITERATE
     ):

@@ -26,8 +26,6 @@ _POINTS = 2001
 _PAIRED = 401  # points of which all pairs are compared
 # Differences over a cell of the grid contain the rounding errors of two values.
 _ROUNDING = 1e-9
-# Batches whose size is random.
-_VARYING = (Batching.POISSON, Batching.TRUNCATED_POISSON, Batching.RANDOM_ALLOCATION)
 Mixture = tuple[tuple[UpdateMap, ...], tuple[float, ...]]
 
 
@@ -86,10 +84,10 @@ def check_admissible(pair: Construction) -> None:
                 _check_step(m, eta, a, b, memories, grid, cancelled)
             if a.maps != b.maps:
                 positions.add(position)
-            batch = position if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) else 0
+            batch = position if m.batching.repeats else 0
             _check_fixed(m, taken.setdefault((batch, eta), (a, b)), (a, b))
             memories = _after(a if isinstance(a, DependentStep) else b, memories)
-        if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) and len(positions) > 1:
+        if m.batching.repeats and len(positions) > 1:
             raise Inadmissible(f"one batch of the cycle holds the record, got {len(positions)}")
 
 
@@ -112,8 +110,7 @@ def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[int, float,
 def _check_fixed(m: NoisySGD, before: tuple[Step, Step], now: tuple[Step, Step]) -> None:
     """Refuse other updates than before from the same batch, if losses are fixed."""
     # epochs with new batches have steps that depend on the epoch so far
-    new_batches = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)
-    if m.losses is Losses.FIXED and m.batching not in new_batches and before != now:
+    if m.losses is Losses.FIXED and not m.batching.renews and before != now:
         raise Inadmissible(
             "fixed losses must give the same updates whenever a batch is used, "
             "got updates that change over time"
@@ -166,9 +163,9 @@ def _check_step(
             if gap > scale * (1 + _ROUNDING) + _ROUNDING * 1e-3 * a.noise_std:
                 raise Inadmissible(f"updates must differ by at most {scale:g}, got {gap:g}")
             differing += probability * weight * (gap > _ROUNDING * scale)
-    if m.batching in _VARYING:
+    if m.batching.has_random_size:
         return  # batches of several sizes may share an update, so the number that differ is unknown
-    rate = 1.0 if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) else m.sampling_rate
+    rate = 1.0 if m.batching.repeats else m.sampling_rate
     if differing > rate * (1 + _ROUNDING):
         raise Inadmissible(f"updates must differ with probability {rate:g}, got {differing:g}")
 
@@ -220,7 +217,7 @@ def _check_update(
     factor = _batch_factor(m)
     low = 1 - factor * steepest
     high = 1 - eta * m.strong_convexity / factor if m.convex else 1 + factor * steepest
-    if m.batching in _VARYING:
+    if m.batching.has_random_size:
         high = max(high, 1.0)  # an empty batch does not move
     slack = _ROUNDING * max(1.0, float(np.max(np.abs(slopes))))
     if np.min(slopes) < low - slack or np.max(slopes) > high + slack:
@@ -251,7 +248,7 @@ def _batch_factor(m: NoisySGD) -> float:
     if m.batching is Batching.TRUNCATED_POISSON:
         assert m.max_batch_size is not None  # checked by the mechanism
         return min(m.max_batch_size, m.dataset_size) / m.batch_size
-    return m.dataset_size / m.batch_size if m.batching in _VARYING else 1.0
+    return m.dataset_size / m.batch_size if m.batching.has_random_size else 1.0
 
 
 def _grid(m: NoisySGD, first: Process, second: Process) -> Array:

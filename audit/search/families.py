@@ -124,8 +124,7 @@ class Family:
         m = self.mechanism
         if m.batching is Batching.RANDOM_ALLOCATION:
             return not 1 < m.dataset_size <= MOST_FOLLOWED + 1 or m.participations > 1
-        cut = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
-        return m.dataset_size == 1 or (m.batching in cut and not both_hold_record(m))
+        return m.dataset_size == 1 or (m.batching.cuts and not both_hold_record(m))
 
     @property
     def _leans(self) -> bool:
@@ -135,8 +134,8 @@ class Family:
         stop it: a gradient that is common to all must be free, or cancelled.
         """
         m = self.mechanism
-        random = (Batching.WITHOUT_REPLACEMENT, Batching.SHUFFLED, Batching.RESHUFFLED)
-        fits = m.relation is Relation.REPLACE_ONE and m.batching in random and not self._alone
+        random = m.batching.is_random and not m.batching.has_random_size
+        fits = m.relation is Relation.REPLACE_ONE and random and not self._alone
         return fits and (
             self._only_sensitivity or (self.many_dimensions and m.diameter is not None)
         )

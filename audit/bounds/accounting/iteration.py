@@ -28,7 +28,7 @@ from audit.bounds.assumptions import (
 )
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Batching, NoisySGD
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
@@ -254,7 +254,7 @@ def record_shifts(mechanism: NoisySGD, count: int) -> tuple[Array, ...]:
     """
     sizes = mechanism.step_sizes[mechanism.steps - count :]
     shift = np.asarray(sizes * (mechanism.sensitivity / mechanism.batch_size))
-    if mechanism.batching not in (Batching.CYCLIC, Batching.SHUFFLED):
+    if not mechanism.batching.repeats:
         return (shift,)
     period = mechanism.dataset_size // mechanism.batch_size
     back = np.arange(count)[::-1] % period
@@ -280,7 +280,7 @@ def cycle_cost(mechanism: NoisySGD, index: int | None) -> float:
     """
     steps, b = mechanism.steps, mechanism.batch_size
     square = (mechanism.sensitivity / (b * mechanism.noise_std)) ** 2
-    if mechanism.batching not in (Batching.CYCLIC, Batching.SHUFFLED):
+    if not mechanism.batching.repeats:
         return steps * square
     period = mechanism.dataset_size // b
     last = (steps - 1) % period + 1 if index is None else (index - 1) // b + 1
@@ -355,7 +355,7 @@ def diameter_amplification(
         shift = mechanism.constant_step_size * mechanism.sensitivity / mechanism.batch_size
         std, count = mechanism.step_std, mechanism.steps
         cycle = mechanism.dataset_size // mechanism.batch_size
-        if cycle > 1 and mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
+        if cycle > 1 and mechanism.batching.repeats:
             cost = visits_cost(shift, std, count, cycle, distance=apart, contraction=contraction)
         else:
             cost = constant_cost(shift, std, count, distance=apart, contraction=contraction)

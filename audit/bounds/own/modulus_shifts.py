@@ -14,7 +14,7 @@ from audit.bounds.own.modulus import Modulus, modulus_of, whole_gradient
 from audit.bounds.own.parallel_moves import least_mu
 from audit.bounds.own.run import Run
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Batching, NoisySGD, Relation
+from audit.mechanism import NoisySGD, Relation
 from audit.numerics.arrays import Array
 from audit.numerics.compiled import compiled_loop
 
@@ -172,7 +172,7 @@ class Coupling:
         """Return the worst runs of a mechanism with fixed batches."""
         m = mechanism
         b = m.batch_size
-        cycles = m.batching in (Batching.CYCLIC, Batching.SHUFFLED)
+        cycles = m.batching.repeats
         free = modulus_of(m)
         # a zeroed record may keep a regulariser, which moves with the others
         apart = m.relation is Relation.REPLACE_ONE and m.strong_convexity == 0

@@ -98,7 +98,7 @@ class Run:
         m = mechanism
         replaced = m.batching is Batching.WITHOUT_REPLACEMENT and m.batch_size < m.dataset_size
         poisson = _poisson(m)
-        cycles = m.batching in (Batching.CYCLIC, Batching.SHUFFLED)
+        cycles = m.batching.repeats
         sensitivity = family_sensitivity(m) if replaced else m.sensitivity
         return cls(
             steps=m.steps,
