@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Report = Callable[[int, int], None]
 
 
-class Progress(Protocol):
+class StageProgress(Protocol):
     """Reporter of the progress of named stages."""
 
     def stage(self, name: str, unit: str | None = None) -> Report:
@@ -62,7 +62,7 @@ class _Terminal:
 
 
 @contextmanager
-def on_terminal() -> Iterator[Progress]:
+def on_terminal() -> Iterator[StageProgress]:
     """Yield progress bars on standard error if it is a terminal, else a silent reporter."""
     from rich.console import Console
 
@@ -77,8 +77,8 @@ def on_terminal() -> Iterator[Progress]:
 def _bars(console: Console) -> Bars:
     from rich.progress import (
         BarColumn,
-        Progress,
         ProgressColumn,
+        Progress,
         Task,
         TextColumn,
         TimeElapsedColumn,

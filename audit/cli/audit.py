@@ -21,7 +21,7 @@ from audit.codec import decode, encode, json_text
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from audit.progress import Progress
+    from audit.progress import StageProgress
     from audit.results import Result, SettingResult
     from audit.scenario import RunFolder, Scenario
     from audit.simulation import Pool
@@ -279,7 +279,7 @@ def _folder_in_sweep(config: Mapping[str, Any]) -> RunFolder:
 def _run_into(
     folder: RunFolder,
     job: Job,
-    progress: Progress,
+    progress: StageProgress,
     workers: Pool,
     finished: Callable[[SettingResult], object] = lambda setting: None,
 ) -> Result:

@@ -33,7 +33,7 @@ class Format(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class BoundsQuestion:
     """The inputs other than the mechanism: delta, and whether slow bounds are computed.
 
     With ``assumed`` the mechanism is compared with an accountant that assumes these batches.
@@ -45,7 +45,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class TrainingQuestion:
     """A training with DP-SGD, and the goal if the noise multiplier is asked for."""
 
     noise_multiplier: float | None = None
@@ -110,11 +110,13 @@ def _run() -> None:
     )
     options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
     if any(word.startswith(_TRAINING_KEYS) for word in sys.argv[1:]):
-        for values in composed("audit-bounds", Training):
-            _print_answer(decode(Training, values).answer(), Format(options.format))
+        for values in composed("audit-bounds", TrainingQuestion):
+            _print_answer(decode(TrainingQuestion, values).answer(), Format(options.format))
         return
-    for values in composed("audit-bounds", NoisySGD, Question):
-        question = decode(Question, {name: values.pop(name) for name in defaults_of(Question)})
+    for values in composed("audit-bounds", NoisySGD, BoundsQuestion):
+        question = decode(
+            BoundsQuestion, {name: values.pop(name) for name in defaults_of(BoundsQuestion)}
+        )
         _show(decode_mechanism(values), question, Format(options.format), every=options.all)
 
 
@@ -129,7 +131,7 @@ def _print_answer(answer: TrainingEpsilon | TrainingNoise, form: Format) -> None
         print(answer)
 
 
-def _show(mechanism: NoisySGD, question: Question, form: Format, *, every: bool) -> None:
+def _show(mechanism: NoisySGD, question: BoundsQuestion, form: Format, *, every: bool) -> None:
     """Print one row per bound, the tightest first; inapplicable bounds are last, or counted."""
     from audit import bounds
 
@@ -203,7 +205,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return line.id, line.status, value, ratio, line.reason or ""
 
 
-def _counted(rows: Sequence[Row], mechanism: NoisySGD, question: Question) -> str:
+def _counted(rows: Sequence[Row], mechanism: NoisySGD, question: BoundsQuestion) -> str:
     """Count the bounds that are not listed: inapplicable ones, and slow ones."""
     from audit import bounds
 

@@ -25,7 +25,7 @@ class Format(enum.Enum):
     JSON = "json"
 
 
-class Law(enum.Enum):
+class AssumedLaw(enum.Enum):
     """The assumed mechanism."""
 
     GAUSSIAN = "gaussian"
@@ -35,15 +35,15 @@ class Law(enum.Enum):
 
 
 _NEEDED = {
-    Law.GAUSSIAN: ("mu",),
-    Law.LAPLACE: ("pure_epsilon",),
-    Law.RANDOMISED_RESPONSE: ("pure_epsilon",),
-    Law.SAMPLED_GAUSSIAN: ("sampling_rate", "noise_multiplier"),
+    AssumedLaw.GAUSSIAN: ("mu",),
+    AssumedLaw.LAPLACE: ("pure_epsilon",),
+    AssumedLaw.RANDOMISED_RESPONSE: ("pure_epsilon",),
+    AssumedLaw.SAMPLED_GAUSSIAN: ("sampling_rate", "noise_multiplier"),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class PlanQuestion:
     """The claim, the planned audit, and the assumed law."""
 
     epsilon: float
@@ -52,7 +52,7 @@ class Question:
     power: float = 0.8
     largest: int = 10**8
     directed: bool = False
-    law: Law
+    law: AssumedLaw
     mu: float | None = None
     pure_epsilon: float | None = None
     sampling_rate: float | None = None
@@ -80,7 +80,7 @@ class Question:
         if self.mu is not None:
             return GaussianCurve(self.mu)
         if self.pure_epsilon is not None:
-            pure = LaplaceCurve if self.law is Law.LAPLACE else PureCurve
+            pure = LaplaceCurve if self.law is AssumedLaw.LAPLACE else PureCurve
             return pure(self.pure_epsilon)
         from audit import exact
         from audit.constructions.explicit import Mixture, Mixtures
@@ -110,7 +110,7 @@ def _run() -> None:
         "--format", choices=[form.value for form in Format], default=Format.TEXT.value
     )
     options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
-    questions = [decode(Question, values) for values in composed("audit-plan", Question)]
+    questions = [decode(PlanQuestion, values) for values in composed("audit-plan", PlanQuestion)]
     plans = [(question, _planned(question)) for question in questions]
     if Format(options.format) is Format.JSON:
         written = [{"law": one.described, **encode(plan)} for one, plan in plans]
@@ -120,7 +120,7 @@ def _run() -> None:
         print(_sentence(question, plan))
 
 
-def _planned(question: Question) -> TrialPlan:
+def _planned(question: PlanQuestion) -> TrialPlan:
     from audit.estimation import plan
 
     return plan(
@@ -134,7 +134,7 @@ def _planned(question: Question) -> TrialPlan:
     )
 
 
-def _sentence(question: Question, plan: TrialPlan) -> str:
+def _sentence(question: PlanQuestion, plan: TrialPlan) -> str:
     from audit.numerics.number_format import count, plain
 
     claim = f'"epsilon <= {plain(plan.epsilon)} at delta {plain(plan.delta)}"'

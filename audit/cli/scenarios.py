@@ -16,7 +16,7 @@ from audit.cli.composition import NO_LOGS, QUIET, defaults_of
 from audit.codec import did_you_mean
 from audit.scenario.definition import Scenario
 from audit.scenario.shipped import FIRST_LINE, scenario_files
-from audit.simulation import Kind
+from audit.simulation import Backend
 
 
 def named_scenarios(
@@ -84,7 +84,7 @@ def register(names: Iterable[str], default: str, sweep: str | None, *output: typ
         "defaults": [
             "audit_schema",
             {"scenario": default},
-            {"parallel": Kind.THREADS.value},
+            {"parallel": Backend.THREADS.value},
             *NO_LOGS,
             "_self_",
         ],
@@ -92,7 +92,7 @@ def register(names: Iterable[str], default: str, sweep: str | None, *output: typ
         "hydra": {**QUIET, "job": {"name": "audit"}},
     }
     store.store(name="audit", node=root)
-    for kind in Kind:
+    for kind in Backend:
         store.store(group="parallel", name=kind.value, node={"kind": kind.value})
     shipped = scenario_files()
     for name in names:

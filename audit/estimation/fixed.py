@@ -13,7 +13,7 @@ from audit import validate
 from audit.curves import Order
 from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, checked_orders, count_event
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
-from audit.estimation.thresholds import Certified, Question, Spent
+from audit.estimation.thresholds import CertifiedTests, Question, Spent
 from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
@@ -63,7 +63,7 @@ class FixedThresholds:
         validate.instance(Rates, rates=self.rates)
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
-    def certify(self, question: Question) -> Certified:
+    def certify(self, question: Question) -> CertifiedTests:
         """Return every test with its share of the error.
 
         Parameters
@@ -79,7 +79,7 @@ class FixedThresholds:
         summary = Summary.of(question.first, question.second, self.values)
         return self.certify_counts(summary, question.error)
 
-    def certify_counts(self, summary: Summary, error: float) -> Certified:
+    def certify_counts(self, summary: Summary, error: float) -> CertifiedTests:
         """Return every test with its share of the error.
 
         Parameters
@@ -105,7 +105,7 @@ class FixedThresholds:
             CountedTest(test, count, share, region, None)
             for test, count, region in zip(tests, counts, regions, strict=True)
         )
-        return Certified(
+        return CertifiedTests(
             tests=counted,
             spent=(Spent(f"{len(counted)} tests fixed in advance, equal parts", error),),
             certifying_sizes=(summary.first_total, summary.second_total),

@@ -19,7 +19,7 @@ from audit.estimation.evidence import (
     opposite,
 )
 from audit.estimation.regions import Counts
-from audit.estimation.thresholds import Certified, Question, Spent
+from audit.estimation.thresholds import CertifiedTests, Question, Spent
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
@@ -65,7 +65,7 @@ class OrderStatistics:
     def __post_init__(self) -> None:
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
-    def certify(self, question: Question) -> Certified:
+    def certify(self, question: Question) -> CertifiedTests:
         """Return every test with its share of the error.
 
         Parameters
@@ -96,7 +96,7 @@ class OrderStatistics:
             for test in self._tests_of_tail(laws, high, upper, error)
         )
         spent = Spent(f"{len(tests)} tests at ranks fixed in advance, outermost most", error)
-        return Certified(tests=tests, spent=(spent,), certifying_sizes=question.sizes)
+        return CertifiedTests(tests=tests, spent=(spent,), certifying_sizes=question.sizes)
 
     def planned(self, size: int, upper: bool, error: float) -> tuple[Ranks, Array]:
         """Return the ranks at which one tail is cut, and the error of each test.

@@ -36,7 +36,7 @@ from audit.estimation.regions import (
     joint_edges,
     rectangles,
 )
-from audit.estimation.thresholds import Certified, Question, Spent
+from audit.estimation.thresholds import CertifiedTests, Question, Spent
 
 Array = NDArray[np.float64]
 
@@ -120,7 +120,7 @@ class PilotSplit:
         validate.integer(2, band_thresholds=self.band_thresholds)
         validate.instance(Rates, rates=self.rates)
 
-    def certify(self, question: Question) -> Certified:
+    def certify(self, question: Question) -> CertifiedTests:
         """Choose tests on a part of the scores, and count them on the rest.
 
         Parameters
@@ -158,7 +158,7 @@ class PilotSplit:
             scale = question.planned_error / error
             counted += self._named_tests(pilot, counter, delta, delta_error, scale)
             spent.append(Spent(f"tests for delta {delta:g}, one per order", delta_error))
-        return Certified(
+        return CertifiedTests(
             tests=tuple(counted),
             spent=tuple(spent),
             certifying_sizes=(first.size, second.size),

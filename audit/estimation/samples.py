@@ -18,7 +18,7 @@ from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.record import AnyThresholds
 from audit.estimation.regions import Rates
 from audit.estimation.result import Audit
-from audit.estimation.thresholds import Certified, Question
+from audit.estimation.thresholds import CertifiedTests, Question
 
 Array = NDArray[np.float64]
 
@@ -247,7 +247,7 @@ def _declared(choice: AnyThresholds, favours: Order) -> AnyThresholds:
 
 def _audit(
     choice: AnyThresholds,
-    found: Certified,
+    found: CertifiedTests,
     confidence: float,
     named: tuple[float, ...],
     seed: int | None,

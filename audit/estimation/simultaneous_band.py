@@ -34,7 +34,7 @@ from audit.estimation.evidence import (
 )
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import Counts, Region, kept_inside
-from audit.estimation.thresholds import Certified, Question, Spent
+from audit.estimation.thresholds import CertifiedTests, Question, Spent
 from audit.estimation.tradeoff_hull import hull_vertices
 
 Array = NDArray[np.float64]
@@ -87,7 +87,7 @@ class SimultaneousBand:
     def __post_init__(self) -> None:
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
-    def certify(self, question: Question) -> Certified:
+    def certify(self, question: Question) -> CertifiedTests:
         """Return the tests at the vertices of the tradeoff bounds of both orders.
 
         Every bound is largest at a vertex of the lower convex hull, because {(p, q): log((p -
@@ -122,7 +122,7 @@ class SimultaneousBand:
             Spent(f"band on the {law} distribution function", part)
             for law, part in (("first", own), ("second", error - own))
         )
-        return Certified(tests=tests, spent=spent, certifying_sizes=question.sizes)
+        return CertifiedTests(tests=tests, spent=spent, certifying_sizes=question.sizes)
 
 
 def _each(error: float) -> float:
@@ -132,7 +132,7 @@ def _each(error: float) -> float:
 def _vertices(
     order: Order,
     laws: dict[Order, Array],
-    bounds: dict[Order, Limits],
+    bounds: dict[Order, BandLimits],
     error: float,
     tails: tuple[Tail, ...],
 ) -> list[CountedTest]:
@@ -173,7 +173,7 @@ def _vertices(
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class BandLimits:
     """Limits on the rates of all events of one tail of one law, valid together with the other tail.
 
     Attributes
@@ -211,7 +211,7 @@ class Limits:
 
 
 @lru_cache(maxsize=64)
-def limits(size: int, error: float) -> Limits:
+def limits(size: int, error: float) -> BandLimits:
     """Return limits that hold for all events {x <= t}, {x < t}, {x >= t}, {x > t} simultaneously.
 
     Each tail spends half of ``error``. The limit at count k is that of Clopper and Pearson at the
@@ -223,7 +223,7 @@ def limits(size: int, error: float) -> Limits:
     level = _level(size, ranks, 0.5 * error)
     lower = lower_limit(ranks, size, level)
     upper = upper_limit(size - ranks, size, level)
-    return Limits(size, error, level, ranks, lower, upper)
+    return BandLimits(size, error, level, ranks, lower, upper)
 
 
 def _ranks(size: int) -> Ranks:

@@ -70,7 +70,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Certified:
+class CertifiedTests:
     """Tests that err together with probability at most the error of a question.
 
     Attributes
@@ -107,6 +107,6 @@ class Thresholds(Protocol):
         """The laws that high scores may favour."""
         ...
 
-    def certify(self, question: Question, /) -> Certified:
+    def certify(self, question: Question, /) -> CertifiedTests:
         """Return tests of the scores."""
         ...

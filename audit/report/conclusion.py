@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from audit.numerics.number_format import Rounding, bracket, number, plain, ratio, share
 from audit.report import queries
-from audit.report.queries import Claim, ComparedResult, StudyStatement
+from audit.report.queries import ClaimedBound, ComparedResult, StudyStatement
 from audit.results import AtDelta, BoundRow, Result, SettingResult, Value, Verdict
 
 _NAMED = 2  # refuted bounds that the conclusion names
@@ -106,7 +106,7 @@ def _value(value: Value) -> str:
     return value if isinstance(value, str) else number(value, 4)
 
 
-def _judgement(claims: Sequence[Claim], settings: Sequence[SettingResult]) -> str:
+def _judgement(claims: Sequence[ClaimedBound], settings: Sequence[SettingResult]) -> str:
     if not claims:
         return "no claimed upper bound applies"
     wrong = sum(claim.bound.verdict is Verdict.REFUTED for claim in claims)
@@ -124,7 +124,7 @@ def _judgement(claims: Sequence[Claim], settings: Sequence[SettingResult]) -> st
     return f"all {len(claims)} claimed upper bounds are consistent with {evidence}"
 
 
-def _claimed_and_certain(claim: Claim, settings: Sequence[SettingResult]) -> str:
+def _claimed_and_certain(claim: ClaimedBound, settings: Sequence[SettingResult]) -> str:
     return (
         f"{_quoted(claim.bound.id)} claims {number(claim.epsilon, 4, Rounding.UP)} "
         f"where {_certain_value(claim.row)}{_where(claim, settings)}"
@@ -145,7 +145,7 @@ def _certain_value(row: AtDelta) -> str:
     return f"the pair has {bracket(row.exact.worst.bracket, 4)}"
 
 
-def _where(claim: Claim, settings: Sequence[SettingResult]) -> str:
+def _where(claim: ClaimedBound, settings: Sequence[SettingResult]) -> str:
     setting = f" in “{queries.title(claim.setting)}”" if len(settings) > 1 else ""
     return f" at δ = {plain(claim.row.delta)}{setting}"
 

@@ -24,7 +24,7 @@ ComparedResult = PairResult | UserMechanismResult
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedBound:
     """A bound that applies at one delta of one setting."""
 
     setting: ComparedResult
@@ -102,13 +102,13 @@ def found(statement: Statement, write: Callable[[Value], str]) -> str:
     return f"{'<' if statement.found < statement.expected else '>'} {text}"  # type: ignore[operator]
 
 
-def judged(settings: Sequence[SettingResult]) -> Iterator[Claim]:
+def judged(settings: Sequence[SettingResult]) -> Iterator[ClaimedBound]:
     """Yield every bound that applies, with its delta and setting."""
     for setting in compared(settings):
         for row in setting.deltas:
             for bound in row.bounds:
                 if bound.verdict is not Verdict.NOT_APPLICABLE and bound.value is not None:
-                    yield Claim(setting, row, bound, bound.value)
+                    yield ClaimedBound(setting, row, bound, bound.value)
 
 
 def refuted(bounds: Sequence[BoundRow]) -> list[BoundRow]:

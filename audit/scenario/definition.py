@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from audit import validate
 from audit.numerics.display import ShortRepr
 from audit.scenario.kinds import Setting
-from audit.simulation import Kind, Parallel
+from audit.simulation import Backend, Parallel
 
 HERE = Parallel()  # threads of this process
 
@@ -66,7 +66,7 @@ class Scenario(ShortRepr):
     @property
     def backend(self) -> Parallel:
         """``parallel``, with ``threads`` workers if it runs on this machine and names none."""
-        here = self.parallel.kind in (Kind.THREADS, Kind.LOKY)
+        here = self.parallel.kind in (Backend.THREADS, Backend.LOKY)
         if here and self.parallel.workers is None:
             return replace(self.parallel, workers=self.threads)
         return self.parallel

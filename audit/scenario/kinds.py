@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from audit.codec import FieldsOf, decode, did_you_mean, encode
 
 if TYPE_CHECKING:
-    from audit.progress import Progress
+    from audit.progress import StageProgress
     from audit.results import SettingResult
     from audit.scenario.drawn_ahead import DrawnAhead
     from audit.scenario.sampling import Sampling
@@ -46,7 +46,7 @@ class RunContext:
     threads: int
     bounds: tuple[str, ...]
     sampling: Sampling | DrawnAhead
-    progress: Progress
+    progress: StageProgress
 
 
 @dataclass(frozen=True, kw_only=True)

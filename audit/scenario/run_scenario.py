@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from audit.progress import Progress, Silent
+from audit.progress import Silent, StageProgress
 from audit.results import Provenance, Result, ScenarioHeading, SettingResult
 from audit.results.provenance import current_environment, package_version
 from audit.scenario.definition import Scenario
-from audit.scenario.drawn_ahead import Draw, DrawnAhead
+from audit.scenario.drawn_ahead import DrawnAhead, Request
 from audit.scenario.kinds import RunContext, Setting
 from audit.scenario.pair import PairSetting
 from audit.scenario.sampling import Sampling
@@ -23,7 +23,7 @@ from audit.simulation.fingerprint import STREAM
 def run(
     scenario: Scenario,
     *,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     command: str = "",
     sampling: Sampling | None = None,
     finished: Callable[[SettingResult], object] = lambda setting: None,
@@ -58,7 +58,7 @@ def run(
     started, clock = datetime.now(UTC), time.perf_counter()
     seeds = [setting_seed(scenario.seed, index) for index in range(len(scenario.settings))]
     draws = [
-        Draw(setting.pair, setting.trials, seed)
+        Request(setting.pair, setting.trials, seed)
         for setting, seed in zip(scenario.settings, seeds, strict=True)
         if isinstance(setting, PairSetting)
     ]

@@ -48,21 +48,21 @@ def quick_states(
         finite = math.isfinite(process.lower) and math.isfinite(process.upper)
         if len(process.paths) > 1 or process.memories > 1 or Wall.ABSORB in walls or not finite:
             return None
-    grid = _Grid.of(processes)
+    grid = _Nodes.of(processes)
     if grid.places.size > LARGEST_DENSE:
         return None
     return [_Run(process, grid, panels, check).law() for process in processes]
 
 
 @dataclass(frozen=True, eq=False)
-class _Grid:
+class _Nodes:
     """The lower end, nodes, and the upper end; weights of the nodes, and 1 for the ends."""
 
     places: Array
     weights: Array
 
     @staticmethod
-    def of(processes: Sequence[Process]) -> _Grid:
+    def of(processes: Sequence[Process]) -> _Nodes:
         lower, upper = processes[0].lower, processes[0].upper
         steps = dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes)))
         std = min(step.noise_std for step in steps)
@@ -81,14 +81,14 @@ class _Grid:
             weights.append(np.tile(half * own, parts))
         places.append(np.array([upper]))
         weights.append(np.ones(1))
-        return _Grid(np.concatenate(places), np.concatenate(weights))
+        return _Nodes(np.concatenate(places), np.concatenate(weights))
 
 
 class _Run:
     """One process: its matrices, and the masses at the places of the grid."""
 
     def __init__(
-        self, process: Process, grid: _Grid, panels: Panels, check: Callable[[], None]
+        self, process: Process, grid: _Nodes, panels: Panels, check: Callable[[], None]
     ) -> None:
         self.process, self.grid, self.panels, self.check = process, grid, panels, check
         self.matrices: dict[Step, Array] = {}

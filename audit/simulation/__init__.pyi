@@ -1,5 +1,5 @@
 from . import dimensions as dimensions
-from .backends import Kind as Kind
+from .backends import Backend as Backend
 from .backends import Parallel as Parallel
 from .backends import Pool as Pool
 from .backends import pool as pool

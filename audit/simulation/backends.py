@@ -42,7 +42,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class Kind(enum.Enum):
+class Backend(enum.Enum):
     """Kind of a backend, which runs the blocks."""
 
     THREADS = "threads"  # of this process: compiled loops let each other run
@@ -73,21 +73,21 @@ class Parallel:
         If ``workers`` or ``address`` is not allowed for the kind.
     """
 
-    kind: Kind = Kind.THREADS
+    kind: Backend = Backend.THREADS
     workers: int | None = None
     address: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, Kind):
+        if not isinstance(self.kind, Backend):
             raise validate.fail("kind", "a Kind", self.kind)
-        if self.kind in (Kind.DASK, Kind.RAY):
+        if self.kind in (Backend.DASK, Backend.RAY):
             if not (isinstance(self.address, str) and self.address):
                 raise validate.fail("address", "that of a running cluster", self.address)
         elif self.address is not None:
             raise validate.fail("address", f"None with {self.kind.value}", self.address)
         if self.workers is not None:
-            if self.kind not in (Kind.THREADS, Kind.LOKY):
-                decides = "GPU" if self.kind is Kind.CUDA else "cluster"
+            if self.kind not in (Backend.THREADS, Backend.LOKY):
+                decides = "GPU" if self.kind is Backend.CUDA else "cluster"
                 raise validate.fail(
                     "workers", f"None with {self.kind.value}: the {decides} decides", self.workers
                 )
@@ -106,14 +106,14 @@ class Answer(NamedTuple):
 Done = Callable[[Answer], object]
 
 
-class Job(Protocol):
+class BlockJob(Protocol):
     """Numbered blocks; picklable."""
 
     def run(self, blocks: range) -> NDArray[Any]:
         """Return the result of some blocks."""
 
 
-def answer(job: Job, blocks: range) -> Answer:
+def answer(job: BlockJob, blocks: range) -> Answer:
     """Run a range of blocks."""
     begun = time.perf_counter()
     result = job.run(blocks)
@@ -127,7 +127,7 @@ class Pool(Protocol):
     def workers(self) -> int:
         """Number of blocks that run at the same time."""
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: BlockJob, tasks: Iterable[range], done: Done) -> None:
         """Call ``done`` in the calling thread with the answer to each task, in any order.
 
         Few tasks are under way at a time, so their number costs no memory.
@@ -177,12 +177,12 @@ def pool(where: Parallel) -> AbstractContextManager[Pool]:
     ...     workers.workers
     2
     """
-    if where.kind in (Kind.DASK, Kind.RAY):
-        return {Kind.DASK: _dask, Kind.RAY: _ray}[where.kind](str(where.address))
-    if where.kind is Kind.CUDA:
+    if where.kind in (Backend.DASK, Backend.RAY):
+        return {Backend.DASK: _dask, Backend.RAY: _ray}[where.kind](str(where.address))
+    if where.kind is Backend.CUDA:
         return nullcontext(_gpu())
     workers = where.workers or available_threads()
-    return nullcontext(_Threads(workers) if where.kind is Kind.THREADS else _Processes(workers))
+    return nullcontext(_Threads(workers) if where.kind is Backend.THREADS else _Processes(workers))
 
 
 def run_in_threads(
@@ -238,7 +238,7 @@ def _ended(
 class _Threads:
     workers: int
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: BlockJob, tasks: Iterable[range], done: Done) -> None:
         run_in_threads(
             tasks,
             lambda blocks: answer(job, blocks),
@@ -251,10 +251,10 @@ class _Threads:
 class _Gpu:
     """The GPU of this machine; the task after one that it works on waits for it."""
 
-    walked: Callable[[Any], Job | None]  # the job as the GPU runs it, if it knows the job
+    walked: Callable[[Any], BlockJob | None]  # the job as the GPU runs it, if it knows the job
     workers: int = 1
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: BlockJob, tasks: Iterable[range], done: Done) -> None:
         known = self.walked(job)
         if known is None:
             _Threads(available_threads()).run(job, tasks, done)
@@ -266,7 +266,7 @@ class _Gpu:
 class _Processes:
     workers: int
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: BlockJob, tasks: Iterable[range], done: Done) -> None:
         from joblib.externals.loky import get_reusable_executor
 
         waiting, losses = iter(tasks), Counter[range]()
@@ -285,7 +285,7 @@ class _Processes:
             waiting = itertools.chain(lost, waiting)
 
     def _until_a_loss(
-        self, executor: Any, job: Job, tasks: Iterator[range], done: Done
+        self, executor: Any, job: BlockJob, tasks: Iterator[range], done: Done
     ) -> list[range]:
         """Return the tasks that were under way when a process was lost; none if all have ended."""
         lost: list[range] = []
@@ -314,7 +314,7 @@ class _Cluster:
     """A running cluster, which tries a task again by itself if its worker is lost."""
 
     name: str
-    submit: Callable[[Job, range], Future[Answer]]
+    submit: Callable[[BlockJob, range], Future[Answer]]
     cores: Callable[[], int]  # workers come and go
     lost: tuple[type[BaseException], ...]  # errors that mean that the cluster is lost
 
@@ -322,7 +322,7 @@ class _Cluster:
     def workers(self) -> int:
         return max(1, self.cores())
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, job: BlockJob, tasks: Iterable[range], done: Done) -> None:
         def submit(blocks: range) -> Future[Answer]:
             return self.submit(job, blocks)
 

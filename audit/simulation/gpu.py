@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from audit.simulation.blocks import Block, Floats, available_threads
 from audit.simulation.kernels import stepped
-from audit.simulation.program import GENERAL, TWO_LINES, Program, compiled, is_compilable
+from audit.simulation.program import GENERAL, TWO_LINES, Tables, compiled, is_compilable
 from audit.simulation.rng import LANES, Words, advanced, normal_pair, seeded
 from audit.simulation.samplers import Walks
 from audit.simulation.samples import Samples
@@ -38,7 +38,7 @@ class OnGpu:
     """A job of walks whose steps the GPU knows: one path, at most two lines a step."""
 
     job: Samples
-    programs: tuple[Program, ...]
+    programs: tuple[Tables, ...]
 
     def run(self, blocks: range) -> NDArray[Any]:
         """Return what the job draws in some blocks."""
@@ -81,7 +81,7 @@ def on_gpu(job: Samples) -> OnGpu | None:
     return OnGpu(job, programs) if all(known) else None
 
 
-def _walked(p: Program, steps: int, blocks: list[Block], states: list[Words]) -> Iterator[Floats]:
+def _walked(p: Tables, steps: int, blocks: list[Block], states: list[Words]) -> Iterator[Floats]:
     """Return the final iterates of each block."""
     if not blocks:
         return iter(())

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.constructions import Construction, Process
-from audit.simulation.backends import Kind, Parallel, Pool
+from audit.simulation.backends import Backend, Parallel, Pool
 from audit.simulation.blocks import (
     Floats,
     Progress,
@@ -131,7 +131,7 @@ def final_iterates(
     trials, seed, threads = checked_run(trials, seed, threads)
     x, x_prime = run_job(
         Samples(walks, Iterates(), trials, seed),
-        backend=Parallel(Kind.THREADS, threads) if backend is None else backend,
+        backend=Parallel(Backend.THREADS, threads) if backend is None else backend,
         folder=folder,
         progress=progress,
         record_every=record_every,
@@ -188,7 +188,7 @@ def simulate(
     validate.instance(Stream, stream=stream)
     trials, seed, threads = checked_run(trials, seed, threads)
     job = Samples(Walks((process,), (stream,)), Iterates(), trials, seed)
-    found: Floats = run_job(job, backend=Parallel(Kind.THREADS, threads), progress=progress)[0]
+    found: Floats = run_job(job, backend=Parallel(Backend.THREADS, threads), progress=progress)[0]
     return found
 
 
@@ -240,5 +240,5 @@ def count_thresholds(
     """
     job = walk_counts(pair, thresholds=thresholds, trials=trials, seed=seed)
     _, _, threads = checked_run(trials, seed, threads)
-    first, second = run_job(job, backend=Parallel(Kind.THREADS, threads), progress=progress)
+    first, second = run_job(job, backend=Parallel(Backend.THREADS, threads), progress=progress)
     return first, second

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from audit.numerics.compiled import compiled_inline, compiled_loop, fma
-from audit.simulation.program import GENERAL, ONE_LINE, TWO_LINES, Integers, Program
+from audit.simulation.program import GENERAL, ONE_LINE, TWO_LINES, Integers, Tables
 from audit.simulation.rng import (
     LANES,
     Floats,
@@ -321,7 +321,7 @@ def _advance(
 
 
 @compiled_loop
-def _lengths(p: Program) -> Integers:
+def _lengths(p: Tables) -> Integers:
     lengths = np.zeros(p.first_segment.size - 1, dtype=np.int64)
     for path in range(lengths.size):
         for g in range(p.first_segment[path], p.first_segment[path + 1]):
@@ -330,7 +330,7 @@ def _lengths(p: Program) -> Integers:
 
 
 @compiled_loop
-def _set_out(p: Program, paths: Integers, lengths: Integers, cursors: Integers) -> tuple[int, int]:
+def _set_out(p: Tables, paths: Integers, lengths: Integers, cursors: Integers) -> tuple[int, int]:
     """Set the cursors to the starts of ascending paths; return their number and longest path."""
     runs = 0
     longest = 0
@@ -348,11 +348,11 @@ def _set_out(p: Program, paths: Integers, lengths: Integers, cursors: Integers) 
     return runs, longest
 
 
-def _walker(general: bool) -> Callable[[Program, Scratch, Integers, Integers, Floats], bool]:
+def _walker(general: bool) -> Callable[[Tables, Scratch, Integers, Integers, Floats], bool]:
     """Return the loop over all walks, with the code of steps of the general kind or without."""
 
     @compiled_loop
-    def walk(p: Program, w: Scratch, paths: Integers, places: Integers, x: Floats) -> bool:
+    def walk(p: Tables, w: Scratch, paths: Integers, places: Integers, x: Floats) -> bool:
         """Set ``x[places[i]]``, shape (trials,), to the final iterate of walk i.
 
         ``paths``, shape (trials,), ascend. Return whether all walks stayed finite.

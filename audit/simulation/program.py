@@ -101,7 +101,7 @@ def _(update: PowerUpdate) -> tuple[Piece, ...]:
     return (Piece(line, origin=centre, factor=-float(update.pull), order=float(update.order)),)
 
 
-class Program(NamedTuple):
+class Tables(NamedTuple):
     """A process as flat arrays.
 
     Path ``p`` consists of segments ``first_segment[p]`` to ``first_segment[p + 1] - 1``; segment g
@@ -156,7 +156,7 @@ def is_compilable(process: Process) -> bool:
     return all(pieces(m) for step in process.distinct_steps() for m in step.maps)
 
 
-def compiled(process: Process) -> Program:
+def compiled(process: Process) -> Tables:
     """Return the tables of a process whose maps all have known `pieces`."""
     steps = process.distinct_steps()
     index = {step: s for s, step in enumerate(steps)}
@@ -168,7 +168,7 @@ def compiled(process: Process) -> Program:
     absorbs = Wall.ABSORB in (process.lower_wall, process.upper_wall)
     open_ended = math.isinf(process.lower) or math.isinf(process.upper)
     deepest = max(len(piece.coefficients) for piece in flat)
-    return Program(
+    return Tables(
         start=float(process.start),
         lower=float(process.lower),
         upper=float(process.upper),

@@ -17,7 +17,7 @@ from audit.simulation.fingerprint import described, digest_of
 from audit.simulation.program import (
     GENERAL,
     Floats,
-    Program,
+    Tables,
     compiled,
     cumulative,
     is_compilable,
@@ -95,7 +95,7 @@ def walks(process: Process) -> Sampled:
     return draw
 
 
-def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
+def _walk(program: Tables, block: Block, seed: int, stream: Stream) -> Floats:
     from audit.simulation import kernels, rng  # imports Numba, so not before it is needed
 
     words = rng.seeded(block.sequence(seed, stream))

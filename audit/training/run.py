@@ -20,7 +20,7 @@ from audit.estimation import Canaries, Columns, judge_scores
 from audit.estimation.judge import separated
 from audit.isolation import UserCodeError
 from audit.numerics.display import ShortRepr
-from audit.progress import Progress, on_terminal
+from audit.progress import StageProgress, on_terminal
 from audit.results import (
     Findings,
     Provenance,
@@ -283,7 +283,7 @@ def run(
     seconds: float = 3600.0,
     gigabytes: float = 16.0,
     folder: Path | str | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> TrainingAudit:
     """Train many times with and without a canary, and certify how much the scores leak.
 

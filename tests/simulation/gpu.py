@@ -17,7 +17,7 @@ import audit
 from audit import Batching
 from audit.constructions import BiasedWalk, Construction, DriftedWalk, TwoSidedWalk
 from audit.simulation import Parallel, gpu, rng, run_job
-from audit.simulation.backends import Kind
+from audit.simulation.backends import Backend
 from audit.simulation.iterates import walks_of
 from audit.simulation.samples import CountsAbove, Draw, Iterates, Samples
 
@@ -47,7 +47,7 @@ def drawn(pair: Construction, draw: Draw, trials: int, *, block: int | None) -> 
         vars(program)["block_size"] = block
     job = Samples(program, draw, trials, seed=11)
     assert gpu.on_gpu(job) is not None
-    here, there = run_job(job), run_job(job, backend=Parallel(Kind.CUDA))
+    here, there = run_job(job), run_job(job, backend=Parallel(Backend.CUDA))
     return all(a.tobytes() == b.tobytes() for a, b in zip(here, there, strict=True))
 
 

@@ -27,7 +27,7 @@ from audit.constructions import (
     ResetWalk,
 )
 from audit.simulation import (
-    Kind,
+    Backend,
     Parallel,
     Pool,
     count_thresholds,
@@ -129,9 +129,9 @@ def digests(where: Parallel | Pool) -> dict[str, str]:
 
 
 @contextmanager
-def backend(kind: Kind) -> Iterator[Pool]:
+def backend(kind: Backend) -> Iterator[Pool]:
     """Yield two workers of a kind."""
-    if kind is Kind.DASK:
+    if kind is Backend.DASK:
         distributed = pytest.importorskip("distributed")
         with (
             distributed.LocalCluster(
@@ -150,8 +150,10 @@ def stored() -> dict[str, str]:
     return dict(json.loads(STORED.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("kind", [Kind.THREADS, Kind.LOKY, Kind.DASK], ids=lambda kind: kind.value)
-def test_bits_are_the_stored_ones_on_every_backend(kind: Kind) -> None:
+@pytest.mark.parametrize(
+    "kind", [Backend.THREADS, Backend.LOKY, Backend.DASK], ids=lambda kind: kind.value
+)
+def test_bits_are_the_stored_ones_on_every_backend(kind: Backend) -> None:
     with backend(kind) as workers:
         assert digests(workers) == stored()
 
@@ -179,5 +181,5 @@ def test_one_bit_is_noticed() -> None:
 
 
 if __name__ == "__main__":
-    text = json.dumps(digests(Parallel(Kind.THREADS)), indent=1) + "\n"
+    text = json.dumps(digests(Parallel(Backend.THREADS)), indent=1) + "\n"
     STORED.write_text(text, encoding="utf-8")

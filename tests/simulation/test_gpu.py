@@ -10,7 +10,7 @@ import pytest
 
 import audit
 from audit.constructions import LatticeWalk
-from audit.simulation import Kind, Parallel, gpu, pool
+from audit.simulation import Backend, Parallel, gpu, pool
 from audit.simulation.iterates import walks_of
 from audit.simulation.samples import Iterates, Samples
 from tests.simulation.gpu import cases
@@ -40,11 +40,11 @@ def test_jobs_that_the_gpu_does_not_know_run_on_the_processor() -> None:
 def test_a_machine_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "is_there", lambda: False)
     with pytest.raises(ValueError, match=r"parallel=cuda needs a GPU of NVIDIA .*\[cuda\]"):
-        pool(Parallel(Kind.CUDA))
+        pool(Parallel(Backend.CUDA))
 
 
 def test_a_gpu_has_its_own_number_of_workers() -> None:
     with pytest.raises(ValueError, match="workers must be None with cuda: the GPU decides, got 2"):
-        Parallel(Kind.CUDA, workers=2)
+        Parallel(Backend.CUDA, workers=2)
     with pytest.raises(ValueError, match="address must be None with cuda, got 'here'"):
-        Parallel(Kind.CUDA, address="here")
+        Parallel(Backend.CUDA, address="here")

@@ -29,8 +29,8 @@ from audit.bounds.accounting.shift_allocation import (
 from audit.bounds.accounting.update import checked_tau
 from audit.bounds.assumptions import HOLDER, SMOOTH, Assumption
 from audit.bounds.cl25.distance_tracking import (
+    Branch,
     Growth,
-    Losses,
     clip_speed,
     domain,
     excess,
@@ -64,7 +64,7 @@ def _cycle(mechanism: NoisySGD, position: int | None) -> Meetings:
 
 
 def _cyclic_square(
-    mechanism: NoisySGD, meetings: Meetings, losses: Losses | None, length: int | None
+    mechanism: NoisySGD, meetings: Meetings, losses: Branch | None, length: int | None
 ) -> float:
     """Return the minimum in equation (25), in units of the squared noise of the iterate."""
     shift, batch = step_shift(mechanism, mechanism.batch_size), mechanism.batch_size
@@ -82,7 +82,7 @@ def _cyclic_square(
 
 
 def _smooth_cyclic_square(
-    mechanism: NoisySGD, meetings: Meetings, losses: Losses | None, length: int | None
+    mechanism: NoisySGD, meetings: Meetings, losses: Branch | None, length: int | None
 ) -> float:
     surplus, shift = excess(mechanism, losses), step_shift(mechanism, mechanism.batch_size)
     shifts = LipschitzShifts(meetings, shift, surplus)
@@ -128,7 +128,7 @@ def theorem_a_1(
     mechanism: NoisySGD,
     *,
     position: int | None = None,
-    losses: Losses | None = None,
+    losses: Branch | None = None,
     tau: int | None = None,
 ) -> PrivacyCurve:
     """Batches in a fixed, possibly shuffled, cycle (Theorem A.1): for any order of the records.
@@ -171,7 +171,7 @@ class MixedDivergence:
 
 
 @bound("cl25.corollary_a_3")
-def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
+def corollary_a_3(mechanism: NoisySGD, *, losses: Branch | None = None) -> PrivacyCurve:
     """Average Theorem A.1 over the position of the record in shuffled cyclic batches (A.3).
 
     By joint convexity, on the logarithmic scale. The paper reshuffles in every epoch; these batches
@@ -204,7 +204,7 @@ def _epochs(mechanism: NoisySGD) -> tuple[int, int]:
     return period, -(-mechanism.steps // period)
 
 
-def sequence_square(mechanism: NoisySGD, places: Sequence[int], losses: Losses | None) -> float:
+def sequence_square(mechanism: NoisySGD, places: Sequence[int], losses: Branch | None) -> float:
     """Return the minimum of equation (25) for one sequence, in units of the squared noise."""
     period, _ = _epochs(mechanism)
     steps, shift = mechanism.steps, step_shift(mechanism, mechanism.batch_size)
@@ -254,7 +254,7 @@ def _cheapest(met: NDArray[np.bool_], shift: float, contraction: float, distance
 
 
 @bound("cl25.corollary_a_3_reshuffled", few_sequences=FEW_SEQUENCES)
-def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
+def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Branch | None = None) -> PrivacyCurve:
     """Average Theorem A.1 over all shuffles, independent per epoch (Corollary A.3).
 
     B is uniform over the (n/b)^E sequences of positions of the record's batch in E epochs.

@@ -43,7 +43,7 @@ SHORT_STEPS = Assumption(
 )
 
 
-class Losses(enum.Enum):
+class Branch(enum.Enum):
     """Assumptions on smooth losses, one per branch of Theorem 3.1."""
 
     NON_CONVEX = "non-convex"  # c = 1 + eta L
@@ -52,27 +52,27 @@ class Losses(enum.Enum):
 
 
 BRANCHES = {
-    Losses.NON_CONVEX: (SMOOTH,),
-    Losses.CONVEX: (SMOOTH, CONVEX, UNCLIPPED, CONTRACTIVE_STEPS),
-    Losses.STRONGLY_CONVEX: (SMOOTH, STRONGLY_CONVEX, UNCLIPPED, SHORT_STEPS),
+    Branch.NON_CONVEX: (SMOOTH,),
+    Branch.CONVEX: (SMOOTH, CONVEX, UNCLIPPED, CONTRACTIVE_STEPS),
+    Branch.STRONGLY_CONVEX: (SMOOTH, STRONGLY_CONVEX, UNCLIPPED, SHORT_STEPS),
 }
 """Assumptions of each branch of Theorem 3.1."""
 
 
-def excess(mechanism: NoisySGD, losses: Losses | None = None) -> float:
+def excess(mechanism: NoisySGD, losses: Branch | None = None) -> float:
     """Return c - 1 of Lemma 3.4, for the given branch or the best one that applies."""
-    if losses is not None and not isinstance(losses, Losses):
+    if losses is not None and not isinstance(losses, Branch):
         raise ValueError(f"losses must be a Losses, got {losses!r}")
     for assumption in BRANCHES[losses] if losses is not None else (SMOOTH,):
         failure = assumption.failure(mechanism)
         if failure is not None:
-            raise NotApplicable(f"the {(losses or Losses.NON_CONVEX).value} branch {failure}")
+            raise NotApplicable(f"the {(losses or Branch.NON_CONVEX).value} branch {failure}")
     assert mechanism.smoothness is not None
     eta = mechanism.constant_step_size
     values = {
-        Losses.STRONGLY_CONVEX: -eta * mechanism.strong_convexity,
-        Losses.CONVEX: 0.0,
-        Losses.NON_CONVEX: eta * mechanism.smoothness,
+        Branch.STRONGLY_CONVEX: -eta * mechanism.strong_convexity,
+        Branch.CONVEX: 0.0,
+        Branch.NON_CONVEX: eta * mechanism.smoothness,
     }
     if losses is not None:
         return values[losses]

@@ -21,7 +21,7 @@ from audit.bounds.accounting.shift_allocation import (
 from audit.bounds.accounting.update import checked_tau
 from audit.bounds.assumptions import HOLDER, SMOOTH, NotApplicable
 from audit.bounds.cl25.distance_tracking import (
-    Losses,
+    Branch,
     clip_speed,
     domain,
     excess,
@@ -39,7 +39,7 @@ from audit.numerics.arrays import Array
 
 def _smooth_square(
     mechanism: NoisySGD,
-    losses: Losses | None,
+    losses: Branch | None,
     tau: int | None,
     beta: float | Sequence[float] | None,
 ) -> float:
@@ -99,7 +99,7 @@ def _given_split(
 def theorem_3_1(
     mechanism: NoisySGD,
     *,
-    losses: Losses | None = None,
+    losses: Branch | None = None,
     tau: int | None = None,
     beta: float | Sequence[float] | None = None,
 ) -> PrivacyCurve:
@@ -119,7 +119,7 @@ def theorem_3_1(
 def theorem_3_1_gaussian(
     mechanism: NoisySGD,
     *,
-    losses: Losses | None = None,
+    losses: Branch | None = None,
     tau: int | None = None,
     beta: float | Sequence[float] | None = None,
 ) -> PrivacyCurve:

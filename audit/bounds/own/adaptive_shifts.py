@@ -90,7 +90,7 @@ import numpy as np
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.meetings import meetings
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
@@ -123,7 +123,7 @@ class AdaptiveShifts:
     run: The run.
     """
 
-    run: Run
+    run: WorstRun
     _arrivals: dict[tuple[int, float], tuple[Array, Integers]] = field(
         default_factory=dict, repr=False
     )
@@ -322,7 +322,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
     run: The run.
     """
 
-    run: Run
+    run: WorstRun
     _moments: dict[int, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -407,4 +407,4 @@ def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
     whole family (of the differing record for Poisson batches), and p = b/n. Poisson batches have a
     smaller U_(k+1) if a record is replaced: see `audit.bounds.own.adaptive_shifts`.
     """
-    return AdaptiveShiftsCurve(Run.of(mechanism))
+    return AdaptiveShiftsCurve(WorstRun.of(mechanism))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from audit import validate
 from audit.bounds.assumptions import NotApplicable
-from audit.bounds.own.run import ASSUMPTIONS, Run
+from audit.bounds.own.run import ASSUMPTIONS, WorstRun
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import NoisySGD
@@ -36,7 +36,7 @@ def coupling(
     _check_grid(distances, weights)
     from audit.bounds.own.coupling_curve import coupling_curve  # compiled loops are slow to import
 
-    return coupling_curve(Run.of(mechanism), distances, weights)
+    return coupling_curve(WorstRun.of(mechanism), distances, weights)
 
 
 def coupling_at(
@@ -59,7 +59,7 @@ def coupling_at(
                 raise NotApplicable(f"own.coupling {failure}")
     from audit.bounds.own.coupling_curve import coupling_curves  # compiled loops are slow to import
 
-    return coupling_curves(Run.of(runs[0]), steps, distances, weights)
+    return coupling_curves(WorstRun.of(runs[0]), steps, distances, weights)
 
 
 def _check_grid(distances: int | None, weights: int | None) -> None:

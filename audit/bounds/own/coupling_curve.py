@@ -101,7 +101,7 @@ from audit.bounds.own.options import Grid
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu
 from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.recursion import coupling_profiles
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import Stretch, layouts, steps_to_merge
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
@@ -139,7 +139,7 @@ class ClosedForms:
     grid: Distances and weights.
     """
 
-    run: Run
+    run: WorstRun
     grid: Grid
 
     def before(self, covered: int) -> Array:
@@ -234,7 +234,7 @@ class ClosedForms:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CouplingTable:
     """Recursion for runs of several lengths.
 
     run: Run of the largest length.
@@ -243,7 +243,7 @@ class Table:
     lengths: Numbers of steps.
     """
 
-    run: Run
+    run: WorstRun
     grid: Grid
     merged: int
     lengths: tuple[int, ...]
@@ -273,7 +273,7 @@ class TableCurve(SymmetricProfileCurve):
     steps: Number of steps T, one of the table's lengths.
     """
 
-    table: Table
+    table: CouplingTable
     steps: int
 
     @cached_property
@@ -310,12 +310,12 @@ class TableCurve(SymmetricProfileCurve):
         return np.full_like(alpha, np.inf)  # unknown: the profile ends at a finite epsilon
 
 
-def shifts_curve(run: Run) -> GaussianCurve:
+def shifts_curve(run: WorstRun) -> GaussianCurve:
     """Return the bound by parallel moves alone, over the last k steps, at the best k."""
     return GaussianCurve(least_mu(run))
 
 
-def reach(run: Run) -> tuple[float, bool]:
+def reach(run: WorstRun) -> tuple[float, bool]:
     """Return the largest distance of the grid, and whether larger distances are possible."""
     tracked = float(run.tracked(run.steps))
     if run.gap == 0:
@@ -325,13 +325,13 @@ def reach(run: Run) -> tuple[float, bool]:
     return (run.diameter, False) if run.diameter <= top else (top, True)
 
 
-def _merged(run: Run) -> int:
+def _merged(run: WorstRun) -> int:
     top, _ = reach(run)
     return steps_to_merge(run, _WIDTH * top, _LEAST_ROUNDS)
 
 
 def grid_of(
-    run: Run, fallback: PrivacyCurve, merged: int, distances: int | None, weights: int | None
+    run: WorstRun, fallback: PrivacyCurve, merged: int, distances: int | None, weights: int | None
 ) -> Grid:
     """Return the grid of a run whose steps are merged by ``merged``."""
     top, open_end = reach(run)
@@ -352,7 +352,7 @@ def _spacing(stretch: Stretch) -> float:
 
 
 def coupling_curve(
-    run: Run, distances: int | None = None, weights: int | None = None
+    run: WorstRun, distances: int | None = None, weights: int | None = None
 ) -> MinimumCurve:
     """Return the better of the recursion, parallel moves and forgetting."""
     (curve,) = coupling_curves(run, (run.steps,), distances, weights)
@@ -360,7 +360,7 @@ def coupling_curve(
 
 
 def coupling_curves(
-    run: Run, lengths: Sequence[int], distances: int | None = None, weights: int | None = None
+    run: WorstRun, lengths: Sequence[int], distances: int | None = None, weights: int | None = None
 ) -> tuple[MinimumCurve, ...]:
     """Return `coupling_curve` of runs that differ in their lengths alone.
 
@@ -376,13 +376,13 @@ def coupling_curves(
     for length, own in runs.items():
         if float(fallbacks[length].epsilon(_RANGE_DELTA)) <= _LARGEST_RANGE:  # or weights overflow
             shared.setdefault(_merged(own), []).append(length)
-    tables: dict[int, Table] = {}
+    tables: dict[int, CouplingTable] = {}
     for merged, members in shared.items():
         longest = max(members)
         grid = grid_of(runs[longest], fallbacks[longest], merged, distances, weights)
         if run.rate < 1 and merged == 1 and run.noise < grid.width:
             continue  # distances are too far apart for the gain of a step
-        table = Table(runs[longest], grid, merged, tuple(sorted(members)))
+        table = CouplingTable(runs[longest], grid, merged, tuple(sorted(members)))
         tables.update(dict.fromkeys(members, table))
     return tuple(
         MinimumCurve(
@@ -395,7 +395,7 @@ def coupling_curves(
     )
 
 
-def _without_recursion(run: Run) -> MinimumCurve:
+def _without_recursion(run: WorstRun) -> MinimumCurve:
     forgetting = forgetting_curve(run)
     if run.rate < 1:
         shifts = AdaptiveShiftsCurve(run)

@@ -30,7 +30,7 @@ from scipy.special import ndtri
 from audit import validate
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.profiles import SymmetricProfileCurve
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
@@ -59,7 +59,7 @@ class Lengths:
     betas: Array
 
     @classmethod
-    def of(cls, run: Run) -> Lengths:
+    def of(cls, run: WorstRun) -> Lengths:
         """Compute beta_m for m = 1, 2, ... until it is negligible, and T."""
         total = run.steps
         start = float(run.tracked(total))
@@ -131,7 +131,7 @@ class SampledForgettingCurve(ForgettingCurve):
     run: The run, on sampled batches.
     """
 
-    run: Run
+    run: WorstRun
     _members: dict[int, PrivacyCurve] = field(default_factory=dict, repr=False, kw_only=True)
     _places: dict[float, int] = field(default_factory=dict, repr=False, kw_only=True)
 
@@ -208,7 +208,7 @@ class SampledForgettingCurve(ForgettingCurve):
         return result
 
 
-def forgetting_curve(run: Run, count: int | None = None) -> ForgettingCurve:
+def forgetting_curve(run: WorstRun, count: int | None = None) -> ForgettingCurve:
     """Return the bound of a run, at the best length or at ``count``."""
     if count is not None:
         validate.integer(1, m=count)
@@ -282,4 +282,4 @@ def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
 
     m: Length, 1 to T. Default: the best at each point of the curve.
     """
-    return forgetting_curve(Run.of(mechanism), m)
+    return forgetting_curve(WorstRun.of(mechanism), m)

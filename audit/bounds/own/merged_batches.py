@@ -42,16 +42,16 @@ from audit.bounds.own.landing import landed, rising
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.options import (
     Grid,
-    Loss,
     MergedReflection,
     Options,
     Rounds,
+    StepLoss,
     gaussian_loss,
     merged_reflections,
     near_rows,
     rounded_loss,
 )
-from audit.bounds.own.recursion import Step, round_up
+from audit.bounds.own.recursion import GridStretch, round_up
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.stretches import Stretch
 from audit.curves.base import PrivacyCurve
@@ -68,7 +68,7 @@ _TAIL = 1e-14  # delta of the largest loss of a composition
 class _Divided:
     """Loss of the composition, and options of the walk without pushes."""
 
-    loss: Loss
+    loss: StepLoss
     moves: list[Options]
     reflections: list[MergedReflection]
 
@@ -120,7 +120,7 @@ class MergedBatches:
         still = (np.zeros(1), np.ones(1))
         return _Divided(loss, moves, merged_reflections(grid, rest, self.nears, *still))
 
-    def _composition_loss(self, composition: PrivacyCurve) -> Loss | None:
+    def _composition_loss(self, composition: PrivacyCurve) -> StepLoss | None:
         grid = self.grid
         largest = float(composition.epsilon(_TAIL))
         points = math.ceil(largest / grid.spacing) + 1
@@ -184,6 +184,10 @@ class MergedBatches:
         return round_up(np.minimum.accumulate(result, axis=1))
 
 
-def step_of(grid: Grid, stretch: Stretch) -> Step | MergedBatches:
+def step_of(grid: Grid, stretch: Stretch) -> GridStretch | MergedBatches:
     """Return the stretch on a grid."""
-    return MergedBatches(grid, stretch) if stretch.rate < 1 < stretch.count else Step(grid, stretch)
+    return (
+        MergedBatches(grid, stretch)
+        if stretch.rate < 1 < stretch.count
+        else GridStretch(grid, stretch)
+    )

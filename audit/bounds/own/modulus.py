@@ -81,7 +81,7 @@ from audit.bounds.assumptions import (
     constant_step_size,
 )
 from audit.bounds.own.parallel_moves import least_mu
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
@@ -206,7 +206,7 @@ def modulus(mechanism: NoisySGD) -> PrivacyCurve:
     gradients, convex or not. For convex smooth losses and eta <= 2/M it is `own.parallel_moves`.
     """
     if all(one.holds(mechanism) for one in (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)):
-        return GaussianCurve(least_mu(Run.of(mechanism)))
+        return GaussianCurve(least_mu(WorstRun.of(mechanism)))
     from audit.bounds.own.modulus_shifts import shifts_curve  # compiled loops are slow to import
 
     return shifts_curve(mechanism)

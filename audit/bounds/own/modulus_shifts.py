@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.bounds.own.modulus import Modulus, modulus_of, whole_gradient
 from audit.bounds.own.parallel_moves import least_mu
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD, Relation
 from audit.numerics.arrays import Array
@@ -268,7 +268,7 @@ def shifts_curve(mechanism: NoisySGD) -> GaussianCurve:
     coupling = Coupling.of(mechanism)
     if not coupling.keeps_distances:
         return GaussianCurve(math.sqrt(coupling.least_square()) / mechanism.step_std)
-    run = Run(
+    run = WorstRun(
         steps=coupling.steps,
         noise=mechanism.step_std,
         shift=coupling.shift,

@@ -76,7 +76,7 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
-class Loss:
+class StepLoss:
     """Privacy loss of a step, on every ``stride``-th weight of the grid.
 
     `pessimistic_grid` connects its profile by chords, as the table does.
@@ -97,7 +97,7 @@ def power_of_two(most: float) -> int:
 
 
 @lru_cache(maxsize=1024)
-def step_loss(mu: float, rate: float, spacing: float, count: int) -> Loss | None:
+def step_loss(mu: float, rate: float, spacing: float, count: int) -> StepLoss | None:
     """Return the loss of C_p(G(mu)); None if it is too wide for the grid."""
     stride = power_of_two(_FINE * mu / spacing) if rate == 1 else 1
     points = math.ceil((mu * mu / 2 + _REACH * mu) / (stride * spacing)) + 1
@@ -108,18 +108,18 @@ def step_loss(mu: float, rate: float, spacing: float, count: int) -> Loss | None
     )
 
 
-def gaussian_loss(mu: float, grid: Grid) -> Loss | None:
+def gaussian_loss(mu: float, grid: Grid) -> StepLoss | None:
     """Return the loss of G(mu), the same for all mu that agree up to rounding."""
     return step_loss(float(f"{mu * (1 + 6e-13):.13g}"), 1.0, grid.spacing, grid.count)
 
 
-def rounded_loss(grid: HalfGrid, stride: int) -> Loss:
+def rounded_loss(grid: HalfGrid, stride: int) -> StepLoss:
     """Return a loss on the grid; truncating negative losses increases the bound."""
     beyond = np.cumsum(grid.left[::-1])[::-1]
     kept = max(int(np.searchsorted(-beyond, -_NEGLIGIBLE)), 2)
     left = grid.left[:kept].copy()
     left[-1] = beyond[kept - 1]
-    return Loss(grid.right, left, grid.infinite_mass, stride)
+    return StepLoss(grid.right, left, grid.infinite_mass, stride)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class Options:
 
     def __init__(
         self,
-        moves: Sequence[tuple[int, Loss]],
+        moves: Sequence[tuple[int, StepLoss]],
         reflections: Sequence[Reflection] = (),
         longest: int = 0,
     ) -> None:

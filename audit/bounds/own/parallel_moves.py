@@ -59,7 +59,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.shift_allocation import geometric, smallest
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
@@ -79,7 +79,7 @@ def parallel_moves(mechanism: NoisySGD) -> PrivacyCurve:
     nor above that of Chien and Li (2025, Theorem A.1), and needs no whole number of epochs. On full
     batches it is that of Theorem 3.3 of Bok, Su and Altschuler.
     """
-    return GaussianCurve(least_mu(Run.of(mechanism)))
+    return GaussianCurve(least_mu(WorstRun.of(mechanism)))
 
 
 def _raised(steps: ArrayLike) -> Array:
@@ -121,7 +121,7 @@ def least_square(
     )
 
 
-def cyclic_squares(run: Run, lengths: ArrayLike, starts: ArrayLike) -> Array:
+def cyclic_squares(run: WorstRun, lengths: ArrayLike, starts: ArrayLike) -> Array:
     """Return the least mu^2 of parallel moves over the last steps of a run, in closed form.
 
     run: The run. Its record is used in the last step, and every ``period`` steps before.
@@ -177,10 +177,10 @@ def _least_of_paths(rises: tuple[Array, Array, Array], runs: tuple[Array, Array,
     return np.minimum(np.minimum(both, no_last), np.minimum(no_first, neither))
 
 
-def least_mu(run: Run) -> float:
+def least_mu(run: WorstRun) -> float:
     """Return the least parameter of parallel moves over the last k steps of a run, at the best k.
 
-    The distance before them is at most that of `Run.tracked`, which grows with the uses of the
+    The distance before them is at most that of `WorstRun.tracked`, which grows with the uses of the
     record alone, so that only k that begin just after one, and k = T, can be best. Of many k not
     all are tried; every k gives a bound.
     """

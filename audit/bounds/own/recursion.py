@@ -12,10 +12,10 @@ from audit.bounds.own.kernels import PADDING, mirror, split, weigh
 from audit.bounds.own.landing import landed, rising
 from audit.bounds.own.options import (
     Grid,
-    Loss,
     MergedReflection,
     Options,
     Rounds,
+    StepLoss,
     merged_reflections,
     near_rows,
     options_of,
@@ -23,7 +23,7 @@ from audit.bounds.own.options import (
     step_loss,
 )
 from audit.bounds.own.reflected_steps import lower, reflected_steps
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import Stretch
 from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta
@@ -42,7 +42,7 @@ def round_up(values: Array) -> Array:
     return np.asarray(np.minimum(values * (1 + _INFLATION) + _ABSOLUTE, 1.0))
 
 
-class Step:
+class GridStretch:
     """One stretch of the recursion on a grid."""
 
     def __init__(self, grid: Grid, stretch: Stretch) -> None:
@@ -67,7 +67,7 @@ class Step:
         self.others = options(0.0) if sampled else None
         self.others_free = free(0.0)
         self.rounds = Rounds()
-        self.composed: Loss | None = None
+        self.composed: StepLoss | None = None
         mu = stretch.parallel(0.0, 0.0)
         if mu > 0:
             self.composed = step_loss(mu, stretch.rate, grid.spacing, grid.count)
@@ -153,7 +153,7 @@ class Step:
         return result[self.grid.count :]
 
 
-class Layer(Protocol):
+class StretchLayer(Protocol):
     """A stretch on a grid."""
 
     stretch: Stretch
@@ -166,10 +166,10 @@ class Layer(Protocol):
 
 
 def coupling_profiles(
-    run: Run,
+    run: WorstRun,
     lengths: Sequence[int],
     grid: Grid,
-    choices: Sequence[Sequence[Layer]],
+    choices: Sequence[Sequence[StretchLayer]],
     most_rounds: int,
     known: Callable[[int], Array],
 ) -> tuple[Array, ...]:
@@ -177,8 +177,8 @@ def coupling_profiles(
 
     Rounds of stretches are laid from the last step backward, so that one recursion serves all
     lengths T; the bound of a round is the smallest of its ``choices``. With k steps covered, the
-    two iterates before them are at most as far apart as `Run.tracked` says of T - k steps, so that
-    every k up to T gives a bound; a run of fewer steps than the stretches cover is bounded by
+    two iterates before them are at most as far apart as `WorstRun.tracked` says of T - k steps, so
+    that every k up to T gives a bound; a run of fewer steps than the stretches cover is bounded by
     theirs (its first steps may be added, with constant updates). After each stretch the bound is
     met with what is ``known`` of H_k, by k, on the same grid. A length is done when all its steps
     are covered, when the start no longer matters, or after ``most_rounds``.
@@ -209,7 +209,7 @@ def coupling_profiles(
 
 
 def _after(
-    values: Array | None, covered: int, steps: Sequence[Layer], known: Callable[[int], Array]
+    values: Array | None, covered: int, steps: Sequence[StretchLayer], known: Callable[[int], Array]
 ) -> Array:
     """Return the bound with more stretches before what ``values`` bounds, None for no step."""
     for step in steps:

@@ -55,7 +55,7 @@ from scipy.special import ndtr, ndtri
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.profiles import SymmetricProfileCurve
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
@@ -74,7 +74,7 @@ _LOG_P = np.concatenate(
 )
 
 
-def rates(run: Run, log_p: Array) -> Array:
+def rates(run: WorstRun, log_p: Array) -> Array:
     """Return F, a bound on the derivative of an event's log-probability, at ``log_p``."""
     lags, ranges = _ranges(run, np.exp(log_p))
     p = np.exp(log_p)[:, None]
@@ -88,7 +88,7 @@ def rates(run: Run, log_p: Array) -> Array:
     return np.asarray(run.ratio * np.array(total) * _INFLATION)
 
 
-def _ranges(run: Run, p: Array) -> tuple[Array, Array]:
+def _ranges(run: WorstRun, p: Array) -> tuple[Array, Array]:
     """Return lags below T, and the bound R_j on the range of u_j, shape (probabilities, lags)."""
     walk = walk_of(run.contraction, run.noise, run.diameter, run.diameter)
     merged = merge_count(walk)
@@ -148,7 +148,7 @@ class RelativeEntropyCurve(SymmetricProfileCurve):
     composition: PrivacyCurve
 
     @classmethod
-    def of(cls, run: Run) -> RelativeEntropyCurve:
+    def of(cls, run: WorstRun) -> RelativeEntropyCurve:
         """Compute F on a grid and solve its equation."""
         whole = run.ratio * math.sqrt(float(run.meetings(run.steps)))
         grid = np.append(_LOG_P, 0.0)
@@ -218,4 +218,4 @@ def relative_entropy(mechanism: NoisySGD) -> PrivacyCurve:
     entropy that conditioning on the event leaves in earlier iterates. It is best for weak pushes,
     long runs and small delta. The proof is in `audit.bounds.own.relative_entropy`.
     """
-    return RelativeEntropyCurve.of(Run.of(mechanism))
+    return RelativeEntropyCurve.of(WorstRun.of(mechanism))

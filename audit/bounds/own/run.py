@@ -65,7 +65,7 @@ ASSUMPTIONS = (
 
 
 @dataclass(frozen=True)
-class Run:
+class WorstRun:
     """Worst run that a mechanism allows, in numbers.
 
     The differing record of fixed batches is taken to be in the last one. A run in which j steps
@@ -93,7 +93,7 @@ class Run:
     poisson: Relation | None = None
 
     @classmethod
-    def of(cls, mechanism: NoisySGD) -> Run:
+    def of(cls, mechanism: NoisySGD) -> WorstRun:
         """Return the run of a mechanism that meets ``ASSUMPTIONS``."""
         m = mechanism
         replaced = m.batching is Batching.WITHOUT_REPLACEMENT and m.batch_size < m.dataset_size

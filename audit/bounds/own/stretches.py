@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.landing import Landing, landing
 from audit.bounds.own.parallel_moves import taut_string
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 
 _WEAK, _STRONG = 0.5, 1.5  # A = v D/s^2, v the mean push
 _MOST_ALONE = 16  # sampled steps that are also taken one at a time
@@ -103,7 +103,7 @@ class Stretch:
         return math.sqrt(taut_string([*points, (1.0, total)])) / self.noise
 
 
-def _repeated(run: Run, count: int, shift: float, meetings: int) -> Stretch:
+def _repeated(run: WorstRun, count: int, shift: float, meetings: int) -> Stretch:
     """Merge ``count`` steps, each with the same shift."""
     log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
     return Stretch(
@@ -115,7 +115,7 @@ def _repeated(run: Run, count: int, shift: float, meetings: int) -> Stretch:
     )
 
 
-def steps_to_merge(run: Run, width: float, rounds: int) -> int:
+def steps_to_merge(run: WorstRun, width: float, rounds: int) -> int:
     """Return the number of steps to merge: noise up to ``width``, at least ``rounds`` stretches."""
     count = max(min(int((width / run.noise) ** 2), run.steps // rounds), 1)
     if run.gap > 0:
@@ -123,7 +123,7 @@ def steps_to_merge(run: Run, width: float, rounds: int) -> int:
     return count
 
 
-def layouts(run: Run, merged: int, widest: float) -> tuple[tuple[Stretch, ...], ...]:
+def layouts(run: WorstRun, merged: int, widest: float) -> tuple[tuple[Stretch, ...], ...]:
     """Return the sequences of stretches to choose from in a round, from the last step backward.
 
     All cover the same steps. A cycle of cyclic batches that is longer than ``merged`` steps is
@@ -163,7 +163,7 @@ def layouts(run: Run, merged: int, widest: float) -> tuple[tuple[Stretch, ...], 
     return (divided, (whole,)) if small else (divided,)
 
 
-def _cycles(run: Run, cycles: int) -> Stretch:
+def _cycles(run: WorstRun, cycles: int) -> Stretch:
     """Merge whole cycles, each of which ends with the record."""
     once = _repeated(run, cycles * run.period, 0.0, cycles)
     log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit import validate
-from audit.simulation.backends import Kind, Parallel, Pool
+from audit.simulation.backends import Backend, Parallel, Pool
 from audit.simulation.blocks import Block, Floats, Progress, Stream, block_size, checked_run
 from audit.simulation.fingerprint import described
 from audit.simulation.runner import run_job
@@ -257,7 +257,7 @@ def _drawn(
     backend: Parallel | Pool | None,
 ) -> tuple[Floats, Floats]:
     trials, seed, threads = checked_run(trials, seed, threads)
-    where = Parallel(Kind.THREADS, threads) if backend is None else backend
+    where = Parallel(Backend.THREADS, threads) if backend is None else backend
     x, x_prime = run_job(Samples(runs, draw, trials, seed), backend=where, progress=progress)
     return x, x_prime
 

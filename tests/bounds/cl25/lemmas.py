@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from audit import NoisySGD
 from audit.bounds.cl25.cyclic_batches import sequence_square
 from audit.bounds.cl25.distance_tracking import (
+    Branch,
     Growth,
-    Losses,
     excess,
     holder_growth,
     lipschitz_growth,
@@ -28,7 +28,7 @@ def distances(growth: Growth, steps: int, period: int = 1, position: int = 0) ->
     return np.array(tracked + [tracked[-1]] * (steps + 1 - len(tracked)))
 
 
-def lemma_3_5(m: NoisySGD, losses: Losses | None = None) -> Array:
+def lemma_3_5(m: NoisySGD, losses: Branch | None = None) -> Array:
     """D_t = min(c D_(t-1) + 2 eta K/n, D_(t-1) + 2 eta K, D): full batches, smooth losses."""
     return distances(lipschitz_growth(m, m.dataset_size, excess(m, losses)), m.steps)
 

@@ -6,7 +6,7 @@ import pytest
 
 from audit import Batching, Relation, Release, bounds
 from audit.bounds.accounting import HolderModulus
-from audit.bounds.cl25.distance_tracking import Losses
+from audit.bounds.cl25.distance_tracking import Branch
 from tests.bounds.cl25.lemmas import lemma_3_5, lemma_3_10, lemma_a_2
 from tests.bounds.cl25.settings import FULL_IDS, figure_1, sampled
 
@@ -113,14 +113,14 @@ def test_branches_and_what_they_refuse():
     free = figure_1(convex=False)
     value = bounds.evaluate("cl25.theorem_3_1", clipped).renyi(2.0)
     assert value == bounds.evaluate("cl25.theorem_3_1", free).renyi(2.0)
-    for losses in (Losses.CONVEX, Losses.STRONGLY_CONVEX):
+    for losses in (Branch.CONVEX, Branch.STRONGLY_CONVEX):
         with pytest.raises(bounds.NotApplicable, match=f"the {losses.value} branch needs"):
             bounds.evaluate("cl25.theorem_3_1", clipped, losses=losses)
     with pytest.raises(bounds.NotApplicable, match="needs unclipped gradients"):
-        bounds.evaluate("cl25.theorem_3_1", clipped, losses=Losses.CONVEX)
+        bounds.evaluate("cl25.theorem_3_1", clipped, losses=Branch.CONVEX)
     long_steps = figure_1(strong_convexity=1.0, smoothness=15.0)
     with pytest.raises(bounds.NotApplicable, match="needs eta <= 1/M"):
-        bounds.evaluate("cl25.theorem_3_1", long_steps, losses=Losses.STRONGLY_CONVEX)
+        bounds.evaluate("cl25.theorem_3_1", long_steps, losses=Branch.STRONGLY_CONVEX)
     assert bounds.evaluate("cl25.theorem_3_1", long_steps).renyi(2.0) == pytest.approx(
         0.3201230769, abs=1e-9
     )
@@ -148,7 +148,7 @@ def test_zero_out_halves_one_term_only():
 def test_distance_tracking():
     m = figure_1(steps=4)
     assert lemma_3_5(m) == pytest.approx([0, 0.08, 0.16, 0.24, 0.32])
-    assert lemma_3_5(m, losses=Losses.NON_CONVEX) == pytest.approx(
+    assert lemma_3_5(m, losses=Branch.NON_CONVEX) == pytest.approx(
         [0, 0.08, 0.168, 0.2648, 0.37128]
     )
     assert lemma_3_5(figure_1(steps=30))[-1] == 1.0

@@ -12,12 +12,12 @@ import pytest
 from audit import Batching, NoisySGD, bounds
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.adaptive_shifts import AdaptiveShifts, AdaptiveShiftsCurve
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.constructions import QuadraticPair
 from tests.bounds.own.soundness import check, check_runs, evaluated, mechanism, sampled_run
 
 GAPS = np.array([0.05, 0.5, 3.0])
-RUN = Run(steps=5, noise=0.2, shift=0.3, gap=0.1, diameter=1.0, period=1, rate=0.3)
+RUN = WorstRun(steps=5, noise=0.2, shift=0.3, gap=0.1, diameter=1.0, period=1, rate=0.3)
 
 
 def on_the_map(strength: float, time: float, noise: float) -> NoisySGD:
@@ -146,7 +146,7 @@ def test_one_step_is_the_subsampled_gaussian():
 
 @pytest.mark.parametrize("rate", [1e-6, 1 - 1e-6])
 def test_rates_at_the_ends(rate):
-    run = Run(steps=200, noise=0.1, shift=0.05, gap=0.0, diameter=1.0, period=1, rate=rate)
+    run = WorstRun(steps=200, noise=0.1, shift=0.05, gap=0.0, diameter=1.0, period=1, rate=rate)
     epsilon = AdaptiveShiftsCurve(run).epsilon(1e-5)
     # with every batch: moves to distance 0 at the end over k steps, from D and k v
     always = min((1 + 0.05 * k) ** 2 / k for k in range(1, 201)) / 0.1**2
@@ -175,14 +175,14 @@ def test_a_run_goes_on_to_its_end_while_that_lowers_the_bound():
         diameter=0.2995,
         batching=Batching.WITHOUT_REPLACEMENT,
     )
-    curve = AdaptiveShiftsCurve(Run.of(m))
-    longer = AdaptiveShiftsCurve(Run.of(dataclasses.replace(m, steps=10**6)))
+    curve = AdaptiveShiftsCurve(WorstRun.of(m))
+    longer = AdaptiveShiftsCurve(WorstRun.of(dataclasses.replace(m, steps=10**6)))
     assert curve.epsilon(0.3) < 0.5 * longer.epsilon(0.3)
 
 
 @pytest.mark.parametrize("place", [(0.1, 1, 0.05), (10, 3, 0.2), (3, 10, 0.05), (1, 100, 0.2)])
 def test_few_orders_give_the_values_of_all(place):
-    curve = AdaptiveShiftsCurve(Run.of(on_the_map(*place)))
+    curve = AdaptiveShiftsCurve(WorstRun.of(on_the_map(*place)))
     asked = [("epsilon", d) for d in (1e-2, 1e-5, 1e-9)]
     asked += [("delta", e) for e in (0.0, 0.1, 3.0)]
     few = [getattr(curve, method)(target) for method, target in asked]
@@ -192,7 +192,7 @@ def test_few_orders_give_the_values_of_all(place):
         assert found == pytest.approx(best, rel=1e-6)
         assert found >= best * (1 - 1e-12)  # more orders can only lower it
     # no value depends on those that were asked for before
-    assert AdaptiveShiftsCurve(Run.of(on_the_map(*place))).epsilon(1e-5) == few[1]
+    assert AdaptiveShiftsCurve(WorstRun.of(on_the_map(*place))).epsilon(1e-5) == few[1]
 
 
 # --- values ---
@@ -233,7 +233,7 @@ def test_a_rate_that_is_too_small_is_found_below():
         diameter=4.0,
         batching=Batching.WITHOUT_REPLACEMENT,
     )
-    right = Run.of(m)
+    right = WorstRun.of(m)
     pair = QuadraticPair(m, 0.0, 0.5)
     epsilons = (4.0, 8.0)
     wrong = AdaptiveShiftsCurve(dataclasses.replace(right, rate=0.05))

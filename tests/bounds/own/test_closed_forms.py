@@ -14,7 +14,7 @@ from audit.bounds import own
 from audit.bounds.own.coupling_curve import ClosedForms, shifts_curve
 from audit.bounds.own.killed_walk import walk_of
 from audit.bounds.own.options import Grid
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.constructions import Construction, DriftedWalk, Process
 from audit.numerics.normal import gaussian_delta
 from tests.bounds.own.soundness import mechanism, settings
@@ -58,17 +58,17 @@ def below_exact(known, m, steps):
 @pytest.mark.parametrize("steps", [1, 6, 40])
 def test_walks_from_two_starts_are_not_above_it(steps):
     m = mechanism(1.0, 0.2, 100)
-    assert not below_exact(ClosedForms(Run.of(m), GRID), m, steps)
+    assert not below_exact(ClosedForms(WorstRun.of(m), GRID), m, steps)
 
 
 def test_a_bound_for_smaller_shifts_is_found_below():
     m = mechanism(1.0, 0.2, 100)
-    smaller = replace(Run.of(m), shift=0.5 * Run.of(m).shift)
+    smaller = replace(WorstRun.of(m), shift=0.5 * WorstRun.of(m).shift)
     assert below_exact(ClosedForms(smaller, GRID), m, 6)
 
 
 def test_it_is_the_formulas():
-    run = Run.of(mechanism(1.0, 0.2, 100))
+    run = WorstRun.of(mechanism(1.0, 0.2, 100))
     values = ClosedForms(run, GRID).before(50)
     # all together from the start: (r + 50 v)/(s sqrt(50)), and from any later step
     for row in (0, 16):
@@ -124,7 +124,7 @@ def plain_loop(known, covered):
 def test_one_row_and_one_length_at_a_time(changes):
     m = mechanism(1.0, 0.2, 60, **changes)
     top = m.diameter or 1.0
-    known = ClosedForms(Run.of(m), replace(GRID, top=top, open_end=m.diameter is None))
+    known = ClosedForms(WorstRun.of(m), replace(GRID, top=top, open_end=m.diameter is None))
     for covered in (1, 2, 3, 17, 18, 59, 60):
         values, plain = known.before(covered), plain_loop(known, covered)
         rows = known.grid.distances + 1
@@ -143,7 +143,7 @@ def test_one_row_and_one_length_at_a_time(changes):
 )
 def test_bounds_fall_in_weight_rise_in_distance_and_are_no_better_than_forgetting(changes):
     m = mechanism(1.0, 0.2, 16, **changes)
-    run = Run.of(m)
+    run = WorstRun.of(m)
     grid = replace(GRID, open_end=m.diameter is None)
     values = ClosedForms(run, grid).before(16)
     assert np.all(np.diff(values, axis=1) <= 1e-15)

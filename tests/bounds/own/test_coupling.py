@@ -15,8 +15,8 @@ from audit.bounds.own.coupling_curve import coupling_curve
 from audit.bounds.own.kernels import PADDING, mirror, reflect, split, weigh
 from audit.bounds.own.landing import landing
 from audit.bounds.own.options import Grid, reflection_of
-from audit.bounds.own.recursion import Step, coupling_profiles
-from audit.bounds.own.run import Run
+from audit.bounds.own.recursion import GridStretch, coupling_profiles
+from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import Stretch, layouts
 from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
@@ -85,7 +85,7 @@ def table_of(step):
 
 
 def test_parallel_moves_are_above_their_integrals_and_close():
-    step = Step(GRID, ONE)
+    step = GridStretch(GRID, ONE)
     table = table_of(step)
     cost = np.empty(GRID.count + 1)
     for start, near in ((0, 0), (8, 4), (20, 17), (32, 31)):
@@ -110,7 +110,7 @@ def test_parallel_moves_are_above_their_integrals_and_close():
 @pytest.mark.parametrize(("start", "near"), [(6, 0), (20, 0), (20, 3), (32, 6)])
 def test_reflections_are_above_their_integrals_and_close(start, near):
     """At one weight (kappa = 1), where the integral is simple."""
-    step = Step(GRID, ONE)
+    step = GridStretch(GRID, ONE)
     table = table_of(step)
     gap, z = GRID.rows[start] + 0.04 - GRID.rows[near], GRID.rows[near]
     divided = landing(GRID.width, ONE.noise)
@@ -157,12 +157,12 @@ def test_reflections_are_above_their_integrals_and_close(start, near):
 
 def test_options_that_are_left_out_cost_little():
     """Later rounds compute the options that won, near the weights at which they won."""
-    run = Run(steps=40, noise=0.15, shift=0.2, gap=0.0, diameter=1.0, period=1, rate=0.1)
+    run = WorstRun(steps=40, noise=0.15, shift=0.2, gap=0.0, diameter=1.0, period=1, rate=0.1)
     curve = coupling_curve(run, 16, 120)
     table = curve.curves[0].table
 
     def bound(every):
-        made = {s: Step(table.grid, s) for [s] in layouts(run, 1, 1.0)}
+        made = {s: GridStretch(table.grid, s) for [s] in layouts(run, 1, 1.0)}
         if every:
             for step in made.values():
                 step.rounds.every = lambda: True
@@ -268,7 +268,7 @@ def test_merged_shifts_are_the_cheapest():
             and abs(start + 2 * v - np.sum(run.x) - end) < 1e-9
         ]
         assert cycles.parallel(start, end) == pytest.approx(math.sqrt(min(feasible)), rel=1e-5)
-    run = Run(60, 0.1, 0.02, 0.05, 1.0, 1, 1.0)
+    run = WorstRun(60, 0.1, 0.02, 0.05, 1.0, 1, 1.0)
     [[merged]] = layouts(run, 5, 1.0)
     c = 0.95
     assert merged.contraction == pytest.approx(c**5)
@@ -316,7 +316,7 @@ def test_one_step_and_composition_are_reproduced():
 
 
 def test_merged_steps_are_close_to_single_ones():
-    run = Run(120, 0.1, 0.01, 0.0, 1.0, 1, 1.0)
+    run = WorstRun(120, 0.1, 0.01, 0.0, 1.0, 1, 1.0)
     curve = coupling_curve(run, 32, 240).curves[0]
     assert curve.table.merged == 2
     single, merged = (

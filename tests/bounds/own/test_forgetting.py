@@ -12,7 +12,7 @@ import pytest
 from audit import Batching, NoisySGD, NotApplicable, Relation, bounds, exact
 from audit.bounds.own.forgetting import Lengths
 from audit.bounds.own.killed_walk import KilledWalk, walk_of
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.constructions import BiasedWalk, Construction, Process
 from audit.curves.gaussian import GaussianCurve
 from tests.bounds.own.soundness import mechanism
@@ -151,7 +151,7 @@ def test_a_contracting_walk_without_walls_is_normal():
 
 def test_a_length_by_hand_is_its_formula():
     m = mechanism(0.3, 0.2, 60)
-    beta = Lengths.of(Run.of(m)).only(20).betas[0]
+    beta = Lengths.of(WorstRun.of(m)).only(20).betas[0]
     mu = 0.3 * 0.2 * math.sqrt(20)
     curve = bounds.evaluate("own.forgetting", m, m=20)
     for epsilon in (0.0, 0.4, 3.0):
@@ -181,7 +181,7 @@ def test_conversions_agree_with_the_profile():
 
 def test_batches_that_meet_the_record_seldom():
     cyclic = mechanism(1.0, 0.1, 300, batching=Batching.CYCLIC, batch_size=2)
-    run = Run.of(cyclic)
+    run = WorstRun.of(cyclic)
     assert (run.period, run.shift) == (5, pytest.approx(0.05))
     assert run.meetings([1, 5, 6, 11]).tolist() == [1, 1, 2, 3]
     assert run.tracked([1, 5, 6, 300]) == pytest.approx([0.05, 0.05, 0.1, 1.0])
@@ -191,7 +191,7 @@ def test_batches_that_meet_the_record_seldom():
     assert curve.delta(1.0) == pytest.approx(expected, rel=1e-12)
     # a shuffled cycle is a mixture of cycles
     shuffled = replace(cyclic, batching=Batching.SHUFFLED)
-    assert Run.of(shuffled) == run
+    assert WorstRun.of(shuffled) == run
 
 
 def test_sampled_batches():
@@ -201,7 +201,7 @@ def test_sampled_batches():
     assert found.epsilon(1e-2) < 0.9 * composed.epsilon(1e-2)
     assert found.delta(1.0) <= composed.delta(1.0)
     zero_out = replace(sampled, relation=Relation.ZERO_OUT)
-    assert Run.of(zero_out).shift == pytest.approx(2 * Run.of(sampled).shift)
+    assert WorstRun.of(zero_out).shift == pytest.approx(2 * WorstRun.of(sampled).shift)
 
 
 @pytest.mark.parametrize("id", ["own.forgetting", "own.coupling"])

@@ -12,13 +12,13 @@ from audit.bounds.own.coupling_curve import coupling_curve
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.merged_batches import MergedBatches
 from audit.bounds.own.options import Grid
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import layouts
 from audit.constructions import DriftedWalk
 from audit.numerics.normal import gaussian_delta
 from tests.bounds.own.soundness import check, mechanism
 
-RUN = Run(steps=40, noise=0.01, shift=0.004, gap=0.0, diameter=0.3, period=1, rate=0.2)
+RUN = WorstRun(steps=40, noise=0.01, shift=0.004, gap=0.0, diameter=0.3, period=1, rate=0.2)
 
 
 def test_meetings_are_rounded_up():
@@ -65,7 +65,7 @@ def test_a_stretch_is_not_below_its_parts():
 
 def test_small_noise_gains_from_couplings():
     """At s = .01 D single steps gain nothing: distances are rounded up by more than the noise."""
-    run = Run(steps=30_000, noise=0.01, shift=1e-3, gap=0.0, diameter=1.0, period=1, rate=0.1)
+    run = WorstRun(steps=30_000, noise=0.01, shift=1e-3, gap=0.0, diameter=1.0, period=1, rate=0.1)
     curve = coupling_curve(run, 32, 240)
     values = dict(zip(curve.labels, (c.epsilon(1e-5) for c in curve.curves), strict=True))
     assert values["couplings"] < 0.9 * min(values["forgetting"], values["adaptive shifts"])
@@ -77,7 +77,7 @@ def test_merged_batches_are_not_below_exact_laws(share):
     m = mechanism(
         1.0, 0.1, 12, batch_size=2, batching=Batching.WITHOUT_REPLACEMENT, gradient_sensitivity=0.6
     )
-    curve = coupling_curve(replace(Run.of(m), shift=0.3 * share), 24, 240).curves[0]
+    curve = coupling_curve(replace(WorstRun.of(m), shift=0.3 * share), 24, 240).curves[0]
     merged = replace(curve, table=replace(curve.table, merged=4))
     pair = DriftedWalk(m, drift=0.0, start=0.0)
     wrong = check({"merged": merged}, [pair], (0.5, 2.0)).wrong

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds.own.coupling_curve import shifts_curve
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu, least_square, taut_string
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import layouts
 from audit.constructions import WallPinnedWalk
 from tests.bounds.own.soundness import cyclic_mechanism
@@ -22,22 +22,22 @@ from tests.bounds.own.soundness import cyclic_mechanism
 SAME = 1e-10
 
 
-def random_run(random: np.random.Generator) -> tuple[Run, float]:
+def random_run(random: np.random.Generator) -> tuple[WorstRun, float]:
     """A run with cycles, and a distance at its start."""
     v, s = 10 ** random.uniform(-2, 1), 10 ** random.uniform(-1, 1)
     gap = float(random.choice([0.0, random.uniform(0, 0.99), 10 ** random.uniform(-6, -1)]))
-    run = Run(
+    run = WorstRun(
         int(random.integers(1, 60)), s, v, gap, math.inf, int(random.choice([1, 2, 5, 10])), 1.0
     )
     return run, float(random.choice([0.0, random.uniform(0, v), random.uniform(0, 50 * v)]))
 
 
-def pushes(run: Run) -> list[float]:
+def pushes(run: WorstRun) -> list[float]:
     """The shift of each step."""
     return [run.shift * ((run.steps - 1 - i) % run.period == 0) for i in range(run.steps)]
 
 
-def by_the_hull(run: Run, start: float) -> float:
+def by_the_hull(run: WorstRun, start: float) -> float:
     steps = run.steps
     return least_square(start, [run.contraction] * steps, pushes(run), [run.noise] * steps)
 
@@ -101,7 +101,7 @@ def test_a_mechanism_where_the_allocation_of_chien_and_li_is_loose():
     )
     published = bounds.evaluate("bsa24.theorem_4_5", m).mu
     assert published == pytest.approx(1.5577, abs=1e-4)
-    assert shifts_curve(Run.of(m)).mu <= published * (1 + SAME)
+    assert shifts_curve(WorstRun.of(m)).mu <= published * (1 + SAME)
     # Renyi: alpha rho is that of mu = sqrt(2 rho)
     assert math.sqrt(2 * bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0) / 2) > 2.4
 
@@ -111,7 +111,7 @@ def test_it_is_no_worse_than_published_allocations():
     random = np.random.default_rng(8)
     for _ in range(150):
         m = cyclic_mechanism(random)
-        mu = least_mu(Run.of(m))
+        mu = least_mu(WorstRun.of(m))
         assert mu**2 <= bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0) * (1 + SAME)
         if "bsa24.theorem_4_5" in bounds.applicable(m):
             assert mu <= bounds.evaluate("bsa24.theorem_4_5", m).mu * (1 + SAME)
@@ -130,7 +130,7 @@ def test_a_pair_attains_one_epoch_and_refutes_moves_before_the_record():
         diameter=8.0,
         batching=Batching.CYCLIC,
     )
-    run = Run.of(m)
+    run = WorstRun.of(m)
     low = exact.curve(WallPinnedWalk(m, before=-0.5, after=0.5)).epsilon_bracket(1e-5)[0]
     sound = shifts_curve(run)
     assert sound.mu == pytest.approx(10.0)
@@ -140,7 +140,7 @@ def test_a_pair_attains_one_epoch_and_refutes_moves_before_the_record():
 
 
 def test_merged_cycles_that_contract_are_the_hull_of_their_steps():
-    run = Run(6, 0.3, 0.2, 0.03, 4.0, 3, 1.0)
+    run = WorstRun(6, 0.3, 0.2, 0.03, 4.0, 3, 1.0)
     [[cycles]] = layouts(run, 6, 1.0)
     assert cycles.contraction == pytest.approx(0.97**6)
     assert cycles.shift == pytest.approx(0.2 * (1 + 0.97**3))
@@ -150,7 +150,7 @@ def test_merged_cycles_that_contract_are_the_hull_of_their_steps():
 
 
 def test_a_cycle_is_divided_and_merged_unless_its_noise_is_large():
-    run = Run(100, 0.05, 0.01, 0.0, 1.0, 10, 1.0)
+    run = WorstRun(100, 0.05, 0.01, 0.0, 1.0, 10, 1.0)
     divided, (whole,) = layouts(run, 4, 1.0)
     assert sum(stretch.count for stretch in divided) == whole.count == 10
     assert whole.noise == pytest.approx(0.05 * math.sqrt(10))
@@ -159,7 +159,7 @@ def test_a_cycle_is_divided_and_merged_unless_its_noise_is_large():
 
 
 def test_a_million_steps():
-    run = Run(10**6, 1.0, 0.5, 1e-7, 5.0, 10, 1.0)
+    run = WorstRun(10**6, 1.0, 0.5, 1e-7, 5.0, 10, 1.0)
     found = float(cyclic_squares(run, 10**4, 3.0))
     assert found == pytest.approx(by_the_hull(replace(run, steps=10**4), 3.0), rel=SAME)
     assert 0 < least_mu(run) < least_mu(replace(run, steps=10**3)) * 3
@@ -167,5 +167,5 @@ def test_a_million_steps():
 
 def test_steps_that_forget_everything():
     for period, steps in ((1, 10), (5, 10), (5, 3)):
-        run = Run(steps, 2.0, 0.5, 1.0, 5.0, period, 1.0)
+        run = WorstRun(steps, 2.0, 0.5, 1.0, 5.0, period, 1.0)
         assert least_mu(run) == pytest.approx(0.25)

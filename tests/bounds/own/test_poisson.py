@@ -12,14 +12,14 @@ import pytest
 from audit import Batching, NoisySGD, Relation, bounds
 from audit.bounds.own.adaptive_shifts import AdaptiveShifts, AdaptiveShiftsCurve
 from audit.bounds.own.forgetting import forgetting_curve
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.constructions import GradientPair, Inadmissible, PiecewiseLinear, TwoSidedWalk
 from audit.dominating.mixture import MixturePair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from tests.bounds.own.soundness import check, check_runs, evaluated, poisson_run
 
 GAPS = np.array([0.05, 0.5, 3.0])
-REPLACED = Run(
+REPLACED = WorstRun(
     steps=5,
     noise=0.2,
     shift=0.3,
@@ -242,7 +242,7 @@ def test_rates_and_pushes_that_are_too_small_are_found_below(made, planted):
         diameter=4.0,
         batching=Batching.POISSON,
     )
-    right = Run.of(m)
+    right = WorstRun.of(m)
     pair, epsilons = TwoSidedWalk(m), (2.0, 4.0)
     assert check({"planted": made(dataclasses.replace(right, **planted))}, [pair], epsilons).wrong
     assert not check({"right": made(right)}, [pair], epsilons).wrong

@@ -13,13 +13,13 @@ from audit import Batching
 from audit.bounds.own.coupling_curve import coupling_curve
 from audit.bounds.own.options import Grid
 from audit.bounds.own.reflected_steps import lower, reflected_steps
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import layouts
 from audit.constructions import DriftedWalk
 from tests.bounds.own.soundness import check, mechanism
 
 GRID = Grid(top=1.0, distances=32, spacing=0.05, count=160, open_end=False)
-FULL = Run(steps=400, noise=0.05, shift=0.006, gap=0.0, diameter=1.0, period=1, rate=1.0)
+FULL = WorstRun(steps=400, noise=0.05, shift=0.006, gap=0.0, diameter=1.0, period=1, rate=1.0)
 RUNS = {
     "full": FULL,
     "contracting": replace(FULL, gap=0.02),
@@ -110,7 +110,7 @@ def test_merged_steps_are_not_below_exact_laws(cyclic, share):
     """With a fifth of the pushes the bound is found to be too small."""
     changes = {"batching": Batching.CYCLIC, "batch_size": 5} if cyclic else {}
     m = mechanism(0.5, 0.15, 24, **changes)
-    run = Run.of(m)
+    run = WorstRun.of(m)
     curve = coupling_curve(replace(run, shift=run.shift * share), 24, 240).curves[0]
     merged = replace(curve, table=replace(curve.table, merged=4))
     wrong = check(

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from audit import Batching, Losses, NoisySGD, Order, Release, bounds, exact
 from audit.bounds.own import relative_entropy
 from audit.bounds.own.relative_entropy import RelativeEntropyCurve, _largest_sum, _ranges, rates
-from audit.bounds.own.run import Run
+from audit.bounds.own.run import WorstRun
 from audit.constructions import QuadraticPair, TwoSidedWalk
 from audit.search import worst_case
 from tests.bounds.grid import random_mechanism, random_pair
@@ -88,7 +88,7 @@ def clamped_chain(drift: float, noise: float, cells: int = 240) -> tuple[Array, 
 def test_probabilities_vary_over_the_domain_no_more_than_allowed(drift: float) -> None:
     noise, steps = 0.2, 60
     points, matrix = clamped_chain(drift, noise)
-    run = Run.of(mechanism(0.1, noise, steps))
+    run = WorstRun.of(mechanism(0.1, noise, steps))
     law = np.eye(points.size)[points.size // 2]
     laws = [law := law @ matrix for _ in range(steps)]
     largest = 0.0
@@ -120,22 +120,22 @@ def test_the_derivative_of_log_probabilities_is_below_the_rate(drift: float) -> 
         p, q = a[points > edge].sum(), b[points > edge].sum()
         if p > 1e-12:
             rise = math.log(q / p)
-            assert rise <= rates(Run.of(m), np.array([math.log(p)]))[0]
+            assert rise <= rates(WorstRun.of(m), np.array([math.log(p)]))[0]
 
 
 def test_the_rate_falls_and_is_that_of_a_gaussian_without_walls() -> None:
     log_p = np.linspace(-60, -1e-3, 200)
     for m in (mechanism(0.1, 0.05, 4000), mechanism(3.0, 0.2, 25), mechanism(1.0, 2.0, 3)):
-        found = rates(Run.of(m), log_p)
+        found = rates(WorstRun.of(m), log_p)
         assert np.all(np.diff(found) <= 1e-9 * found[:-1])
     wide = mechanism(0.1, 0.001, 100)
-    run = Run.of(wide)
+    run = WorstRun.of(wide)
     expected = run.ratio * np.sqrt(2 * 100 * -log_p)
     np.testing.assert_allclose(rates(run, log_p), expected, rtol=1e-8)
 
 
 def test_the_equation_is_solved_and_the_profile_is_the_supremum() -> None:
-    run = Run.of(mechanism(0.3, 0.1, 400))
+    run = WorstRun.of(mechanism(0.3, 0.1, 400))
     curve = RelativeEntropyCurve.of(run)
     grid = -np.geomspace(1e-4, 40.0, 600)[::-1]
     rate = rates(run, grid)
@@ -239,7 +239,7 @@ def test_refusals() -> None:
 
 
 def _weak(push: float) -> RelativeEntropyCurve:
-    run = Run.of(mechanism(1.0, 0.05, 400))
+    run = WorstRun.of(mechanism(1.0, 0.05, 400))
     return RelativeEntropyCurve.of(dataclasses.replace(run, shift=push * run.noise))
 
 

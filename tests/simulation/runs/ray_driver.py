@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.simulation import Samples
-from audit.simulation.backends import Kind, Parallel
+from audit.simulation.backends import Backend, Parallel
 from audit.simulation.runner import run_job
 
 from .jobs import Murderous, Slow, Stopping, counted
@@ -33,7 +33,7 @@ def main() -> None:
         "lost": counted(Murderous(marks=str(place))),
         "killed": counted(Murderous(marks=str(place), times=100)),
     }
-    backend = Parallel(Kind.RAY, address=address)
+    backend = Parallel(Backend.RAY, address=address)
     made = {name: outcome(job, backend, place / name) for name, job in jobs.items()}
     print(json.dumps(made))
 

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from audit.simulation import backends
-from audit.simulation.backends import Kind, Parallel, pool
+from audit.simulation.backends import Backend, Parallel, pool
 from audit.simulation.blocks import Counts
 from audit.simulation.runner import run_job
 
@@ -43,7 +43,7 @@ def cluster(**given: Any) -> Any:
 def two_workers() -> Iterator[Parallel]:
     fewer = {"distributed.scheduler.allowed-failures": 1}  # before a task is given up
     with dask.config.set(fewer), cluster(n_workers=2) as running:
-        yield Parallel(Kind.DASK, address=running.scheduler_address)
+        yield Parallel(Backend.DASK, address=running.scheduler_address)
 
 
 def test_same_bits_on_a_cluster(two_workers: Parallel, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def killed_at_random(kills: int, blocks: int) -> Counts:
     usual = {"distributed.scheduler.allowed-failures": 3}  # not those of `two_workers`
     with dask.config.set(usual), cluster(n_workers=2) as running:
         killer = threading.Thread(target=kill, args=(running,))
-        where = Parallel(Kind.DASK, address=running.scheduler_address)
+        where = Parallel(Backend.DASK, address=running.scheduler_address)
         killer.start()
         try:
             counts = run_job(counted(Slow(seconds=0.1), blocks), backend=where)
@@ -132,7 +132,7 @@ def test_a_cluster_that_goes_away_ends_in_one_line_and_the_run_goes_on(tmp_path:
             ConnectionError, match=rf"^the Dask cluster at {address} did not finish the work: "
         ) as lost:
             run_job(
-                job, backend=Parallel(Kind.DASK, address=address), folder=tmp_path, progress=kill
+                job, backend=Parallel(Backend.DASK, address=address), folder=tmp_path, progress=kill
             )
         assert "\n" not in str(lost.value)
     finally:
@@ -155,7 +155,7 @@ def test_a_cluster_that_is_not_there_ends_in_one_line_soon() -> None:
     address = f"tcp://127.0.0.1:{free_port()}"
     clock = time.perf_counter()
     with pytest.raises(ConnectionError, match=rf"^no Dask cluster at {address}: .*refused$"):
-        run_job(counted(), backend=Parallel(Kind.DASK, address=address))
+        run_job(counted(), backend=Parallel(Backend.DASK, address=address))
     assert time.perf_counter() - clock < 5
 
 
@@ -166,7 +166,7 @@ def test_something_else_that_listens_is_no_cluster(monkeypatch: pytest.MonkeyPat
         with pytest.raises(
             ConnectionError, match=rf"^no Dask cluster at {address}: no Dask .* answers"
         ):
-            run_job(counted(), backend=Parallel(Kind.DASK, address=address))
+            run_job(counted(), backend=Parallel(Backend.DASK, address=address))
 
 
 def test_a_scheduler_without_workers_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_a_scheduler_without_workers_ends_in_one_line(monkeypatch: pytest.Monkey
     with cluster(n_workers=0) as running:
         address = running.scheduler_address
         with pytest.raises(ConnectionError, match=r"the scheduler has no workers$"):
-            run_job(counted(), backend=Parallel(Kind.DASK, address=address))
+            run_job(counted(), backend=Parallel(Backend.DASK, address=address))
 
 
 @pytest.mark.parametrize("address", ["nonsense://x:1", "tcp://[::1", "nowhere.invalid:8786"])
@@ -183,7 +183,7 @@ def test_an_address_that_is_none_ends_in_one_line(
 ) -> None:
     monkeypatch.setattr(backends, "PATIENCE", 1.0)
     with pytest.raises(ConnectionError, match=r"^no Dask cluster at ") as lost:
-        run_job(counted(), backend=Parallel(Kind.DASK, address=address))
+        run_job(counted(), backend=Parallel(Backend.DASK, address=address))
     assert "\n" not in str(lost.value)
 
 
@@ -195,7 +195,7 @@ def test_a_package_that_is_not_installed_is_named(
     with pytest.raises(
         ValueError, match=rf"^parallel={kind} needs {package}, .*'noisy-sgd-audit\[{kind}\]'$"
     ):
-        run_job(counted(), backend=Parallel(Kind(kind), address="127.0.0.1:1"))
+        run_job(counted(), backend=Parallel(Backend(kind), address="127.0.0.1:1"))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.simulation.backends import Kind, Parallel
+from audit.simulation.backends import Backend, Parallel
 from audit.simulation.runner import run_job
 
 from .jobs import Murderous, Slow, Stopping, counted, expected, steps_of
 
-PROCESSES = Parallel(Kind.LOKY, 2)
+PROCESSES = Parallel(Backend.LOKY, 2)
 
 
 def test_same_bits_in_processes(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.simulation.backends import Kind, Parallel
+from audit.simulation.backends import Backend, Parallel
 from audit.simulation.runner import run_job
 
 from .free import free_port
@@ -123,5 +123,5 @@ def test_a_cluster_that_is_not_there_ends_in_one_line_soon(scheme: str) -> None:
     address = f"{scheme}127.0.0.1:{free_port()}"
     clock = time.perf_counter()
     with pytest.raises(ConnectionError, match=rf"^no Ray cluster at {address}: .*refused$"):
-        run_job(counted(), backend=Parallel(Kind.RAY, address=address))
+        run_job(counted(), backend=Parallel(Backend.RAY, address=address))
     assert time.perf_counter() - clock < 5

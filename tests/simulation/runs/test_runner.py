@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from audit.simulation import Block, Samples, backends, runner
-from audit.simulation.backends import Kind, Parallel, answer, pool
+from audit.simulation.backends import Backend, Parallel, answer, pool
 from audit.simulation.blocks import available_threads, missing, union
 from audit.simulation.runner import Kept, Pace, Sums, run_job, tasks
 from audit.simulation.samples import CountsAbove, Iterates
@@ -22,7 +22,7 @@ from .jobs import Normals, Slow, Stopping, counted, expected, kept
 
 @pytest.mark.parametrize("threads", [1, 2, 8, None])
 def test_same_bits_for_any_number_of_threads(threads: int | None) -> None:
-    where = Parallel(Kind.THREADS, threads)
+    where = Parallel(Backend.THREADS, threads)
     counts = run_job(counted(blocks=102), backend=where)
     assert counts[0].dtype == np.int64
     assert np.array_equal(counts, expected(blocks=102))
@@ -260,11 +260,14 @@ def test_the_default_is_a_thread_for_each_core() -> None:
         ({"workers": 0}, "^workers must be a whole number of at least 1, got 0$"),
         ({"kind": "dask"}, "^kind must be a Kind, got 'dask'$"),
         ({"address": "tcp://x:1"}, "^address must be None with threads, got 'tcp://x:1'$"),
-        ({"kind": Kind.LOKY, "address": "auto"}, "^address must be None with loky, got 'auto'$"),
-        ({"kind": Kind.DASK}, "^address must be that of a running cluster, got None$"),
-        ({"kind": Kind.RAY, "address": ""}, "^address must be that of a running cluster, got ''$"),
+        ({"kind": Backend.LOKY, "address": "auto"}, "^address must be None with loky, got 'auto'$"),
+        ({"kind": Backend.DASK}, "^address must be that of a running cluster, got None$"),
         (
-            {"kind": Kind.DASK, "address": "tcp://x:1", "workers": 2},
+            {"kind": Backend.RAY, "address": ""},
+            "^address must be that of a running cluster, got ''$",
+        ),
+        (
+            {"kind": Backend.DASK, "address": "tcp://x:1", "workers": 2},
             "^workers must be None with dask: the cluster decides, got 2$",
         ),
     ],

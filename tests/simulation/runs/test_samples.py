@@ -21,7 +21,7 @@ from audit.constructions import (
     TwoSidedWalk,
     UpdateMap,
 )
-from audit.simulation import Kind, Parallel, Samples, final_iterates
+from audit.simulation import Backend, Parallel, Samples, final_iterates
 from audit.simulation.fingerprint import digest_of
 from audit.simulation.iterates import walks_of
 from audit.simulation.samples import Iterates
@@ -74,7 +74,7 @@ def test_samples_are_the_same_in_other_processes(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()  # which know nothing of the small blocks
     drawn = [
         final_iterates(Waves(mechanism()), trials=200_000, seed=3, backend=backend)
-        for backend in (Parallel(workers=1), Parallel(Kind.LOKY, 2))
+        for backend in (Parallel(workers=1), Parallel(Backend.LOKY, 2))
     ]
     assert np.array_equal(drawn[0], drawn[1])
     assert np.unique(drawn[0]).size > 390_000
@@ -85,7 +85,7 @@ def test_samples_are_the_same_wherever_they_are_drawn(monkeypatch: pytest.Monkey
     plain = draw(trials=300_000)
     assert np.array_equal(draw(trials=300_000, backend=Parallel(workers=8)), plain)
     with cluster(n_workers=2, processes=False, protocol="tcp://") as running:
-        backend = Parallel(Kind.DASK, address=running.scheduler_address)
+        backend = Parallel(Backend.DASK, address=running.scheduler_address)
         assert np.array_equal(draw(trials=300_000, backend=backend), plain)
         with simulation.pool(backend) as workers:  # made ready once for several runs
             for _ in range(2):

@@ -9,7 +9,7 @@ import pytest
 
 from audit.constructions import BiasedWalk
 from audit.simulation import Samples, final_iterates, walk_counts
-from audit.simulation.backends import Kind, Parallel
+from audit.simulation.backends import Backend, Parallel
 from audit.simulation.runner import run_job
 
 from ..cases import mechanism
@@ -44,5 +44,5 @@ def test_a_folder(plain: list[list[int]], tmp_path: Path) -> None:
 def test_dask(plain: list[list[int]]) -> None:
     # workers in this process, reached over TCP: they need not compile again
     with cluster(n_workers=2, processes=False, protocol="tcp://") as running:
-        backend = Parallel(Kind.DASK, address=running.scheduler_address)
+        backend = Parallel(Backend.DASK, address=running.scheduler_address)
         assert np.array_equal(run_job(job(), backend=backend), plain)
