@@ -8,20 +8,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from audit import validate
 from audit.claims import (
+    Asked,
     Budget,
-    CatalogueBound,
     Claim,
-    EpsilonDelta,
     Expected,
     Judgement,
     LooseBy,
-    Renyi,
+    Numbers,
+    Source,
     Verdict,
 )
-from audit.claims.claimed_numbers import divergence_of, epsilon_of
+from audit.claims.sources import divergence_of, epsilon_of
+from audit.claims.statements import Statement
 from audit.claims.user_code import number_of
 from audit.claims.wording import line
 from audit.curves import PrivacyCurve
+from audit.curves.quantities import ClaimedNumber
 from audit.mechanism import NoisySGD
 
 Bound = str | float | PrivacyCurve | Callable[[NoisySGD, float], float]
@@ -120,61 +122,52 @@ def assert_bound_holds(
     if options is not None and not isinstance(bound, str):
         raise ValueError(f"options must be left out unless bound is an id, got {dict(options)!r}")
     __tracebackhide__ = True  # pytest then shows the line of the test
-    claims = _claims(bound, mechanism, tuple(deltas), tuple(orders), options or {})
-    judged = [
-        judge(
-            dataclasses.replace(
-                claim,
-                id=name or _name(bound),
-                expected=Expected.CONSISTENT if loose_by is None else LooseBy(loose_by),
-                budget=Budget(trials=trials, seconds=seconds, seed=seed),
-            ),
-            error=error / len(claims),
-        )
-        for claim in claims
-    ]
-    for judgement in judged:
-        if judgement.verdict is Verdict.ERROR:
-            raise ValueError(line(judgement))
-        if not judgement.as_expected:
-            raise AssertionError(line(judgement))
-    return min(judged, key=lambda judgement: judgement.tightness or math.inf)
+    claim = Claim(
+        id=name or _name(bound),
+        mechanism=mechanism,
+        statement=_statement(bound, mechanism, tuple(deltas), tuple(orders), options or {}),
+        expected=Expected.CONSISTENT if loose_by is None else LooseBy(loose_by),
+        budget=Budget(trials=trials, seconds=seconds, seed=seed),
+    )
+    judgement = judge(claim, error=error)
+    if judgement.verdict is Verdict.ERROR:
+        raise ValueError(line(judgement))
+    if not judgement.as_expected:
+        raise AssertionError(line(judgement))
+    return judgement
 
 
-def _claims(
+def _statement(
     bound: Bound,
     mechanism: NoisySGD,
     deltas: tuple[float, ...],
     orders: tuple[float, ...],
     options: Mapping[str, float],
-) -> tuple[Claim, ...]:
-    """Return one claim, or two if a curve is tested at both deltas and orders."""
+) -> Statement:
+    """Return the claim of a bound, with the numbers that a function or a curve gives."""
     if isinstance(bound, str):
-        statement = CatalogueBound(bound, options, deltas, orders)
-        return (Claim(id="bound", mechanism=mechanism, statement=statement),)
-    is_function = callable(bound) and not isinstance(bound, PrivacyCurve)
-    if orders and deltas and is_function:
+        return Asked(Source.BOUND, bound, deltas, orders, options)
+    is_curve = isinstance(bound, PrivacyCurve)
+    if orders and deltas and not is_curve and callable(bound):
         raise ValueError(
             "deltas or orders must be given for a function, got both: it returns epsilon at a "
             "delta, or a Renyi divergence at an order"
         )
-    if orders and not callable(bound) and not isinstance(bound, PrivacyCurve):
+    if orders and not is_curve and not callable(bound):
         raise ValueError(f"orders must be left out if bound is a number, got {orders}")
-    found: list[EpsilonDelta | Renyi] = []
-    if deltas:
-        found.append(EpsilonDelta(tuple((_epsilon(bound, mechanism, d), d) for d in deltas)))
-    if orders:
-        assert not isinstance(bound, float)  # checked above
-        claimed = [(a, divergence_of(_divergence(bound, mechanism, a), a)) for a in orders]
-        found.append(Renyi(tuple((a, number.value + number.slack) for a, number in claimed)))
-    return tuple(Claim(id="bound", mechanism=mechanism, statement=s) for s in found)
+    return Numbers(
+        (
+            *(_epsilon(bound, mechanism, delta) for delta in deltas),
+            *(divergence_of(_divergence(bound, mechanism, a), a) for a in orders),
+        )
+    )
 
 
 def _epsilon(
     bound: float | PrivacyCurve | Callable[[NoisySGD, float], float],
     mechanism: NoisySGD,
     delta: float,
-) -> float:
+) -> ClaimedNumber:
     def asked(at: float) -> float:
         if isinstance(bound, PrivacyCurve):
             return bound.epsilon(at)
@@ -186,12 +179,15 @@ def _epsilon(
     if math.isnan(number.value) or number.value < 0:
         raise validate.fail("bound", f"at least 0 at delta {delta:g}", number.value)
     computed = callable(bound) or isinstance(bound, PrivacyCurve)
-    return number.value + number.slack if computed else number.value
+    return number if computed else dataclasses.replace(number, slack=0.0)
 
 
 def _divergence(
-    bound: PrivacyCurve | Callable[[NoisySGD, float], float], mechanism: NoisySGD, alpha: float
+    bound: float | PrivacyCurve | Callable[[NoisySGD, float], float],
+    mechanism: NoisySGD,
+    alpha: float,
 ) -> float:
+    assert not isinstance(bound, float)  # which claims no divergence
     if isinstance(bound, PrivacyCurve):
         return float(bound.renyi(alpha))
     value = number_of(bound(mechanism, alpha), "bound", f" at order {alpha:g}")

@@ -17,8 +17,9 @@ from matplotlib.figure import Figure
 
 import audit
 from audit import Batching, NoisySGD, Relation, Release
-from audit.claims import Claim, EpsilonDelta
+from audit.claims import Claim
 from audit.claims.judge import judge
+from audit.claims.statements import statement_of
 from audit.curves import GaussianCurve, Order, PrivacyCurve, RenyiCurve
 from audit.dominating import (
     MatrixMechanism,
@@ -65,7 +66,7 @@ def samples() -> audit.estimation.Audit:
 
 
 def verdict() -> Any:
-    claim = Claim(id="mine", mechanism=M, statement=EpsilonDelta(((0.01, 1e-5),)))
+    claim = Claim(id="mine", mechanism=M, statement=statement_of(epsilon=0.01, delta=1e-5))
     return judge(claim)
 
 

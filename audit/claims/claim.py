@@ -8,46 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
+from typing import Any, ClassVar, TypeAlias
 
-from audit import validate
+from audit import bounds, validate
+from audit.claims.statements import Asked, Source, Statement, plain_statement, statement_of
 from audit.claims.yaml_tree import Location
 from audit.codec import decode, encode
+from audit.constructions import Construction, decode_any_pair, encode_pair
+from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
 from audit.estimation.columns import Columns
 from audit.estimation.score_source import ScoreSource, one_alternative
 from audit.mechanism import Composition, NoisySGD
 from audit.numerics.display import ShortRepr
 
-if TYPE_CHECKING:
-    from audit.constructions import Construction
-    from audit.constructions.explicit import ExplicitPair
-
-    Pair: TypeAlias = Construction | ExplicitPair
-
-__all__ = [
-    "AccountantBound",
-    "Budget",
-    "CallableBound",
-    "CatalogueBound",
-    "Claim",
-    "EpsilonDelta",
-    "Expected",
-    "Gaussian",
-    "Location",
-    "LooseBy",
-    "NotPrivate",
-    "NotRenyi",
-    "Renyi",
-    "Samples",
-    "Search",
-    "Severity",
-    "Statement",
-    "Tradeoff",
-    "UserPair",
-    "decode_claim",
-    "encode_claim",
-]
+Pair: TypeAlias = Construction | ExplicitPair
 
 
 class Severity(enum.Enum):
@@ -55,181 +30,6 @@ class Severity(enum.Enum):
 
     ERROR = "error"
     WARN = "warn"
-
-
-class _UpperBound:
-    """A statement that some number is at most a value: a larger certified number refutes it."""
-
-    is_lower_bound: ClassVar[bool] = False
-
-
-class _LowerBound:
-    """A statement that some number is above a value: a larger certified number proves it."""
-
-    is_lower_bound: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class EpsilonDelta(_UpperBound):
-    """The claim of (epsilon, delta)-differential privacy at one or more points.
-
-    Parameters
-    ----------
-    points : tuple of (float, float)
-        Pairs (epsilon, delta).
-
-    Examples
-    --------
-    >>> EpsilonDelta(((1.2, 1e-5),)).points
-    ((1.2, 1e-05),)
-    """
-
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class Renyi(_UpperBound):
-    """The claim of Renyi differential privacy at one or more orders.
-
-    Parameters
-    ----------
-    points : tuple of (float, float)
-        Pairs (alpha, value): the Renyi divergence of order alpha is at most the value.
-    """
-
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class Gaussian(_UpperBound):
-    """The claim of mu-Gaussian differential privacy.
-
-    Parameters
-    ----------
-    mu : float
-        The claimed mu.
-    """
-
-    mu: float
-
-
-@dataclass(frozen=True)
-class Tradeoff(_UpperBound):
-    """The claim of a lower bound on the tradeoff function.
-
-    Parameters
-    ----------
-    points : tuple of (float, float)
-        Pairs (alpha, beta): the type II error at alpha is at least beta.
-    """
-
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class CatalogueBound(_UpperBound):
-    """The claim that a bound of the catalogue makes about the mechanism.
-
-    Parameters
-    ----------
-    id : str
-        The id of an entry of `audit.bounds.CATALOGUE`.
-    options : mapping of str to float, optional
-        Free parameters of the bound by name.
-    deltas : tuple of float, optional
-        The deltas at which epsilon is claimed.
-    orders : tuple of float, optional
-        The orders at which a Renyi divergence is claimed.
-    """
-
-    id: str
-    options: Mapping[str, int | float] = field(default_factory=dict)
-    deltas: tuple[float, ...] = ()
-    orders: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class CallableBound(_UpperBound):
-    """The claim that a user function makes about the mechanism.
-
-    Parameters
-    ----------
-    target : str
-        The function, ``package.module:function``. It is called as ``function(mechanism, delta)``
-        and returns epsilon or, with ``orders``, as ``function(mechanism, order)`` and returns a
-        Renyi divergence.
-    deltas : tuple of float, optional
-        The deltas at which epsilon is claimed.
-    orders : tuple of float, optional
-        The orders at which a Renyi divergence is claimed, instead of ``deltas``.
-    """
-
-    target: str
-    deltas: tuple[float, ...] = ()
-    orders: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class AccountantBound(_UpperBound):
-    """The claim that an accountant of another library makes about the mechanism.
-
-    Parameters
-    ----------
-    target : str
-        One of `audit.claims.library_objects.ACCOUNTANTS`, which composes the mechanism, or a user
-        function ``package.module:function`` without arguments that returns an accountant.
-    deltas : tuple of float, optional
-        The deltas at which epsilon is claimed.
-    orders : tuple of float, optional
-        The orders at which a Renyi divergence is claimed.
-    """
-
-    target: str
-    deltas: tuple[float, ...] = ()
-    orders: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class NotRenyi(_LowerBound):
-    """The claim that the Renyi divergence of the worst pair exceeds a value.
-
-    Parameters
-    ----------
-    alpha : float
-        The Renyi order.
-    value : float
-        The value that is exceeded.
-    """
-
-    alpha: float
-    value: float
-
-
-@dataclass(frozen=True)
-class NotPrivate(_LowerBound):
-    """The claim that the mechanism is not (epsilon, delta)-differentially private.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The privacy parameters.
-    """
-
-    epsilon: float
-    delta: float
-
-
-Statement = (
-    EpsilonDelta
-    | Renyi
-    | Gaussian
-    | Tradeoff
-    | CatalogueBound
-    | CallableBound
-    | AccountantBound
-    | NotRenyi
-    | NotPrivate
-)
 
 
 class Expected(enum.Enum):
@@ -445,8 +245,9 @@ class Claim(ShortRepr):
         Name of the claim, unique over all files.
     mechanism : NoisySGD, Composition or None
         The mechanism that the claim is about; None for explicit laws and samples.
-    statement : EpsilonDelta, Renyi, Gaussian, Tradeoff, CatalogueBound or other statement
-        The statement.
+    statement : Numbers or Asked
+        Numbers that are claimed, or a source that is asked for them; `audit.claims.statement_of`
+        makes both.
     citation : str, optional
         Where the claim is published.
     expected : Expected or LooseBy, optional
@@ -473,6 +274,7 @@ class Claim(ShortRepr):
     Examples
     --------
     >>> import audit
+    >>> from audit.claims import statement_of
     >>> claim = Claim(
     ...     id="step",
     ...     mechanism=audit.NoisySGD(
@@ -485,7 +287,7 @@ class Claim(ShortRepr):
     ...         batching=audit.Batching.FULL,
     ...         relation=audit.Relation.REPLACE_ONE,
     ...     ),
-    ...     statement=EpsilonDelta(((2.0, 1e-5),)),
+    ...     statement=statement_of(epsilon=2.0, delta=1e-5),
     ... )
     >>> claim.expected.value
     'consistent'
@@ -505,6 +307,14 @@ class Claim(ShortRepr):
     unread: str = ""
     location: Location | None = None
 
+    @property
+    def bound(self) -> tuple[bounds.Entry | None, Mapping[str, int | float]]:
+        """The entry of the catalogue that the claim is about, and its options."""
+        asked = self.statement
+        if isinstance(asked, Asked) and asked.source is Source.BOUND:
+            return bounds.entry(asked.name), asked.options
+        return None, {}
+
 
 def encode_claim(claim: Claim) -> dict[str, Any]:
     """Return the mechanism, the statement and the pair of a claim as plain data.
@@ -512,25 +322,20 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
     This is their form in the JSON of ``audit-check`` and in lock files. Fields of the mechanism and
     the pair with their default values are left out.
     """
-    from audit.constructions import encode_pair
-
-    mechanism = None
-    if claim.mechanism is not None:
-        mechanism = encode(claim.mechanism, defaults=False)
-    pair = None
-    if isinstance(claim.pair, UserPair):
-        pair = {"kind": claim.pair.kind.partition(":")[2], **claim.pair.fields}
-    elif claim.pair is not None:
-        defaults = {field.name: field.default for field in dataclasses.fields(claim.pair)}
-        pair = {
+    pair = claim.pair
+    if isinstance(pair, UserPair):
+        plain = {"kind": pair.kind.partition(":")[2], **pair.fields}
+    elif pair is not None:
+        defaults = {field.name: field.default for field in dataclasses.fields(pair)}
+        plain = {
             name: value
-            for name, value in encode_pair(claim.pair).items()
-            if name not in defaults or getattr(claim.pair, name) != defaults[name]
+            for name, value in encode_pair(pair).items()
+            if name not in defaults or getattr(pair, name) != defaults[name]
         }
     return {
-        "mechanism": mechanism,
-        "statement": {"form": type(claim.statement).__name__, **encode(claim.statement)},
-        "pair": pair,
+        "mechanism": encode(claim.mechanism, defaults=False),
+        "statement": encode(plain_statement(claim.statement)),
+        "pair": None if pair is None else plain,
     }
 
 
@@ -542,21 +347,13 @@ def decode_claim(plain: Mapping[str, Any], id: str) -> Claim:
     ValueError
         If the mechanism, the statement or the pair is invalid.
     """
-    from audit.constructions import decode_any_pair
-
-    statement = dict(plain["statement"])
-    form = statement.pop("form", None)
-    forms = {cls.__name__: cls for cls in get_args(Statement)}
-    if form not in forms:
-        raise validate.fail("statement.form", f"one of {', '.join(forms)}", form)
-    mechanism, pair = plain["mechanism"], plain["pair"]
-    if mechanism is not None:
-        mechanism = decode(NoisySGD | Composition, mechanism, "mechanism")
+    mechanism = decode(NoisySGD | Composition | None, plain["mechanism"], "mechanism")
+    pair = plain["pair"]
     if pair is not None and isinstance(mechanism, Composition):
         raise validate.fail("pair", "left out for a composition of several runs", pair)
     return Claim(
         id=id,
         mechanism=mechanism,
-        statement=decode(forms[form], statement, "statement"),
+        statement=statement_of(**plain["statement"]),
         pair=None if pair is None else decode_any_pair(pair, mechanism),
     )

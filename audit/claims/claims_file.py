@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from audit import validate
 from audit.claims import yaml_tree
 from audit.claims.claim import (
-    AccountantBound,
     Budget,
-    CallableBound,
-    CatalogueBound,
     Claim,
-    EpsilonDelta,
     Expected,
-    Gaussian,
     LooseBy,
-    NotPrivate,
-    NotRenyi,
-    Renyi,
+    Pair,
     Samples,
     Search,
     Severity,
-    Statement,
-    Tradeoff,
     UserPair,
 )
-from audit.claims.library_objects import ACCOUNTANTS
 from audit.claims.named_mechanisms import Named, Resolved, Resolver, read_mechanism, read_named
-from audit.claims.user_code import TARGET, workers_for
+from audit.claims.statements import KEYS, TARGET, Statement, statement_of
+from audit.claims.user_code import workers_for
 from audit.claims.yaml_tree import (
     Broken,
     Complaint,
@@ -46,13 +36,11 @@ from audit.claims.yaml_tree import (
     broken,
     is_nothing,
 )
-from audit.codec import did_you_mean
+from audit.constructions import decode_any_pair
+from audit.constructions.registry import decode_laws
 from audit.isolation import Workers
 from audit.mechanism import Composition, NoisySGD
 from audit.validate import shown
-
-if TYPE_CHECKING:
-    from audit.claims.claim import Pair
 
 FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
 _FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(FILE_KEYS)})[\"']?\s*:")
@@ -220,7 +208,7 @@ def _read_claim(
     Raises ``Broken`` if anything is wrong with it; without a complaint if the mechanism that it
     names is itself broken.
     """
-    own = yaml_tree.fields("a claim", node, ("id", *COMMON_KEYS, *STATEMENT_KEYS))
+    own = yaml_tree.fields("a claim", node, ("id", *COMMON_KEYS, *KEYS))
     found = _with_defaults(own, defaults)
     budget = _read_joined("budget", Budget, defaults, own)
     read = Resolved(None)
@@ -296,8 +284,6 @@ def _read_subject(
         raise broken(claim.location, "a claim needs 'mechanism', 'laws' or 'samples'")
     if laws is None or is_nothing(laws):
         return _read_pair(found.get("pair"), mechanism, claim, "pair" in own)
-    from audit.constructions.registry import decode_laws
-
     for key in EXCLUDED["laws"]:
         if not is_nothing(found.get(key)):
             raise broken(laws.location, f"'laws' cannot be combined with {key!r}")
@@ -325,8 +311,6 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair |
     A kind ``package.module:Class`` is a user-defined construction, from a module beside the claims
     file, in the current folder or installed. It is imported where the claim is judged.
     """
-    from audit.constructions import decode_any_pair
-
     if isinstance(mechanism, Composition):
         raise validate.fail("pair", "left out for a composition of several runs", plain)
     fields = {"kind": plain} if isinstance(plain, str) else plain
@@ -338,241 +322,9 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair |
     return decode_any_pair(fields, mechanism)
 
 
-# statements in their written form: the fields are the keys of a claims file
-
-
-@dataclass(frozen=True)
-class EpsilonClaim:
-    """``epsilon: 1.2`` and ``delta: 1e-5``."""
-
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        validate.nonnegative(epsilon=self.epsilon)
-        validate.half_open_unit(delta=self.delta)
-
-
-@dataclass(frozen=True)
-class PointsClaim:
-    """``points: [{epsilon: 1.2, delta: 1e-5}, ...]``."""
-
-    points: tuple[EpsilonClaim, ...]
-
-
-@dataclass(frozen=True)
-class OrderAndValue:
-    """A Renyi divergence at an order."""
-
-    order: float
-    value: float
-
-    def __post_init__(self) -> None:
-        validate.above_one(order=self.order)
-        validate.nonnegative(value=self.value)
-
-
-@dataclass(frozen=True)
-class RenyiClaim:
-    """``renyi: {2: 0.5, 8: 2.1}``."""
-
-    renyi: tuple[OrderAndValue, ...]
-
-
-@dataclass(frozen=True)
-class MuClaim:
-    """``mu: 0.8``."""
-
-    mu: float
-
-    def __post_init__(self) -> None:
-        validate.nonnegative(mu=self.mu)
-
-
-@dataclass(frozen=True)
-class AlphaAndBeta:
-    """A type II error at a type I error."""
-
-    alpha: float
-    beta: float
-
-    def __post_init__(self) -> None:
-        validate.open_unit(alpha=self.alpha)
-        validate.closed_unit(beta=self.beta)
-
-
-@dataclass(frozen=True)
-class TradeoffClaim:
-    """``tradeoff: {0.05: 0.8}``."""
-
-    tradeoff: tuple[AlphaAndBeta, ...]
-
-
-@dataclass(frozen=True)
-class BoundClaim:
-    """``bound: at22.b_2`` and ``deltas`` or ``orders``, optionally with ``options``."""
-
-    bound: str
-    deltas: tuple[float, ...] = ()
-    orders: tuple[float, ...] = ()
-    options: Mapping[str, int | float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for delta in self.deltas:
-            validate.half_open_unit(deltas=delta)
-        for order in self.orders:
-            validate.above_one(orders=order)
-
-
-@dataclass(frozen=True)
-class CallableClaim:
-    """``callable: package.module:function`` and either ``deltas`` or ``orders``."""
-
-    callable: str
-    deltas: tuple[float, ...] = ()
-    orders: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not TARGET.fullmatch(self.callable):
-            raise validate.fail("callable", "package.module:function", self.callable)
-        for delta in self.deltas:
-            validate.half_open_unit(deltas=delta)
-        for order in self.orders:
-            validate.above_one(orders=order)
-        if self.deltas and self.orders:
-            raise ValueError(
-                "a callable must be given deltas or orders, got both: it returns epsilon at a "
-                "delta, or a Renyi divergence at an order"
-            )
-
-
-@dataclass(frozen=True)
-class AccountantClaim:
-    """``accountant: dp_accounting.pld``, or package.module:function; ``deltas`` or ``orders``."""
-
-    accountant: str
-    deltas: tuple[float, ...] = ()
-    orders: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.accountant not in ACCOUNTANTS and not TARGET.fullmatch(self.accountant):
-            known = ", ".join(ACCOUNTANTS)
-            hint = did_you_mean(self.accountant, ACCOUNTANTS)
-            wanted = f"one of {known} or package.module:function"
-            raise ValueError(f"{validate.fail('accountant', wanted, self.accountant)}{hint}")
-        for delta in self.deltas:
-            validate.half_open_unit(deltas=delta)
-        for order in self.orders:
-            validate.above_one(orders=order)
-
-
-@dataclass(frozen=True)
-class NotRenyiClaim:
-    """``not_renyi: {order: 100, value: 0.0056}``."""
-
-    not_renyi: OrderAndValue
-
-
-@dataclass(frozen=True)
-class NotPrivateClaim:
-    """``not_private: {epsilon: 1, delta: 1e-5}``."""
-
-    not_private: EpsilonClaim
-
-
-@dataclass(frozen=True)
-class Form:
-    """The written form of one kind of statement, and its type."""
-
-    written: type
-    statement: Callable[[Any], Statement]
-    points: tuple[str, str] | None = None  # for a mapping from numbers to numbers
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of a claim that form the statement."""
-        return tuple(field.name for field in dataclasses.fields(self.written))
-
-
-FORMS = {
-    "epsilon": Form(EpsilonClaim, lambda w: EpsilonDelta(((w.epsilon, w.delta),))),
-    "points": Form(
-        PointsClaim, lambda w: EpsilonDelta(tuple((p.epsilon, p.delta) for p in w.points))
-    ),
-    "renyi": Form(
-        RenyiClaim,
-        lambda w: Renyi(tuple(sorted((p.order, p.value) for p in w.renyi))),
-        ("order", "value"),
-    ),
-    "mu": Form(MuClaim, lambda w: Gaussian(w.mu)),
-    "tradeoff": Form(
-        TradeoffClaim,
-        lambda w: Tradeoff(tuple(sorted((p.alpha, p.beta) for p in w.tradeoff))),
-        ("alpha", "beta"),
-    ),
-    "bound": Form(BoundClaim, lambda w: CatalogueBound(w.bound, w.options, w.deltas, w.orders)),
-    "callable": Form(CallableClaim, lambda w: CallableBound(w.callable, w.deltas, w.orders)),
-    "accountant": Form(
-        AccountantClaim, lambda w: AccountantBound(w.accountant, w.deltas, w.orders)
-    ),
-    "not_renyi": Form(NotRenyiClaim, lambda w: NotRenyi(w.not_renyi.order, w.not_renyi.value)),
-    "not_private": Form(
-        NotPrivateClaim, lambda w: NotPrivate(w.not_private.epsilon, w.not_private.delta)
-    ),
-}
-STATEMENT_KEYS = tuple(dict.fromkeys(key for form in FORMS.values() for key in form.keys))
-
-
 def _read_statement(found: Fields, location: Location) -> Statement:
-    """Return the statement among the keys of a claim.
-
-    Raises ``Broken`` if there is none, more than one, or an invalid value.
-    """
-    forms = [key for key in found if key in FORMS]
-    if not forms:
-        raise broken(location, f"a claim needs one of {', '.join(FORMS)}")
-    first, *others = forms
-    for key in others:
-        wrong = f"a claim must make one statement, got {first!r} and {key!r}"
-        raise broken(found[key].location, wrong)
-    form = FORMS[first]
-    written = {key: node for key, node in found.items() if key in STATEMENT_KEYS}
-    for key, node in written.items():
-        if key not in form.keys:
-            raise broken(node.location, f"{key!r} cannot be combined with {first!r}")
-    if form.points is not None:
-        written[first] = _points(first, written[first], form.points)
-    for key, node in written.items():
-        if isinstance(node, ListNode):
-            yaml_tree.items(key, node)
-    at_places = first in ("bound", "callable", "accountant")
-    if at_places and "deltas" not in written and "orders" not in written:
-        raise broken(
-            location, f"a claim of {validate.with_article(first)} needs 'deltas' or 'orders'"
-        )
-    if first == "bound":
-        _check_bound(written)
-    return form.statement(yaml_tree.decode(form.written, yaml_tree.mapping(written, location)))
-
-
-def _points(name: str, node: Node, names: tuple[str, str]) -> ListNode:
-    """Return the entries of a mapping from numbers to numbers, each with its two names."""
-    if not isinstance(node, MappingNode) or not node.entries:
-        raise yaml_tree.bad(name, f"a mapping {{{names[0]}: {names[1]}}}", node)
-    points = (
-        yaml_tree.mapping(dict(zip(names, entry, strict=True)), entry[0].location)
-        for entry in node.entries
+    """Return the statement among the keys of a claim."""
+    written = {key: node for key, node in found.items() if key in KEYS}
+    return yaml_tree.decoded(
+        yaml_tree.mapping(written, location), lambda plain: statement_of(**plain)
     )
-    return ListNode(tuple(points), node.location)
-
-
-def _check_bound(written: Fields) -> None:
-    """Check the id of a bound and the names of its options against the catalogue."""
-    from audit.bounds import CATALOGUE
-
-    bound = yaml_tree.text("bound", written["bound"])
-    if bound not in CATALOGUE:
-        hint = did_you_mean(bound, CATALOGUE)
-        raise broken(written["bound"].location, f"unknown bound {shown(bound)}{hint}")
-    if "options" in written:
-        yaml_tree.fields("options", written["options"], CATALOGUE[bound].options)

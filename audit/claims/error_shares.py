@@ -95,7 +95,7 @@ def step_down(
 def _level(judgement: Judgement) -> float:
     """Return the error of the evidence that contradicts a claim; 1 if none does."""
     contradicted = Verdict.REFUTED
-    if judgement.claim.statement.is_lower_bound:
+    if judgement.claim.statement.exceeded:
         contradicted = Verdict.CONSISTENT
     if judgement.verdict is not contradicted or judgement.evidence is None:
         return 1.0

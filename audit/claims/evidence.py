@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from audit.claims.claim import Budget
-from audit.claims.claimed_numbers import ClaimedNumber
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence
-from audit.claims.known_pairs import Candidates, Deadline, KnownPair, NoLaw, TooLong
+from audit.claims.known_pairs import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
 from audit.claims.sampled import judge_by_draws
 from audit.claims.wording import described
 from audit.constructions import Construction
 from audit.curves import Order
 from audit.curves.brackets import BracketError
+from audit.curves.quantities import ClaimedNumber
 
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
 # stops the work only if an estimate was wrong by this factor.
@@ -145,9 +145,9 @@ def evidence(
             until = deadline.at if found.findings else math.inf
             for finding in _exact(candidates, known, numbers, deadline, until):
                 found.findings.append(finding)
-        except TooLong:
+        except LawTooSlow:
             found.left += 1
-        except NoLaw as reason:  # earlier findings remain valid
+        except NoExactLaw as reason:  # earlier findings remain valid
             found.reasons.append(" ".join(str(reason).split()))
             found.tried += len(found.findings) > before
         except (ValueError, ArithmeticError) as fault:
@@ -165,7 +165,7 @@ def evidence(
                 for finding in _exact(candidates, more, numbers, deadline, math.inf):
                     found.findings.append(finding)
                 found.tried += 1
-            except NoLaw:
+            except NoExactLaw:
                 pass
             except (ValueError, ArithmeticError) as fault:
                 found.fail(more, fault, before)

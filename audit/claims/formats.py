@@ -19,7 +19,7 @@ from audit.claims.yaml_tree import Complaint
 from audit.codec import encode
 from audit.results import Verdict
 
-JSON_FORMAT = 1
+JSON_FORMAT = 2
 _DIGITS = 6  # most digits in tables
 COLUMNS = ("", "claim", "verdict", "claimed", "certified", "ratio", "at", "by")
 NUMBERS = ("claimed", "certified", "ratio")  # right-aligned columns

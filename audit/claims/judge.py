@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from audit import bounds, validate
-from audit.claims.claim import Budget, CatalogueBound, Claim, UserPair
-from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing, claimed_numbers
+from audit.claims.claim import Budget, Claim, UserPair
 from audit.claims.error_shares import ErrorShare, error_shares, step_down
 from audit.claims.evidence import Finding, Found, evidence
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.known_pairs import Candidates, KnownPair, KnownPairs, Pair
-from audit.claims.quantities import Quantity
 from audit.claims.score_files import judge_by_samples
 from audit.claims.searched import searched_pair
+from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers
 from audit.claims.user_code import workers_for
 from audit.claims.user_pairs import judge_apart
 from audit.claims.witness import Witness, describable, witness_of
 from audit.claims.wording import described
-from audit.claims.work import in_threads, quantities_of, work_order
+from audit.claims.work import in_threads, work_order
 from audit.constructions import Construction
 from audit.constructions.explicit import Repeated
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.brackets import BracketError
+from audit.curves.quantities import ClaimedNumber, Quantity
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
 
@@ -62,7 +62,7 @@ class Shared:
         for claim in claims:
             subject = claim.mechanism if claim.pair is None else claim.pair
             if subject is not None and not isinstance(subject, UserPair):
-                found.setdefault(subject, []).extend(quantities_of(claim.statement))
+                found.setdefault(subject, []).extend(claim.statement.quantities)
         for subject, quantities in found.items():
             self.pairs.expect(subject, quantities)
 
@@ -125,9 +125,9 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
     began = time.perf_counter()
     try:
         judgement = _judged(claim, error, shared)
-    except ClaimsNothing as reason:
+    except NothingClaimed as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
-    except (BadClaim, BracketError) as reason:
+    except (InvalidClaim, BracketError) as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=str(reason))
     except Exception as reason:  # one bad claim must not stop the others
         text = " ".join(f"{type(reason).__name__}: {reason}".split())
@@ -296,7 +296,7 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
     quantity, claimed = closest.number.quantity, closest.number.value
     place = f" at {quantity.where}" if quantity.where else ""
     numbers = f"certified {quantity.name} {closest.low:.6g}{place}, claimed {claimed:.6g}"
-    if not claim.statement.is_lower_bound:
+    if not claim.statement.exceeded:
         if closest.refutes:
             return Verdict.REFUTED, numbers
         if isinstance(closest.known.pair, AllIterates) and closest.high <= claimed:
@@ -374,17 +374,17 @@ def _least_upper_bound(
 def _candidates(claim: Claim, known: KnownPairs) -> Candidates:
     """Return the pairs to try: the one that the claim names, or all that fit."""
     mechanism = claim.mechanism
-    entry, options = _bound_of(claim)
+    entry, options = claim.bound
     batches = _allowed_batches(claim)
     if claim.pair is not None:
         assert not isinstance(claim.pair, UserPair)  # judged apart
         runs = 1 if entry is None else entry.released_runs(options)
         return known.alone(_checked_pair(claim, claim.pair, batches, runs))
     if mechanism is None:
-        raise BadClaim("mechanism or pair must be given, got neither")
+        raise InvalidClaim("mechanism or pair must be given, got neither")
     for name in () if entry is None else entry.other_runs:
         if name in options:
-            raise BadClaim(f"pair must be given for a bound with the option {name!r}")
+            raise InvalidClaim(f"pair must be given for a bound with the option {name!r}")
     return _fitting(mechanism, batches, known)
 
 
@@ -402,7 +402,7 @@ def _fitting(
 
 def _searched(claim: Claim, number: ClaimedNumber, known: KnownPairs) -> KnownPair | None:
     """Return the pair that the worst-case search finds for a number; None without a search."""
-    entry, options = _bound_of(claim)
+    entry, options = claim.bound
     if entry is not None and any(name in options for name in entry.other_runs):
         return None
     return _found(claim, number, _allowed_batches(claim), known)
@@ -416,16 +416,9 @@ def _found(
     return None if placed is None else known.one(placed)
 
 
-def _bound_of(claim: Claim) -> tuple[bounds.Entry | None, Mapping[str, int | float]]:
-    """Return the entry of the catalogue that a claim is about, and its options."""
-    if isinstance(claim.statement, CatalogueBound):
-        return bounds.entry(claim.statement.id), claim.statement.options
-    return None, {}
-
-
 def _allowed_batches(claim: Claim) -> range | None:
     """Return the batches that may contain the record; None for any."""
-    entry, options = _bound_of(claim)
+    entry, options = claim.bound
     if entry is None or not isinstance(claim.mechanism, NoisySGD):
         return None
     return entry.record_scope.batches(claim.mechanism, options)
@@ -434,21 +427,25 @@ def _allowed_batches(claim: Claim) -> range | None:
 def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) -> Pair:
     """Return the pair that a claim names, with its record where the statement requires it.
 
-    Raises ``BadClaim`` if the pair cannot test the statement, or cannot be written as a witness.
+    Raises ``InvalidClaim`` if the pair cannot test the statement, or a witness cannot hold it.
     """
     if isinstance(pair, Repeated) and pair.times > runs:
-        raise BadClaim(f"Repeated needs a bound on at least {pair.times} tasks, got tasks={runs}")
+        raise InvalidClaim(
+            f"Repeated needs a bound on at least {pair.times} tasks, got tasks={runs}"
+        )
     if not describable(pair):
-        raise BadClaim(
+        raise InvalidClaim(
             f"pair must have piecewise linear updates, which a witness can describe, "
             f"got {pair.name}"
         )
     mechanism = getattr(pair, "mechanism", None)
     if mechanism is not None and mechanism != claim.mechanism:
-        raise BadClaim(f"pair must be of the claim's mechanism, got {described(pair)} of another")
+        raise InvalidClaim(
+            f"pair must be of the claim's mechanism, got {described(pair)} of another"
+        )
     placed = _placed(pair, batches)
     if placed is None:
-        raise BadClaim(
+        raise InvalidClaim(
             f"pair must differ in a record that the bound is about, got {described(pair)}"
         )
     return placed

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from audit.claims.claim import Claim, Expected
-from audit.claims.quantities import Quantity
 from audit.curves import Order
+from audit.curves.quantities import AnyQuantity
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
 from audit.results import Verdict as Verdict
@@ -16,8 +16,8 @@ from audit.results import judge_interval as judge_interval
 from audit.results import judge_upper_bound as judge_upper_bound
 
 if TYPE_CHECKING:
-    from audit.claims.claimed_numbers import ClaimedNumber
     from audit.claims.witness import Witness
+    from audit.curves.quantities import ClaimedNumber
 
 
 class Evidence(enum.StrEnum):
@@ -68,7 +68,7 @@ class Judgement(ShortRepr):
     verdict: Verdict
     claimed: float | None = None
     certified: float | None = None
-    quantity: Quantity | None = None
+    quantity: AnyQuantity | None = None
     order: Order | None = None
     pair: str = ""
     pairs_tried: int = 0

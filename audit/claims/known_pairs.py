@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import exact
-from audit.claims.quantities import Bracket, Quantity
 from audit.constructions import Construction, suggested_members
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
-from audit.curves.brackets import BracketError
+from audit.curves.brackets import Bracket, BracketError
+from audit.curves.quantities import Quantity
 from audit.exact.from_pair import exact_seconds
 from audit.mechanism import Composition, NoisySGD
 from audit.search.found_pairs import shipped
@@ -36,11 +36,11 @@ _MOST_TOGETHER, _MOST_CHECKS = 1024, 32
 _EQUAL = 1e-9  # relative
 
 
-class TooLong(Exception):
+class LawTooSlow(Exception):
     """The computation of a law was stopped at its deadline."""
 
 
-class NoLaw(Exception):
+class NoExactLaw(Exception):
     """A pair has no law at this precision; the message says why."""
 
 
@@ -75,9 +75,9 @@ class KnownPair:
 
         Raises
         ------
-        TooLong
+        LawTooSlow
             If it is not computed by the time ``until`` of `time.perf_counter`.
-        NoLaw
+        NoExactLaw
             If there is none.
         """
         curve = self._laws.of(self.pair, until)
@@ -179,7 +179,7 @@ class _Block:
 
     def __init__(self, kind: type[Quantity], places: Array) -> None:
         self.kind, self.places = kind, places
-        self.quantities = kind.taken_at(places)
+        self.quantities = tuple(kind(float(at)) for at in places)
 
 
 class _Blocks:
@@ -349,13 +349,13 @@ class _Laws:
             with self._lock:
                 busy = self._busy.setdefault(pair, threading.Lock())
             if not busy.acquire(timeout=min(max(left, 0.0), threading.TIMEOUT_MAX)):
-                raise TooLong
+                raise LawTooSlow
             try:
                 found = self._ready(pair) or self._computed(pair, until)
             finally:
                 busy.release()
         if isinstance(found, ValueError):
-            raise NoLaw(str(found)) from found
+            raise NoExactLaw(str(found)) from found
         return found
 
     def _ready(self, pair: Pair) -> exact.BracketedCurve | ValueError | None:
@@ -368,12 +368,12 @@ class _Laws:
     def _computed(self, pair: Pair, until: float) -> exact.BracketedCurve | ValueError:
         began = time.perf_counter()
         if until - began <= self._given_up.get(pair, 0.0):
-            raise TooLong
+            raise LawTooSlow
 
         def check(done: int, total: int) -> None:
             if time.perf_counter() > until:
                 self._given_up[pair] = until - began
-                raise TooLong
+                raise LawTooSlow
 
         found: exact.BracketedCurve | ValueError
         try:

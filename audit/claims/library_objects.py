@@ -11,21 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit import validate
-from audit.claims.claim import AccountantBound, Budget
+from audit.claims.claim import Budget
+from audit.claims.statements import ACCOUNTANTS, Asked
 from audit.claims.user_code import limits, mechanism_of, number_of
 from audit.codec import decode, encode
 from audit.curves import PrivacyCurve
 from audit.isolation import UserCodeError, Workers
 from audit.mechanism import Composition, NoisySGD, Relation
-
-ACCOUNTANTS = (
-    "dp_accounting.pld",
-    "dp_accounting.rdp",
-    "opacus.rdp",
-    "opacus.prv",
-    "opacus.gdp",
-)
-"""Accountants that claims name without a function of their own."""
 
 
 @dataclass(frozen=True)
@@ -73,27 +65,27 @@ def mechanism_of_training(target: str, budget: Budget, workers: Workers) -> Nois
 
 
 def ask_accountant(
-    statement: AccountantBound,
+    asked: Asked,
     mechanism: NoisySGD | Composition | None,
     deltas: Sequence[float],
     budget: Budget,
     workers: Workers,
 ) -> Answers:
-    """Return the claims of the statement's accountant at ``deltas`` and the statement's orders.
+    """Return the claims of an accountant at ``deltas`` and the orders at which it is asked.
 
     Raises
     ------
     UserCodeError
         If anything is wrong with the function, the accountant or the library.
     """
-    known = statement.target in ACCOUNTANTS
-    reference = f"{__name__}:of_library" if known else statement.target
+    known = asked.name in ACCOUNTANTS
+    reference = f"{__name__}:of_library" if known else asked.name
     task = f"{__name__}:{'ask_library' if known else 'ask_function'}"
     subject = None if mechanism is None else encode(mechanism)
     with workers.function(
         reference, task=task, limits=limits(budget), name="accountant"
     ) as function:
-        plain = function(statement.target, subject, list(deltas), list(statement.orders))
+        plain = function(asked.name, subject, list(deltas), list(asked.orders))
     found: Answers = decode(Answers, plain)
     return found
 

@@ -17,11 +17,11 @@ import audit
 from audit.claims import wording
 from audit.claims.claim import encode_claim
 from audit.claims.judgement import Judgement
-from audit.claims.quantities import Quantity
 from audit.codec import decode, encode
+from audit.curves.quantities import Quantity
 from audit.results import Verdict
 
-FORMAT = 1
+FORMAT = 2  # statements are written as in claims files
 # Relative. Exact brackets are narrower than 1e-7 of their values and bounds are solved to 1e-9, so
 # a larger change is not rounding. Samples of one seed are the same bits.
 TOLERANCE = 1e-6

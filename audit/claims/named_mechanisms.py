@@ -14,7 +14,7 @@ from audit.adapters.steps import in_words
 from audit.claims import yaml_tree
 from audit.claims.claim import Budget
 from audit.claims.library_objects import mechanism_of_event, mechanism_of_training
-from audit.claims.user_code import TARGET
+from audit.claims.statements import TARGET
 from audit.claims.yaml_tree import (
     Broken,
     Complaint,

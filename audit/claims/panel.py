@@ -16,8 +16,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from audit import bounds, validate
 from audit.bounds import RecordScope, Status
-from audit.claims.claim import Budget, CatalogueBound, Claim
-from audit.claims.claimed_numbers import ClaimedNumber
+from audit.claims.claim import Budget, Claim
 from audit.claims.judge import Shared, judge_numbers
 from audit.claims.panel_file import (
     PanelEntry,
@@ -29,12 +28,19 @@ from audit.claims.panel_file import (
     values_of,
 )
 from audit.claims.panel_mechanisms import chosen, drawn, regime_of
-from audit.claims.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
+from audit.claims.statements import Asked, Source
 from audit.claims.verification import Outcome, verify
 from audit.claims.wording import apart
 from audit.codec import encode
 from audit.constructions.explicit import Repeated
 from audit.curves import PrivacyCurve
+from audit.curves.quantities import (
+    AnyQuantity,
+    ClaimedNumber,
+    EpsilonAtDelta,
+    Quantity,
+    RenyiAtOrder,
+)
 from audit.isolation import UserCodeError
 from audit.isolation.process import end_with_parent
 from audit.mechanism import Batching, NoisySGD
@@ -258,7 +264,7 @@ def _point(
     claim = Claim(
         id=f"{entry.id}.{number}",
         mechanism=mechanism,
-        statement=CatalogueBound(entry.id, asked.options, DELTAS, ORDERS),
+        statement=Asked(Source.BOUND, entry.id, DELTAS, ORDERS, asked.options),
         citation=str(entry.source),
         budget=Budget(seconds=_SECONDS),
         pair=Repeated(mechanism, runs) if runs > 1 else None,
@@ -290,11 +296,13 @@ def _point(
 
 def _numbers(values: Values) -> tuple[ClaimedNumber, ...]:
     """Return the finite numbers of a statement, with the error that is granted to them."""
-    epsilons = zip((EpsilonAtDelta(delta) for delta in DELTAS), values.epsilons, strict=False)
-    divergences = zip((RenyiAtOrder(order) for order in ORDERS), values.divergences, strict=False)
+    found: list[tuple[AnyQuantity, float]] = [
+        *zip(map(EpsilonAtDelta, DELTAS), values.epsilons, strict=False),
+        *zip(map(RenyiAtOrder, ORDERS), values.divergences, strict=False),
+    ]
     return tuple(
         ClaimedNumber(quantity, value, _FORMULA_ERROR * value + _LEAST_ERROR)
-        for quantity, value in (*epsilons, *divergences)
+        for quantity, value in found
         if math.isfinite(value)
     )
 

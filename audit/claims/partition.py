@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from audit.curves.quantities import Mu, PowerAtAlpha, Quantity, RenyiAtOrder, TotalVariation
+
 Array = NDArray[np.float64]
 Plain = Mapping[str, Any]
 Density = Callable[[Array], Array]
@@ -73,7 +75,7 @@ def partition_of(
     plain: Plain,
     law: Any,
     *,
-    quantity: str,
+    quantity: Quantity,
     at: float,
     claimed: float,
     certified: float,
@@ -88,7 +90,7 @@ def partition_of(
     law
         The exact curve of a process, which holds its two laws as ``first`` and ``second``.
     quantity, at, claimed
-        The name of the quantity, its place and its claimed value.
+        The quantity, the place at which it is compared, and its claimed value.
     certified
         The lower end of its bracket, which decides how fine the cells are.
     swap
@@ -106,12 +108,12 @@ def partition_of(
         If no partition is known.
     """
     times = int(plain.get("times", 1))
-    alone = times > 1 and (quantity == "Renyi divergence" or (quantity == "epsilon" and at == 0))
+    alone = times > 1 and quantity.adds_up
     gap = 1e-3
     if math.isfinite(certified) and certified > claimed:
         gap = min((certified - claimed) / max(certified, 1e-300), 1.0)
     merges = times > 1 and not alone and not _sums_are_apart(plain)
-    if gap < _LEAST_GAP and (merges or quantity in ("Renyi divergence", "1 - beta")):
+    if gap < _LEAST_GAP and (merges or isinstance(quantity, RenyiAtOrder | PowerAtAlpha)):
         raise ValueError(
             f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
             f"for a partition, got {claimed!r} and {certified!r}"
@@ -128,12 +130,13 @@ def partition_of(
     line = _Line(points, second, first) if swap else _Line(points, first, second)
     if times > 1 and not alone:
         return partition | _line_scores(line, times, quantity, at, gap)
-    if quantity == "Renyi divergence":
+    if isinstance(quantity, RenyiAtOrder):
         cuts = _quantile_cuts(line, at, gap)
     else:
         level = _level(line, quantity, at, claimed / times, certified / times)
         cuts = _crossings(line, np.array([level]))
-        if quantity == "1 - beta":  # atoms shift the level: the event may end at another cut
+        # atoms shift the level of a test: the event may end at another cut
+        if isinstance(quantity, PowerAtAlpha):
             cuts = np.union1d(cuts, _quantile_cuts(line, 0.5, gap))
     if plain["kind"] == "process":
         partition |= _window(line, cuts, plain)
@@ -249,16 +252,15 @@ def _of_vectors(plain: Plain, partition: dict[str, Any]) -> tuple[Density, Densi
 # ---------------------------------------------------------------------------- cuts of a line
 
 
-def _level(line: _Line, quantity: str, at: float, claimed: float, certified: float) -> float:
+def _level(line: _Line, quantity: Quantity, at: float, claimed: float, certified: float) -> float:
     """Return the loss at which the deciding event ends."""
-    if quantity == "epsilon":
-        if at > 0:
-            return claimed
+    known = quantity.deciding_loss(at, claimed)
+    if known is not None:
+        return known
+    if not isinstance(quantity, PowerAtAlpha):  # the largest loss
         # just above the claimed number: an event that is as likely as possible
         largest = min(float(np.max(line.losses)), certified)
         return min(claimed + 1e-3 * max(1.0, claimed), (claimed + largest) / 2)
-    if quantity == "mu":
-        return at
     losses, masses = line.losses, line.shares(1.0)
     rank = np.argsort(losses, kind="stable")
     place = int(np.searchsorted(np.cumsum(masses[rank]), at))
@@ -307,18 +309,14 @@ def _listed(cuts: Array) -> list[float]:
 # ---------------------------------------------------------------------------- several draws
 
 
-def _tilt(losses: Array, masses: Array, times: int, quantity: str, at: float) -> float:
+def _tilt(losses: Array, masses: Array, times: int, quantity: Quantity, at: float) -> float:
     """Return the tilt under which the sum of losses is where the number is decided."""
     with np.errstate(divide="ignore"):
         logs = np.log(masses)
-    if quantity == "mu":
-        goal = at
-    else:
-        probability = min(max(at, 1e-300), 0.5)
-        goal = None
-    low, high = -1.0, 1.0
-    if quantity == "1 - beta":
+    if isinstance(quantity, PowerAtAlpha | TotalVariation):
         return -0.5
+    goal = at if isinstance(quantity, Mu) else None
+    probability = min(max(at, 1e-300), 0.5)
 
     def reached(theta: float) -> bool:
         tilted = logs + theta * losses
@@ -338,7 +336,7 @@ def _tilt(losses: Array, masses: Array, times: int, quantity: str, at: float) ->
 
 
 def _scoring(
-    losses: Array, masses: Array, times: int, quantity: str, at: float, gap: float
+    losses: Array, masses: Array, times: int, quantity: Quantity, at: float, gap: float
 ) -> tuple[float, float, float, int]:
     """Return the unit of scores, their limits, and a modulus.
 
@@ -370,7 +368,9 @@ def _scoring(
     return unit, low, high, modulus
 
 
-def _line_scores(line: _Line, times: int, quantity: str, at: float, gap: float) -> dict[str, Any]:
+def _line_scores(
+    line: _Line, times: int, quantity: Quantity, at: float, gap: float
+) -> dict[str, Any]:
     losses = line.losses
     unit, low, high, modulus = _scoring(losses, line.shares(1.0), times, quantity, at, gap)
     first, last = round(low / unit), round(high / unit)
@@ -392,7 +392,7 @@ def _sums_are_apart(plain: Plain) -> bool:
 
 
 def _finite_scores(
-    plain: Plain, quantity: str, at: float, gap: float, swap: bool
+    plain: Plain, quantity: Quantity, at: float, gap: float, swap: bool
 ) -> dict[str, Any]:
     times = int(plain["times"])
     laws = [np.array(plain[name], dtype=float) for name in ("first", "second")]
@@ -420,7 +420,7 @@ def _finite_scores(
             scores[i] = round((min(max(losses[i], low), high) - base) / unit)
         # outcomes that only the wanted law has stand apart; those of the other one do not matter
         least = min(score for score in scores if score is not None)
-        for i in np.flatnonzero((p if quantity != "1 - beta" else q) == 0):
+        for i in np.flatnonzero((q if isinstance(quantity, PowerAtAlpha) else p) == 0):
             scores[i] = least
     return {"scores": scores, "modulus": modulus}
 
@@ -440,7 +440,7 @@ def _coordinate_cuts(plain: Plain) -> list[float]:
 
 
 def _vector_scores(
-    plain: Plain, quantity: str, at: float, gap: float, swap: bool
+    plain: Plain, quantity: Quantity, at: float, gap: float, swap: bool
 ) -> dict[str, Any]:
     cuts = np.array(_coordinate_cuts(plain))
     strategy = np.array(plain["strategy"], dtype=float)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from audit.claims.claimed_numbers import ClaimedNumber
 from audit.claims.error_shares import ErrorShare
 from audit.constructions.base import Construction
+from audit.curves.quantities import ClaimedNumber
 
 if TYPE_CHECKING:
     from audit.estimation import JudgedScores
@@ -30,10 +30,9 @@ def judge_by_draws(
     from audit.simulation import final_iterates
 
     scores = final_iterates(pair, trials=trials, seed=seed)
-    claims = [number.score_claim for number in numbers]
     return judge_scores(
         scores,
-        claims,
+        numbers,
         confidence=1 - error.spent,
         planned_confidence=1 - error.planned,
         seed=seed + 1,

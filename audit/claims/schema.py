@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 from audit.bounds import CATALOGUE
 from audit.bounds.schema import of_ids
 from audit.claims import claims_file
 from audit.claims.claim import Claim
-from audit.claims.claims_file import AccountantClaim
-from audit.claims.library_objects import ACCOUNTANTS
 from audit.claims.named_mechanisms import BASE, WRITTEN
-from audit.claims.user_code import TARGET
+from audit.claims.statements import ACCOUNTANTS, FORMS, KEYS, PLACES, TARGET, Source
 from audit.codec import InputSchemas, about, about_fields, document, one_of
 from audit.constructions import all_kinds
 from audit.constructions.schema import of_laws, of_pairs
+from audit.curves.quantities import QUANTITIES
 from audit.mechanism import Composition, NoisySGD
 
 _TEXT = {"type": "string", "pattern": r"\S", "errorMessage": "must be a text"}
@@ -36,12 +35,9 @@ _KEYS = {
     "mechanism": "The name of a mechanism, or its fields, or a `base` and the fields that differ.",
     "pair": "The pair to judge with; by default every construction that fits is tried.",
     "laws": "Explicit laws that the claim is about, instead of a mechanism.",
-    "epsilon": "The claimed epsilon, at least 0.",
-    "delta": "The delta at which it is claimed, in [0, 1).",
-    "options": "Parameters of the bound by name; those not given are optimised.",
-    "deltas": "The deltas of the claim, in [0, 1).",
-    "orders": "The orders of the claimed Renyi divergences, above 1.",
 }
+# Forms whose keys must all be given.
+_INLINE = tuple(kind for kind, cls in QUANTITIES.items() if cls.rows)
 
 
 def schema() -> dict[str, Any]:
@@ -118,7 +114,7 @@ def _of_common_keys(schemas: InputSchemas) -> dict[str, Any]:
         },
         "laws": {"anyOf": [of_laws(schemas, all_kinds()), {"type": "null"}]},
     }
-    hints = get_type_hints(Claim, localns={"Pair": object})
+    hints = get_type_hints(Claim)
     return {
         key: {
             **_described(Claim, key),
@@ -168,37 +164,20 @@ def _of_form(schemas: InputSchemas, form: type) -> dict[str, Any]:
 
 def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a claim: its subject, and one statement."""
-    statements: dict[str, Any] = {}
-    forms = []
-    for key, form in claims_file.FORMS.items():
-        fields = schemas.of_fields(form.written)
-        if form.points is not None:
-            fields["properties"][key] = _of_points(schemas, form.written, key, form.points)
-        for name, described in fields["properties"].items():
-            own = _of_statement_key(name, described)
-            if statements.setdefault(name, own) != own:
-                raise TypeError(f"{name} must mean the same in all statements, got {key!r}")
-        others = [name for name in claims_file.STATEMENT_KEYS if name not in form.keys]
-        forms.append(
-            {
-                "if": {"required": [key]},
-                "then": {
-                    "required": fields["required"],
-                    "properties": dict.fromkeys(others, False),
-                },
-            }
-        )
-        statements[key].setdefault("description", about(form.written))
-    excluded = claims_file.EXCLUDED.items()
-    nothing_said = f"a claim needs one of {', '.join(claims_file.FORMS)}"
-    somewhere = {"anyOf": [{"required": ["deltas"]}, {"required": ["orders"]}]}
-    at_either = [
-        key for key, form in claims_file.FORMS.items() if {"deltas", "orders"} <= set(form.keys)
+    statements = _of_statements(schemas)
+    forms = [
+        {
+            "if": {"required": [key]},
+            "then": {
+                "required": list(keys) if key in _INLINE else [key],
+                "properties": dict.fromkeys((k for k in KEYS if k not in keys), False),
+            },
+        }
+        for key, keys in FORMS.items()
     ]
-    statements["bound"] |= schemas.defined("Bound", {"anyOf": of_ids()})
-    statements["callable"] |= _TARGET
-    known = one_of(dict.fromkeys(ACCOUNTANTS, ""))
-    statements["accountant"] = {"description": about(AccountantClaim), "anyOf": [*known, _TARGET]}
+    excluded = claims_file.EXCLUDED.items()
+    nothing_said = f"a claim needs one of {', '.join(FORMS)}"
+    somewhere = {"anyOf": [{"required": [key]} for key in PLACES]}
     return {
         "type": "object",
         "properties": {
@@ -208,41 +187,71 @@ def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any
         },
         "required": ["id"],
         "additionalProperties": False,
-        "anyOf": [{"required": [key], "errorMessage": nothing_said} for key in claims_file.FORMS],
+        "anyOf": [{"required": [key], "errorMessage": nothing_said} for key in FORMS],
         "allOf": [
             *forms,
             *({"if": _holds(key), "then": _nothing(keys)} for key, keys in excluded),
-            *({"if": {"required": [key]}, "then": somewhere} for key in at_either),
-            {"if": {"required": ["callable"]}, "then": {"not": {"required": ["deltas", "orders"]}}},
+            *({"if": {"required": [source.value]}, "then": somewhere} for source in Source),
+            {"if": {"required": ["callable"]}, "then": {"not": {"required": list(PLACES)}}},
             {"if": {"required": ["bound"]}, "then": {"allOf": _of_options()}},
         ],
     }
 
 
-def _of_statement_key(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a key of statements; no list is empty, regardless of the default."""
-    text = _KEYS.get(name)
-    own = {key: one for key, one in described.items() if key != "default"}
-    return {
-        **({} if text is None else {"description": text}),
-        **own,
-        **({"minItems": 1} if own.get("type") == "array" else {}),
+def _of_statements(schemas: InputSchemas) -> dict[str, Any]:
+    """Return the schemas of all keys of statements, from the registry and the sources."""
+    number = schemas.of(float)
+    found: dict[str, Any] = {}
+    for kind, cls in QUANTITIES.items():
+        row = {
+            "type": "object",
+            "properties": {cls.value or kind: number, cls.place: number},
+            "required": [cls.value or kind, cls.place],
+            "additionalProperties": False,
+        }
+        example = {"description": cls.written.replace("``", "`")}
+        if cls.rows:
+            found[kind] = {"description": f"The claimed {cls.name}, {cls.limits}.", **number}
+            found[cls.place] = {"description": f"The {cls.place} at which it is claimed.", **number}
+            found[cls.rows] = {
+                "description": f"A list of claims with {kind} and {cls.place}.",
+                "type": "array",
+                "minItems": 1,
+                "items": row,
+            }
+        elif cls.place:
+            found[kind] = {
+                **example,
+                "type": "object",
+                "minProperties": 1,
+                "propertyNames": {"pattern": _NUMBER},
+                "additionalProperties": number,
+            }
+        else:
+            found[kind] = {**example, **number}
+        if cls.exceeds:
+            text = f"The claim that the {cls.name} exceeds a number."
+            found[cls.exceeds] = {"description": text, **row}
+        if cls.places:
+            found[cls.places] = {
+                "description": f"The {cls.places} of the claim.",
+                "type": "array",
+                "minItems": 1,
+                "items": number,
+            }
+    found["options"] = {
+        "description": "Parameters of the bound by name; those not given are optimised.",
+        **schemas.of(Mapping[str, int | float]),
     }
-
-
-def _of_points(
-    schemas: InputSchemas, written: type, name: str, names: tuple[str, str]
-) -> dict[str, Any]:
-    """Return the schema of a mapping from numbers to numbers, such as ``{order: value}``."""
-    (item, _) = get_args(get_type_hints(written)[name])
-    value = schemas.of_fields(item)["properties"][names[1]]
-    return {
-        "description": about(written),
-        "type": "object",
-        "minProperties": 1,
-        "propertyNames": {"pattern": _NUMBER},
-        "additionalProperties": value,
+    known = one_of(dict.fromkeys(ACCOUNTANTS, ""))
+    written_as = {
+        Source.BOUND: schemas.defined("Bound", {"anyOf": of_ids()}),
+        Source.CALLABLE: _TARGET,
+        Source.ACCOUNTANT: {"anyOf": [*known, _TARGET]},
     }
+    for source, described in written_as.items():
+        found[source.value] = {"description": about_fields(Source)[source.name], **described}
+    return found
 
 
 def _of_options() -> list[dict[str, Any]]:

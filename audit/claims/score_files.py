@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.claims.claim import Claim, Samples
-from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence, Judgement, Verdict
+from audit.claims.sources import InvalidClaim
+from audit.curves.quantities import ClaimedNumber
 
 Array = NDArray[np.float64]
 
@@ -25,7 +26,7 @@ def judge_by_samples(
 
     Raises
     ------
-    BadClaim
+    InvalidClaim
         If the scores cannot be read, or there are too few.
     """
     from audit.estimation import judge_scores  # imports Numba
@@ -34,7 +35,7 @@ def judge_by_samples(
         given = samples.source.draw(claim.budget.seed)
         judged = judge_scores(
             given,
-            [number.score_claim for number in numbers],
+            numbers,
             confidence=1 - error.spent,
             planned_confidence=1 - error.planned,
             seed=claim.budget.seed,
@@ -43,7 +44,7 @@ def judge_by_samples(
             group_size=samples.group_size,
         )
     except (ImportError, ValueError) as reason:
-        raise BadClaim(f"samples: {' '.join(str(reason).split())}") from None
+        raise InvalidClaim(f"samples: {' '.join(str(reason).split())}") from None
     number, closest = min(
         zip(numbers, judged, strict=True),
         key=lambda one: (one[1].verdict is not Verdict.REFUTED, one[0].ratio(one[1].certified)),
@@ -51,7 +52,7 @@ def judge_by_samples(
     refuted = closest.verdict is Verdict.REFUTED
     # one number within reach is enough to judge the claim
     verdict = Verdict.CONSISTENT if Verdict.CONSISTENT in judged.verdicts else closest.verdict
-    if claim.statement.is_lower_bound:
+    if claim.statement.exceeded:
         verdict = Verdict.CONSISTENT if refuted else Verdict.INCONCLUSIVE
     elif refuted:
         verdict = Verdict.REFUTED

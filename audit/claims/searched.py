@@ -6,8 +6,8 @@ import functools
 import math
 
 from audit.claims.claim import Claim
-from audit.claims.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
 from audit.constructions import Construction
+from audit.curves.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
 from audit.mechanism import Composition, NoisySGD, Release
 from audit.search import Epsilon, RenyiDivergence, worst_case
 from audit.search.evaluation import quick_seconds
@@ -85,9 +85,9 @@ def _is_cheap(mechanism: NoisySGD) -> bool:
 
 def _objective(quantity: Quantity) -> Epsilon | RenyiDivergence:
     if isinstance(quantity, EpsilonAtDelta):
-        return Epsilon(quantity.delta)
+        return Epsilon(quantity.at)
     if isinstance(quantity, RenyiAtOrder):
-        return RenyiDivergence(quantity.alpha)
+        return RenyiDivergence(quantity.at)
     return Epsilon(_TYPICAL_DELTA)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +19,6 @@ from audit.mechanism import Composition, NoisySGD
 
 if TYPE_CHECKING:
     from audit.constructions.explicit import ExplicitPair
-
-
-TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-"""``package.module:function``."""
 
 
 def workers_for(files: Iterable[Path]) -> Workers:

@@ -10,7 +10,7 @@ from typing import Any
 from audit.claims.claim import Budget, Search, decode_claim
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judge import Shared, judge
-from audit.claims.user_pairs import Outcome, PlainNumber
+from audit.claims.user_pairs import Outcome
 from audit.codec import decode, encode
 from audit.constructions import all_kinds
 from audit.isolation import UserCodeError
@@ -47,15 +47,7 @@ def judged(
     quantities = [number.quantity for number in found.numbers]
     outcome = Outcome(
         verdict=found.verdict,
-        numbers=tuple(
-            PlainNumber(
-                kind=type(number.quantity).__name__,
-                at=number.quantity.at,
-                value=number.value,
-                slack=number.slack,
-            )
-            for number in found.numbers
-        ),
+        numbers=found.numbers,
         closest=None if found.quantity is None else quantities.index(found.quantity),
         certified=found.certified,
         order=found.order,

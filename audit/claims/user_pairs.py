@@ -6,34 +6,20 @@ This process never imports the class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from audit.claims.claim import Claim, UserPair, encode_claim
-from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
+from audit.claims.sources import InvalidClaim
 from audit.claims.witness import Witness
 from audit.codec import decode, encode
 from audit.curves import Order
+from audit.curves.quantities import ClaimedNumber
 from audit.isolation import Limits, UserCodeError, Workers
 from audit.results import Verdict
 
-_QUANTITIES: Mapping[str, type[Quantity]] = {
-    cls.__name__: cls for cls in (EpsilonAtDelta, RenyiAtOrder, Mu, PowerAtAlpha)
-}
 _SEARCHED = 60.0  # limit on a search, in seconds
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlainNumber:
-    """A `ClaimedNumber` as plain data."""
-
-    kind: str
-    at: float | None
-    value: float
-    slack: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +27,7 @@ class Outcome:
     """A `Judgement` as plain data, without its claim; ``closest`` is an index into ``numbers``."""
 
     verdict: Verdict
-    numbers: tuple[PlainNumber, ...]
+    numbers: tuple[ClaimedNumber, ...]
     closest: int | None
     certified: float | None
     order: Order | None
@@ -64,7 +50,7 @@ def judge_apart(
 
     Raises
     ------
-    BadClaim
+    InvalidClaim
         If the class cannot be loaded, the pair cannot be constructed, or the worker hangs, dies or
         exceeds its memory limit.
     """
@@ -86,8 +72,8 @@ def judge_apart(
         ) as judged:
             outcome: Outcome = decode(Outcome, judged(pair.kind, plain, encode(error), exhaustive))
     except UserCodeError as reason:
-        raise BadClaim(str(reason)) from None
-    numbers = tuple(_number(number) for number in outcome.numbers)
+        raise InvalidClaim(str(reason)) from None
+    numbers = outcome.numbers
     closest = None if outcome.closest is None else numbers[outcome.closest]
     return Judgement(
         claim=claim,
@@ -105,9 +91,3 @@ def judge_apart(
         witness=None if outcome.witness is None else Witness.from_json(outcome.witness),
         message=outcome.message,
     )
-
-
-def _number(plain: PlainNumber) -> ClaimedNumber:
-    cls = _QUANTITIES[plain.kind]
-    quantity = cls() if plain.at is None else cls(plain.at)  # type: ignore[call-arg]
-    return ClaimedNumber(quantity, plain.value, plain.slack)

@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from audit import validate
-from audit.bounds import entry
-from audit.claims.claim import CatalogueBound, Claim
-from audit.claims.claimed_numbers import ClaimedNumber
+from audit.claims.claim import Claim, Pair
 from audit.claims.judgement import Evidence
 from audit.claims.partition import partition_of
-from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
 from audit.claims.wording import described
 from audit.codec import decode, encode
 from audit.constructions import (
@@ -35,15 +32,15 @@ from audit.constructions import (
 )
 from audit.constructions.explicit import ExplicitPair, NormalVectors
 from audit.curves import Order
+from audit.curves.quantities import QUANTITIES, ClaimedNumber
 from audit.mechanism import NoisySGD
 from audit.numerics.display import ShortRepr
 
 if TYPE_CHECKING:
-    from audit.claims.claim import Pair
     from audit.exact import BracketedCurve
 
 _FORMAT = 2
-_QUANTITIES = tuple(quantity.name for quantity in (EpsilonAtDelta, RenyiAtOrder, Mu, PowerAtAlpha))
+_NAMES = tuple(quantity.name for quantity in QUANTITIES.values())
 
 # Definitions of the laws of each kind of plain pair.
 _LAWS: Mapping[str, tuple[str, ...]] = {
@@ -98,9 +95,9 @@ class Witness(ShortRepr):
     claim, citation
         The claim's id, and where it is published.
     quantity
-        ``"epsilon"``, ``"Renyi divergence"``, ``"mu"`` or ``"1 - beta"``.
+        The name of the quantity.
     at
-        Delta, the Renyi order, or alpha; for mu the epsilon at which delta is compared.
+        Its place; where it has none, the epsilon at which delta is compared.
     claimed, slack
         The claimed number, and the amount by which it must be exceeded.
     order
@@ -151,7 +148,7 @@ class Witness(ShortRepr):
                 if end not in (None, math.inf)
             }
         )
-        validate.one_of(_QUANTITIES, quantity=self.quantity)
+        validate.one_of(_NAMES, quantity=self.quantity)
         if "kind" not in self.pair:
             raise validate.fail("pair", "a mapping with a kind", dict(self.pair))
 
@@ -202,19 +199,19 @@ def witness_of(
             partition = partition_of(
                 plain,
                 law,
-                quantity=number.quantity.name,
+                quantity=number.quantity,
                 at=at,
                 claimed=number.value + number.slack,
                 certified=bracket[0],
                 swap=order is Order.REVERSE,
             )
-    mechanism = claim.mechanism
+    mechanism, (entry, _) = claim.mechanism, claim.bound
     names = ("first", "second") if order is Order.FORWARD else ("second", "first")
     head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
     low, high = bracket
     return Witness(
         claim=claim.id,
-        citation=claim.citation or _cited(claim),
+        citation=claim.citation or (str(entry.cite) if entry else ""),
         quantity=number.quantity.name,
         at=at,
         claimed=number.value,
@@ -234,12 +231,6 @@ def witness_of(
 @functools.cache
 def _version() -> str:
     return version("noisy-sgd-audit")
-
-
-def _cited(claim: Claim) -> str:
-    if isinstance(claim.statement, CatalogueBound):
-        return str(entry(claim.statement.id).cite)
-    return ""
 
 
 def plain_pair(pair: Pair) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def _numbers(judgement: Judgement) -> str:
     decided = judgement.verdict in (Verdict.CONSISTENT, Verdict.REFUTED)
     if claimed is None or certified is None or quantity is None or not decided:
         return ""
-    if judgement.claim.statement.is_lower_bound:
+    if judgement.claim.statement.exceeded:
         return ""
     left, right = apart(certified, claimed)
     sign = ">" if certified > claimed else "<="

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from audit.claims.claim import (
-    AccountantBound,
-    CallableBound,
-    CatalogueBound,
-    Claim,
-    EpsilonDelta,
-    Gaussian,
-    NotPrivate,
-    NotRenyi,
-    Renyi,
-    Statement,
-    Tradeoff,
-)
-from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
+from audit.claims.claim import Claim
 from audit.mechanism import Composition, NoisySGD
 
 _Task = TypeVar("_Task")
@@ -30,37 +17,14 @@ _Outcome = TypeVar("_Outcome")
 def work_order(claims: Sequence[Claim]) -> list[int]:
     """Return the indices of claims in the order of work, in which neighbours share the most.
 
-    Claims of one form on one mechanism are adjacent, sorted by their deltas, orders or alphas.
+    Claims of one quantity on one mechanism are adjacent, sorted by their deltas, orders or alphas.
     """
-    groups: dict[tuple[NoisySGD | Composition | None, type], list[int]] = {}
+    groups: dict[tuple[NoisySGD | Composition | None, type | None], list[tuple[float, int]]] = {}
     for number, claim in enumerate(claims):
-        groups.setdefault((claim.mechanism, type(claim.statement)), []).append(number)
-
-    def place(number: int) -> float:
-        first = next(quantities_of(claims[number].statement), None)
-        return 0.0 if first is None or first.at is None else first.at
-
-    return [number for group in groups.values() for number in sorted(group, key=place)]
-
-
-def quantities_of(statement: Statement) -> Iterator[Quantity]:
-    """Yield the numbers that a statement may claim, without evaluating it."""
-    match statement:
-        case EpsilonDelta():
-            yield from (EpsilonAtDelta(delta) for _, delta in statement.points)
-        case Renyi():
-            yield from (RenyiAtOrder(alpha) for alpha, _ in statement.points)
-        case Tradeoff():
-            yield from (PowerAtAlpha(alpha) for alpha, _ in statement.points)
-        case Gaussian():
-            yield Mu()
-        case NotPrivate():
-            yield EpsilonAtDelta(statement.delta)
-        case NotRenyi():
-            yield RenyiAtOrder(statement.alpha)
-        case CallableBound() | CatalogueBound() | AccountantBound():
-            yield from (EpsilonAtDelta(delta) for delta in statement.deltas)
-            yield from (RenyiAtOrder(alpha) for alpha in statement.orders)
+        first = next(iter(claim.statement.quantities), None)
+        place = 0.0 if first is None or first.at is None else first.at
+        groups.setdefault((claim.mechanism, type(first)), []).append((place, number))
+    return [number for group in groups.values() for _, number in sorted(group)]
 
 
 def in_threads(

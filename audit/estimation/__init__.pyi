@@ -20,9 +20,9 @@ from .group import PerRecordEpsilon as PerRecordEpsilon
 from .group import group_claim as group_claim
 from .group import per_record_epsilon as per_record_epsilon
 from .guess_counts import GuessCounts as GuessCounts
+from .judge import ClaimedNumber as ClaimedNumber
 from .judge import JudgedClaim as JudgedClaim
 from .judge import JudgedScores as JudgedScores
-from .judge import ScoreClaim as ScoreClaim
 from .judge import judge_scores as judge_scores
 from .learned_scores import GradientBoosting as GradientBoosting
 from .learned_scores import Histogram as Histogram

@@ -19,7 +19,7 @@ probability that a true claim is refuted is that of the estimators. If both side
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,8 @@ from scipy.stats import rankdata
 from audit import validate
 from audit.adapters.scores import CanaryScores
 from audit.curves import Order
+from audit.curves.quantities import ClaimedNumber as ClaimedNumber
+from audit.curves.quantities import EpsilonAtDelta
 from audit.estimation.columns import Columns, CombinedColumns, LinearScore, combine
 from audit.estimation.e_processes import EProcesses
 from audit.estimation.group import Group
@@ -50,54 +52,12 @@ _REVERSED = 5.0
 
 
 @dataclass(frozen=True)
-class ScoreClaim:
-    """The claim that a number of every pair of neighbouring datasets is at most ``value``.
-
-    Parameters
-    ----------
-    value : float
-        The claimed number; an epsilon, unless ``bound`` is given.
-    delta : float, optional
-        The delta of an epsilon.
-    bound : callable, optional
-        Certifies another number: returns its lower bound from an `Audit`, and the pair's order.
-    slack : float, optional
-        Error of the claimed number itself, which a bound must exceed as well.
-
-    Examples
-    --------
-    >>> ScoreClaim(2.0, 1e-5).refuted_by(2.1)
-    True
-    """
-
-    value: float
-    delta: float | None = None
-    bound: Callable[[Audit], tuple[float, Order]] | None = None
-    slack: float = 0.0
-
-    def refuted_by(self, certified: float) -> bool:
-        """Return whether a certified lower bound contradicts the claim.
-
-        Parameters
-        ----------
-        certified : float
-            The bound.
-
-        Returns
-        -------
-        bool
-            Whether it exceeds the claimed number.
-        """
-        return certified > self.value + self.slack
-
-
-@dataclass(frozen=True)
 class JudgedClaim:
     """The verdict on one claim.
 
     Attributes
     ----------
-    claim : ScoreClaim
+    claim : ClaimedNumber
         The claim.
     verdict : Verdict
         REFUTED, CONSISTENT or INCONCLUSIVE.
@@ -111,7 +71,7 @@ class JudgedClaim:
         Why the claim is inconclusive, in one line; otherwise empty.
     """
 
-    claim: ScoreClaim
+    claim: ClaimedNumber
     verdict: Verdict
     certified: float
     order: Order
@@ -147,7 +107,7 @@ class JudgedScores(ShortRepr):
     def _repr_html_(self) -> str:
         marks = [
             Marks(
-                "claim" if one.claim.delta is None else f"epsilon at delta {one.claim.delta:g}",
+                f"{one.claim.quantity.name} at {one.claim.quantity.where}".removesuffix(" at "),
                 one.certified,
                 upper=one.claim.value,
             )
@@ -172,7 +132,7 @@ class JudgedScores(ShortRepr):
 
 def judge_scores(
     scores: ScoreSource | CanaryScores | tuple[ArrayLike, ArrayLike],
-    claims: Sequence[ScoreClaim | UserClaim | tuple[float, float]],
+    claims: Sequence[ClaimedNumber | UserClaim | tuple[float, float]],
     *,
     confidence: float,
     seed: int = 0,
@@ -193,7 +153,7 @@ def judge_scores(
         Scores of independent runs on the two datasets: (x, x_prime), or a source of them. With
         ``canaries``, the scores of many canaries and their coins: (scores, coins), or
         `CanaryScores`.
-    claims : sequence of ScoreClaim, UserClaim or (float, float)
+    claims : sequence of ClaimedNumber, UserClaim or (float, float)
         The claims; a pair is (epsilon, delta).
     confidence : float
         Confidence level of all bounds together, in (0, 1).
@@ -249,7 +209,8 @@ def judge_scores(
         x, x_prime = scores.x, scores.x_prime
     else:
         x, x_prime = sample("x", scores[0]), sample("x_prime", scores[1])
-    named = sorted({*deltas, *(one.delta for one in made if one.delta is not None)}, reverse=True)
+    epsilons = (one.quantity for one in made if isinstance(one.quantity, EpsilonAtDelta))
+    named = sorted({*deltas, *(one.at for one in epsilons)}, reverse=True)
     combined = None
     if x.ndim > 1 or x_prime.ndim > 1 or columns is not None:
         pair_deltas = Group(group_size, tuple(named)).pair_deltas()
@@ -304,7 +265,7 @@ def separated(first: int, second: int, favours: Order | None = None) -> tuple[Ar
 
 def _one_run(
     scores: ScoreSource | CanaryScores | tuple[ArrayLike, ArrayLike],
-    claims: tuple[ScoreClaim, ...],
+    claims: tuple[ClaimedNumber, ...],
     canaries: Canaries,
     planned_delta: float | None,
     confidence: float,
@@ -336,8 +297,8 @@ def _strict(confidence: float) -> float:
     return max(confidence, 1 - _SAME_LAW)
 
 
-def _claim(claim: ScoreClaim | UserClaim | tuple[float, float]) -> ScoreClaim:
-    if isinstance(claim, ScoreClaim):
+def _claim(claim: ClaimedNumber | UserClaim | tuple[float, float]) -> ClaimedNumber:
+    if isinstance(claim, ClaimedNumber):
         return claim
     if not isinstance(claim, UserClaim):
         try:
@@ -345,26 +306,25 @@ def _claim(claim: ScoreClaim | UserClaim | tuple[float, float]) -> ScoreClaim:
         except (TypeError, ValueError):
             raise validate.fail("claims", "pairs (epsilon, delta)", claim) from None
         claim = UserClaim("", epsilon, delta)
-    return ScoreClaim(float(claim.epsilon), float(claim.delta))
+    return ClaimedNumber(EpsilonAtDelta(float(claim.delta)), float(claim.epsilon))
 
 
-def _delta(claim: ScoreClaim) -> float:
-    if claim.delta is None:
+def _delta(claim: ClaimedNumber) -> float:
+    if not isinstance(claim.quantity, EpsilonAtDelta):
         raise validate.fail("claims", "epsilons at a delta for this kind of scores", claim)
-    return claim.delta
+    return claim.quantity.at
 
 
-def _bound(audit: Audit | EProcesses | OneRunAudit, claim: ScoreClaim) -> tuple[float, Order]:
+def _bound(audit: Audit | EProcesses | OneRunAudit, claim: ClaimedNumber) -> tuple[float, Order]:
     """Return the certified lower bound on a claimed number, and the order that gives it."""
     if not isinstance(audit, Audit):
         return audit.epsilon_lower(_delta(claim)), Order.FORWARD
-    if claim.bound is not None:
-        return claim.bound(audit)
-    found = audit.per_record_evidence(_delta(claim))
-    return found.epsilon, found.evidence.order
+    return claim.quantity.sampled_bound(audit)
 
 
-def _judged(claim: ScoreClaim, bounds: tuple[tuple[float, Order], float], why: str) -> JudgedClaim:
+def _judged(
+    claim: ClaimedNumber, bounds: tuple[tuple[float, Order], float], why: str
+) -> JudgedClaim:
     (certified, order), largest = bounds
     if claim.refuted_by(certified):
         return JudgedClaim(claim, Verdict.REFUTED, certified, order, largest, "")

@@ -414,7 +414,7 @@ def _stage(design: Design, confidence: float) -> str:
     sides = separated(design.trials // 2, design.trials // 2)
     best = judge_scores(sides, design.claims, confidence=confidence, favours=Order.FORWARD)
     delta = design.deltas[0]
-    most = max(one.certified for one in best if one.claim.delta == delta)
+    most = max(one.certified for one in best if one.claim.quantity.at == delta)
     return f"{design.train} (can certify at most epsilon {most:.3g} at delta {delta:g})"
 
 

@@ -16,14 +16,14 @@ from audit.bounds.recent.evd26 import (
     least_noise_multiplier,
     total_variation_bound,
 )
-from audit.claims.claim import Claim, EpsilonDelta
-from audit.claims.claimed_numbers import ClaimedNumber
+from audit.claims.claim import Claim
 from audit.claims.judgement import Evidence
-from audit.claims.quantities import EpsilonAtDelta
+from audit.claims.statements import statement_of
 from audit.claims.witness import Witness, witness_of
 from audit.constructions import Construction, DriftedWalk
 from audit.constructions.explicit import ExplicitPair, NormalVectors, VectorMixture
 from audit.curves import GaussianCurve, Order
+from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 from audit.dominating.matrix_mechanism import MatrixMechanism, Participation
 from audit.dominating.random_allocation import random_allocation
 from audit.isolation import search_in
@@ -108,7 +108,7 @@ def _of_pair(
     bracket: tuple[float, float],
 ) -> Printed:
     """Return a printed epsilon with its witness: a pair whose epsilon is in ``bracket``."""
-    statement = EpsilonDelta(((one.expected, delta),))
+    statement = statement_of(epsilon=one.expected, delta=delta)
     witness = witness_of(
         Claim(id=one.id, mechanism=None, statement=statement, citation=one.citation, pair=pair),
         ClaimedNumber(EpsilonAtDelta(delta), one.expected),

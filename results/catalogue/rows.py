@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from audit.bounds import CATALOGUE, Entry
 from audit.claims import wording
-from audit.claims.claim import CatalogueBound
 from audit.claims.judgement import Judgement
 from audit.mechanism import Composition
 from audit.report.mechanism_line import mechanism_line
@@ -107,10 +106,8 @@ def rows(
 
 def _entry(judgement: Judgement) -> Entry | None:
     """Return the entry that a claim is about: its bound's, or the one its id begins with."""
-    statement = judgement.claim.statement
-    if isinstance(statement, CatalogueBound):
-        return CATALOGUE[statement.id]
-    return CATALOGUE.get(_stem(judgement.claim.id))
+    entry, _ = judgement.claim.bound
+    return CATALOGUE.get(_stem(judgement.claim.id)) if entry is None else entry
 
 
 def _stem(name: str) -> str:
@@ -120,7 +117,7 @@ def _stem(name: str) -> str:
 
 def _judged(judgement: Judgement, entry: Entry | None, extra: Mapping[str, SideStatement]) -> Row:
     claim = judgement.claim
-    lower = claim.statement.is_lower_bound
+    lower = claim.statement.exceeded
     beside = extra.get(entry.id if entry else _stem(claim.id))
     stated = entry.statement if entry else beside.statement if beside else ""
     ratio = judgement.tightness

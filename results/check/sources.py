@@ -28,10 +28,11 @@ import numpy as np
 import yaml
 
 from audit import bounds, exact, report
-from audit.claims import Budget, CatalogueBound, Claim, Judgement, Verdict, check
+from audit.claims import Budget, Claim, Judgement, Verdict, check
 from audit.claims.judge import judge
 from audit.claims.lock import entries, read
 from audit.claims.panel_mechanisms import drawn
+from audit.claims.statements import Asked, Source
 from audit.claims.witness import Witness
 from audit.codec import encode
 from audit.constructions import Construction, decode_pair
@@ -229,7 +230,7 @@ def _judged(name: str, ids: Sequence[str]) -> Table:
 
 def _claim(judgement: Judgement) -> dict[str, Any]:
     """Return the columns of a claim in the catalogue's table."""
-    lower, ratio = judgement.claim.statement.is_lower_bound, judgement.tightness
+    lower, ratio = judgement.claim.statement.exceeded, judgement.tightness
     holds = lower and judgement.verdict is Verdict.CONSISTENT
     return {
         "verdict": "holds" if holds else judgement.verdict.value,
@@ -350,7 +351,7 @@ def _panel_point(id: str, row: Mapping[str, str]) -> Table:
     claim = Claim(
         id=id,
         mechanism=mechanism,
-        statement=CatalogueBound(id, options, deltas, orders),
+        statement=Asked(Source.BOUND, id, deltas=deltas, orders=orders, options=options),
         budget=Budget(seconds=1.0),
         pair=Repeated(mechanism, runs) if runs > 1 else None,
     )

@@ -18,19 +18,20 @@ from functools import cache
 from pathlib import Path
 
 from audit import NoisySGD, exact
-from audit.claims.claim import (
-    Budget,
-    Claim,
-    EpsilonDelta,
-    Gaussian,
-    Renyi,
-    Statement,
-    Tradeoff,
-)
+from audit.claims.claim import Budget, Claim
 from audit.claims.judge import judge_all
-from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
+from audit.claims.statements import Numbers
 from audit.constructions import DriftedWalk
 from audit.curves import Order
+from audit.curves.quantities import (
+    AnyQuantity,
+    ClaimedNumber,
+    EpsilonAtDelta,
+    Mu,
+    PowerAtAlpha,
+    Quantity,
+    RenyiAtOrder,
+)
 from audit.estimation import clopper_pearson
 from audit.results import Verdict
 
@@ -68,16 +69,20 @@ def true_claims() -> tuple[Claim, ...]:
         # of mu only the low end is computed: a little more is true for sure
         return max(high if math.isfinite(high) else 1.01 * low for low, high in brackets)
 
-    epsilons = tuple((most(EpsilonAtDelta(delta)), delta) for delta in (0.3, 0.1, 0.01))
-    statements: dict[str, Statement] = {
-        "epsilon": EpsilonDelta(epsilons),
-        "renyi": Renyi(((2.0, most(RenyiAtOrder(2.0))),)),
-        "mu": Gaussian(most(Mu())),
-        "tradeoff": Tradeoff(((0.1, 1 - most(PowerAtAlpha(0.1))),)),
+    claimed: dict[str, tuple[AnyQuantity, ...]] = {
+        "epsilon": (EpsilonAtDelta(0.3), EpsilonAtDelta(0.1), EpsilonAtDelta(0.01)),
+        "renyi": (RenyiAtOrder(2.0),),
+        "mu": (Mu(),),
+        "tradeoff": (PowerAtAlpha(0.1),),
     }
     return tuple(
-        Claim(id=name, mechanism=m, statement=statement, pair=pair)
-        for name, statement in statements.items()
+        Claim(
+            id=name,
+            mechanism=m,
+            statement=Numbers(tuple(ClaimedNumber(one, most(one)) for one in quantities)),
+            pair=pair,
+        )
+        for name, quantities in claimed.items()
     )
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from audit import Batching, NoisySGD, Order, bounds, exact
-from audit.claims.claim import Claim, EpsilonDelta, Renyi
+from audit.claims.claim import Claim
 from audit.claims.judge import judge_all
 from audit.claims.judgement import Judgement
+from audit.claims.statements import statement_of
 from audit.constructions import decode_pair
 from audit.results import Verdict
 
@@ -53,9 +54,9 @@ class Base:
     def claim(self, mutation: str, claimed: float) -> Claim:
         """Return the claim that this number is an upper bound."""
         statement = (
-            Renyi(((2.0, claimed),))
+            statement_of(renyi={2.0: claimed})
             if self.delta is None
-            else EpsilonDelta(((claimed, self.delta),))
+            else statement_of(epsilon=claimed, delta=self.delta)
         )
         return Claim(
             id=f"{self.bound}, {self.size}: {mutation}",

@@ -8,9 +8,10 @@ import pytest
 
 import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
-from audit.claims.claim import CatalogueBound, Claim, EpsilonDelta, Renyi
+from audit.claims.claim import Claim
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement, Verdict
+from audit.claims.statements import Asked, Source, statement_of
 from audit.constructions.explicit_laws import AllIterates
 from tests.verifying import is_refuted
 
@@ -38,7 +39,7 @@ NO_FORMULA = {
 
 
 def judged(m: NoisySGD, epsilon: float) -> Judgement:
-    return judge(Claim(id="x", mechanism=m, statement=EpsilonDelta(((epsilon, DELTA),))))
+    return judge(Claim(id="x", mechanism=m, statement=statement_of(epsilon=epsilon, delta=DELTA)))
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -61,7 +62,7 @@ def test_below_is_refuted_and_above_is_proven(name: str) -> None:
 
 def test_a_sound_accountant_stands_and_one_for_rarer_batches_does_not() -> None:
     m = MECHANISMS["poisson"]
-    sound = CatalogueBound("accounting.poisson", deltas=(DELTA,))
+    sound = Asked(Source.BOUND, "accounting.poisson", deltas=(DELTA,))
     assert judge(Claim(id="x", mechanism=m, statement=sound)).verdict is Verdict.CONSISTENT
     rarer = dataclasses.replace(m, dataset_size=44)  # a lower sampling rate than the true one
     assumed = audit.bounds.evaluate("accounting.poisson", rarer).epsilon(DELTA)
@@ -72,7 +73,7 @@ def test_divergences() -> None:
     m = MECHANISMS["full"]
     true = 3.0 * m.steps / m.noise_multiplier**2 / 2
     for factor, verdict in ((0.999, Verdict.REFUTED), (1.001, Verdict.CONSISTENT)):
-        claim = Claim(id="x", mechanism=m, statement=Renyi(((3.0, factor * true),)))
+        claim = Claim(id="x", mechanism=m, statement=statement_of(renyi={3.0: factor * true}))
         assert judge(claim).verdict is verdict
 
 
@@ -83,7 +84,7 @@ def test_the_accountant_of_a_nominal_divisor_is_refuted_for_an_actual_one() -> N
     assert refuted.verdict is Verdict.REFUTED
     assert refuted.certified is not None
     assert refuted.certified > 1.5 * nominal
-    sound = CatalogueBound("accounting.actual_divisor", deltas=(DELTA,))
+    sound = Asked(Source.BOUND, "accounting.actual_divisor", deltas=(DELTA,))
     assert judge(Claim(id="x", mechanism=m, statement=sound)).verdict is Verdict.CONSISTENT
 
 

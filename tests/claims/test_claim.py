@@ -35,10 +35,10 @@ def test_lock_files_hold_claims() -> None:
     ("change", "message"),
     [
         (
-            {"statement": {"form": "Luck"}},
-            "statement.form must be one of EpsilonDelta, .*, got 'Luck'",
+            {"statement": {"luck": 1}},
+            "a claim needs one of epsilon, points, renyi, .*",
         ),
-        ({"statement": {"form": "Gaussian", "mu": "x"}}, "statement.mu must be a number, got 'x'"),
+        ({"statement": {"mu": "x"}}, "mu must be a number, got 'x'"),
         ({"mechanism": {"steps": 1}}, "mechanism.dataset_size must be given for a NoisySGD"),
         ({"pair": {"kind": "NoWalk"}}, "pair.kind must be one of .*, got 'NoWalk'"),
     ],

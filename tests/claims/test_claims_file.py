@@ -14,8 +14,10 @@ import pytest
 from audit import Batching, NoisySGD, Relation
 from audit.claims import claim as c
 from audit.claims.claims_file import load
+from audit.claims.statements import Asked, Numbers, Source, Statement, statement_of
 from audit.constructions import ResetWalk
 from audit.constructions.explicit import Finite
+from audit.curves.quantities import ClaimedNumber, TotalVariation
 
 from .written import HEAD_LINES, ONE_STEP, environment, write
 
@@ -32,30 +34,40 @@ def only(folder: Path, body: str) -> c.Claim:
 @pytest.mark.parametrize(
     ("body", "statement"),
     [
-        ("epsilon: 1\ndelta: 1e-5", c.EpsilonDelta(((1.0, 1e-5),))),
+        ("epsilon: 1\ndelta: 1e-5", statement_of(epsilon=1.0, delta=1e-5)),
         (
             "points: [{epsilon: 1, delta: 1e-5}, {delta: 1.0E-3, epsilon: .5}]",
-            c.EpsilonDelta(((1.0, 1e-5), (0.5, 1e-3))),
+            statement_of(points=[{"epsilon": 1.0, "delta": 1e-5}, {"epsilon": 0.5, "delta": 1e-3}]),
         ),
-        ("renyi: {8: 1.0, 1.5: .25}", c.Renyi(((1.5, 0.25), (8.0, 1.0)))),
-        ("mu: 0.5", c.Gaussian(0.5)),
-        ("tradeoff: {0.05: 0.8}", c.Tradeoff(((0.05, 0.8),))),
+        ("renyi: {8: 1.0, 1.5: .25}", statement_of(renyi={1.5: 0.25, 8.0: 1.0})),
+        ("mu: 0.5", statement_of(mu=0.5)),
+        ("total_variation: .3", Numbers((ClaimedNumber(TotalVariation(), 0.3),))),
+        ("tradeoff: {0.05: 0.8}", statement_of(tradeoff={0.05: 0.8})),
         (
             "bound: at22.b_2\ndeltas: [1e-5]\norders: [4]",
-            c.CatalogueBound("at22.b_2", {}, (1e-5,), (4.0,)),
+            Asked(Source.BOUND, "at22.b_2", deltas=(1e-5,), orders=(4.0,)),
         ),
         (
             "bound: fmtt18.theorem_23\noptions: {index: 3}\ndeltas: [1e-5]",
-            c.CatalogueBound("fmtt18.theorem_23", {"index": 3}, (1e-5,)),
+            Asked(Source.BOUND, "fmtt18.theorem_23", deltas=(1e-5,), options={"index": 3}),
         ),
-        ("callable: a.b:f\ndeltas: [1e-5, 1e-6]", c.CallableBound("a.b:f", (1e-5, 1e-6))),
-        ("callable: a.b:f\norders: [2, 8]", c.CallableBound("a.b:f", orders=(2.0, 8.0))),
-        ("not_renyi: {order: 100, value: .0056}", c.NotRenyi(100.0, 0.0056)),
-        ("not_private: {epsilon: 1, delta: 1e-5}", c.NotPrivate(1.0, 1e-5)),
+        (
+            "callable: a.b:f\ndeltas: [1e-5, 1e-6]",
+            Asked(Source.CALLABLE, "a.b:f", deltas=(1e-5, 1e-6)),
+        ),
+        ("callable: a.b:f\norders: [2, 8]", Asked(Source.CALLABLE, "a.b:f", orders=(2.0, 8.0))),
+        (
+            "not_renyi: {order: 100, value: .0056}",
+            statement_of(not_renyi={"order": 100.0, "value": 0.0056}),
+        ),
+        (
+            "not_private: {epsilon: 1, delta: 1e-5}",
+            statement_of(not_private={"epsilon": 1.0, "delta": 1e-5}),
+        ),
     ],
     ids=lambda value: value.split(":")[0] if isinstance(value, str) else None,
 )
-def test_every_form(body: str, statement: c.Statement, tmp_path: Path) -> None:
+def test_every_form(body: str, statement: Statement, tmp_path: Path) -> None:
     claim = only(tmp_path, body)
     assert claim.statement == statement
     assert claim.location == c.Location(tmp_path / "my.claims.yaml", HEAD_LINES + 1)
@@ -66,7 +78,7 @@ def test_every_form(body: str, statement: c.Statement, tmp_path: Path) -> None:
 
 def test_whole_options_stay_whole(tmp_path: Path) -> None:
     claim = only(tmp_path, "bound: fmtt18.theorem_23\noptions: {index: 3}\ndeltas: [1e-5]")
-    assert isinstance(claim.statement, c.CatalogueBound)
+    assert isinstance(claim.statement, Asked)
     assert isinstance(claim.statement.options["index"], int)
 
 
@@ -106,7 +118,7 @@ def test_what_goes_beside_the_statement(tmp_path: Path) -> None:
             relation=Relation.ZERO_OUT,
             smoothness=1.0,
         ),
-        statement=c.Gaussian(1.0),
+        statement=statement_of(mu=1.0),
         expected=c.LooseBy(1.5),
         severity=c.Severity.WARN,
         budget=c.Budget(trials=10**6, seconds=2.5, seed=7),
@@ -195,12 +207,12 @@ GOOD = "- {id: good, mu: 2}\n"
         ("- {id: x, mu: .nan}", 1, "mu must be a finite number of at least 0, got nan"),
         ("- {id: x, mu: -1}", 1, "mu must be a finite number of at least 0, got -1"),
         ("- {id: x, mu: [1]}", 1, "mu must be a number, got [1]"),
-        ("- {id: x, epsilon: 1}", 1, "delta must be given for an EpsilonClaim, got nothing"),
+        ("- {id: x, epsilon: 1}", 1, "delta must be given, got nothing"),
         ("- {id: x, epsilon: 1,\n   delta: 1}", 2, "delta must be in [0, 1), got 1"),
         ("- {id: x, renyi: {1: 2}}", 1, "order must be a finite number above 1, got 1"),
-        ("- {id: x, renyi: {}}", 1, "renyi must be a mapping {order: value}, got a mapping"),
-        ("- {id: x, tradeoff: {.5: 2}}", 1, "beta must be in [0, 1], got 2"),
-        ("- {id: x}", 1, "a claim needs one of epsilon, points, renyi, mu, tradeoff, bound"),
+        ("- {id: x, renyi: {}}", 1, "renyi must be a mapping {order: value}, got {}"),
+        ("- {id: x, tradeoff: {.5: 2}}", 1, "beta at alpha 0.5 must be in [0, 1], got 2"),
+        ("- {id: x}", 1, "a claim needs one of epsilon, points, renyi, mu, tradeoff, "),
         (
             "- {id: x, mu: 1, renyi: {2: 1}}",
             1,
@@ -262,7 +274,11 @@ GOOD = "- {id: good, mu: 2}\n"
             3,
             "pair.second: weights, means and stds must be one for each normal, got 1, 2 and 1",
         ),
-        ("- {id: x, renyi: {2: 1,\n   3: -1}}", 2, "renyi[1].value must be a finite number of at"),
+        (
+            "- {id: x, renyi: {2: 1,\n   3: -1}}",
+            2,
+            "renyi: value at order 3 must be a finite number",
+        ),
         ("- {id: x, points: [{epsilon: 1, delta: .1},\n   {epsilon: 1}]}", 2, "points[1].delta"),
         ("- {id: x, mu: 1, mechanism: one_stp}", 1, "unknown mechanism 'one_stp'; did you mean"),
         (
@@ -288,10 +304,14 @@ GOOD = "- {id: good, mu: 2}\n"
             "batching must be one of full, cyclic, shuffled, without replacement, poisson, ",
         ),
         ("- {id: x, bound: at22.b_22, deltas: [.1]}", 1, "unknown bound 'at22.b_22'; did you mean"),
-        ("- {id: x, bound: at22.b_2,\n   deltas: [2]}", 2, "deltas must be in [0, 1), got 2.0"),
-        ("- {id: x, bound: at22.b_2, orders: [1]}", 1, "orders must be a finite number above 1"),
-        ("- {id: x, bound: at22.b_2, orders: 2}", 1, "orders must be a list, got 2"),
-        ("- {id: x, callable: 'a:f', deltas: [1]}", 1, "deltas must be in [0, 1), got 1.0"),
+        ("- {id: x, bound: at22.b_2,\n   deltas: [2]}", 2, "deltas[0] must be in [0, 1), got 2.0"),
+        ("- {id: x, bound: at22.b_2, orders: [1]}", 1, "orders[0] must be a finite number above 1"),
+        (
+            "- {id: x, bound: at22.b_2, orders: 2}",
+            1,
+            "orders must be a list with at least",
+        ),
+        ("- {id: x, callable: 'a:f', deltas: [1]}", 1, "deltas[0] must be in [0, 1), got 1.0"),
         ("- {id: x, bound: at22.b_2}", 1, "a claim of a bound needs 'deltas' or 'orders'"),
         (
             "- {id: x, bound: at22.b_2, deltas: [.1], options: {tau: 1}}",
@@ -305,12 +325,13 @@ GOOD = "- {id: good, mu: 2}\n"
             1,
             "a callable must be given deltas or orders, got both",
         ),
-        ("- {id: x, callable: 'a:f', orders: [1]}", 1, "orders must be a finite number above 1"),
+        ("- {id: x, callable: 'a:f', orders: [1]}", 1, "orders[0] must be a finite number above 1"),
         (
             "- {id: x, callable: 'a:f', deltas: []}",
             1,
             "deltas must be a list with at least one entry",
         ),
+        ("- {id: x, total_variation: 1.1}", 1, "total_variation must be in [0, 1], got 1.1"),
         ("- {id: x, mu: 1, mu: 2}", 1, "key 'mu' is repeated"),
         ("- {id: x, mu: !!python/name:os.system 1}", 1, "tags must be left out"),
         ("- {id: x, mu: 1", 1, "not YAML:"),

@@ -14,11 +14,12 @@ from audit import NoisySGD, Order
 from audit.claims import claim as c
 from audit.claims import formats, wording
 from audit.claims.checking import Checked, complaint
-from audit.claims.claimed_numbers import claimed_numbers
 from audit.claims.formats import Format
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
+from audit.claims.sources import claimed_numbers
+from audit.claims.statements import statement_of
 from audit.claims.yaml_tree import Complaint
+from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
 from audit.isolation import Workers
 from audit.results import Verdict
 
@@ -29,7 +30,7 @@ ONE_STEP = NoisySGD(
 TRUE = c.Claim(
     id="true",
     mechanism=ONE_STEP,
-    statement=c.EpsilonDelta(((5.0, 1e-5),)),
+    statement=statement_of(epsilon=5.0, delta=1e-5),
     citation="Somebody (2024)",
     location=c.Location(FILE, 3),
 )
@@ -89,7 +90,7 @@ CHECKED = Checked(
             judged(
                 Verdict.REFUTED,
                 quantity=Mu(),
-                statement=c.Gaussian(1.0),
+                statement=statement_of(mu=1.0),
                 claimed=1.0,
                 certified=2.0,
             ),
@@ -112,7 +113,9 @@ CHECKED = Checked(
             "claim 'true' not applicable, expected loose by at most 2: as it is",
         ),
         (
-            judged(Verdict.REFUTED, statement=c.NotPrivate(1.0, 1e-5)),
+            judged(
+                Verdict.REFUTED, statement=statement_of(not_private={"epsilon": 1.0, "delta": 1e-5})
+            ),
             "claim 'true' refuted: as it is",
         ),
     ],
@@ -174,7 +177,7 @@ def test_json_holds_the_numbers() -> None:
     assert first["as_expected"] is True
     assert first["mechanism"]["noise_std"] == 2.0
     assert "convex" not in first["mechanism"]  # the default
-    assert first["statement"] == {"form": "EpsilonDelta", "points": [[5.0, 1e-5]]}
+    assert first["statement"] == {"epsilon": 5.0, "delta": 1e-5}
     assert read["complaints"][0] == {"file": str(FILE), "line": 9, "message": "100%: a|b, c:\x07"}
 
 

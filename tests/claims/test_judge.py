@@ -11,26 +11,12 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, Release, bounds, exact
-from audit.claims.claim import (
-    Budget,
-    CallableBound,
-    CatalogueBound,
-    Claim,
-    EpsilonDelta,
-    Expected,
-    Gaussian,
-    LooseBy,
-    NotPrivate,
-    NotRenyi,
-    Renyi,
-    Search,
-    Tradeoff,
-)
+from audit.claims.claim import Budget, Claim, Expected, LooseBy, Search
 from audit.claims.error_shares import ErrorShare, error_shares
 from audit.claims.judge import Shared, judge, judge_all
 from audit.claims.judgement import Evidence
 from audit.claims.known_pairs import Candidates, KnownPairs
-from audit.claims.quantities import RenyiAtOrder
+from audit.claims.statements import Asked, Numbers, Source, statement_of
 from audit.claims.work import work_order
 from audit.constructions import (
     HolderForm,
@@ -43,6 +29,7 @@ from audit.constructions.explicit import Finite, Repeated
 from audit.constructions.explicit_laws import Laplace
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import checked
+from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta, RenyiAtOrder
 from audit.exact.law_curve import LawCurve
 from audit.exact.normal_laws import GaussianPairCurve
 from audit.results import Verdict
@@ -87,6 +74,11 @@ def claimed(statement, mechanism=None, pair=None, **changes):
     if pair is not None:
         changes["pair"] = decode_any_pair(pair, mechanism)
     return Claim(id="a", mechanism=mechanism, statement=statement, **changes)
+
+
+def number(quantity, value):
+    """Return a statement that no file could hold."""
+    return Numbers((ClaimedNumber(quantity, value),))
 
 
 def halved(mechanism, delta):
@@ -151,10 +143,10 @@ def returning(mechanism, delta):
 
 GAUSSIAN = GaussianCurve(MU)
 TRUE = {
-    "epsilon": lambda f: EpsilonDelta(((f * GAUSSIAN.epsilon(1e-5), 1e-5),)),
-    "renyi": lambda f: Renyi(((3.0, f * GAUSSIAN.renyi(3.0)),)),
-    "mu": lambda f: Gaussian(f * MU),
-    "tradeoff": lambda f: Tradeoff(((0.05, 1 - f * (1 - GAUSSIAN.beta(0.05))),)),
+    "epsilon": lambda f: statement_of(epsilon=f * GAUSSIAN.epsilon(1e-5), delta=1e-5),
+    "renyi": lambda f: statement_of(renyi={3.0: f * GAUSSIAN.renyi(3.0)}),
+    "mu": lambda f: statement_of(mu=f * MU),
+    "tradeoff": lambda f: statement_of(tradeoff={0.05: 1 - f * (1 - GAUSSIAN.beta(0.05))}),
 }
 
 
@@ -177,7 +169,8 @@ def test_what_a_pair_reaches_is_the_limit(kind):
 def test_what_a_callable_returns_must_be_a_number():
     names = sorted(RETURNED)
     callables = [
-        CallableBound(f"{__name__}:returning", (10.0 ** -(1 + i),)) for i in range(len(names))
+        Asked(Source.CALLABLE, f"{__name__}:returning", deltas=(10.0 ** -(1 + i),))
+        for i in range(len(names))
     ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
     for name, judgement in zip(names, judged, strict=True):
@@ -205,13 +198,13 @@ def test_a_pair_without_an_exact_law_comes_last():
     *others, last = KnownPairs().candidates(m, None, lambda pairs: pairs).pairs
     assert math.isinf(last.seconds)
     assert all(math.isfinite(known.seconds) for known in others)
-    assert judge(claimed(EpsilonDelta(((0.1, 1e-5),)), m)).verdict is Verdict.REFUTED
+    assert judge(claimed(statement_of(epsilon=0.1, delta=1e-5), m)).verdict is Verdict.REFUTED
 
 
 def test_the_first_pair_that_refutes_is_enough():
     # linear losses refute first; in small batches the worst gradient is far more distinguishable
     m = full(diameter=1.0, batch_size=1, batching=Batching.CYCLIC)
-    false = claimed(EpsilonDelta(((0.1, 1e-5),)), m)
+    false = claimed(statement_of(epsilon=0.1, delta=1e-5), m)
     first, again = (judge(false) for _ in range(2))
     assert (first.verdict, first.pairs_tried, first.pairs_left) == (Verdict.REFUTED, 1, 0)
     assert first.certified == again.certified
@@ -219,7 +212,7 @@ def test_the_first_pair_that_refutes_is_enough():
         all_of_them = judge(false, shared=every)
     assert all_of_them.pairs_tried > 10
     assert all_of_them.certified > 2 * first.certified
-    true = judge(claimed(EpsilonDelta(((200.0, 1e-5),)), m))
+    true = judge(claimed(statement_of(epsilon=200.0, delta=1e-5), m))
     assert true.pairs_tried > 10
     assert true.message.startswith(f"none of the {true.pairs_tried} pairs tried refutes it: ")
 
@@ -227,8 +220,8 @@ def test_the_first_pair_that_refutes_is_enough():
 def test_a_fault_of_ours_is_no_lack_of_a_law(monkeypatch):
     """It makes the verdict an error, where no other pair refutes."""
     m = full(diameter=1.0)
-    true = claimed(EpsilonDelta(((200.0, 1e-5),)), m)
-    false = claimed(EpsilonDelta(((0.1, 1e-5),)), m)
+    true = claimed(statement_of(epsilon=200.0, delta=1e-5), m)
+    false = claimed(statement_of(epsilon=0.1, delta=1e-5), m)
     assert judge(true).verdict is Verdict.CONSISTENT
     ask = Candidates.bracket
     asked = []
@@ -255,7 +248,7 @@ def inverted(self, delta, order=None):
 def test_a_broken_bracket_is_an_error_of_every_claim(monkeypatch):
     """Neither refuted nor consistent, though the other order would refute."""
     m, pair = full(), {"kind": "TwoSidedWalk"}
-    true, false = (claimed(EpsilonDelta(((e, 1e-5),)), m, pair=pair) for e in (200.0, 0.1))
+    true, false = (claimed(statement_of(epsilon=e, delta=1e-5), m, pair=pair) for e in (200.0, 0.1))
     sound = GaussianPairCurve.epsilon_bracket
     assert [judge(claim).verdict for claim in (true, false)] == [
         Verdict.CONSISTENT,
@@ -284,7 +277,7 @@ def test_a_broken_bracket_at_one_place_leaves_the_claims_at_others():
             inverted(self, 1e-7, order)
         return sound(self, deltas, order)
 
-    claims = [claimed(EpsilonDelta(((200.0, delta),)), m) for delta in (1e-5, 1e-7)]
+    claims = [claimed(statement_of(epsilon=200.0, delta=delta), m) for delta in (1e-5, 1e-7)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LawCurve, "epsilon_brackets", broken)
         verdicts = [judged.verdict for judged in judge_all(claims)]
@@ -295,7 +288,7 @@ def test_what_exceeds_a_proven_bound_refutes_nothing(monkeypatch):
     """A certified number above a sound bound of the catalogue is an error, not a refutation."""
     m = full()
     best = bounds.best(m, delta=1e-5)
-    claim = claimed(EpsilonDelta(((best.epsilon * 1.01, 1e-5),)), m)
+    claim = claimed(statement_of(epsilon=best.epsilon * 1.01, delta=1e-5), m)
     assert judge(claim).verdict is Verdict.CONSISTENT
     monkeypatch.setattr(
         GaussianPairCurve,
@@ -323,10 +316,10 @@ def test_the_clearest_refutation_of_a_pair_is_reported():
     first, clearest = (curve.renyi_bracket(2.0, order)[0] for order in Order)
     assert first < 0.5 * clearest
     # of two numbers the first is refuted in both orders, the second far more clearly
-    judged = judge(claimed(Renyi(((2.0, 0.9 * first), (3.0, 0.1 * first))), m, pair=pair))
+    judged = judge(claimed(statement_of(renyi={2.0: 0.9 * first, 3.0: 0.1 * first}), m, pair=pair))
     assert (judged.verdict, judged.order) == (Verdict.REFUTED, Order.REVERSE)
     assert judged.quantity == RenyiAtOrder(3.0)
-    judged = judge(claimed(Renyi(((2.0, 0.9 * first),)), m, pair=pair))
+    judged = judge(claimed(statement_of(renyi={2.0: 0.9 * first}), m, pair=pair))
     assert (judged.verdict, judged.order) == (Verdict.REFUTED, Order.REVERSE)
     assert judged.certified == pytest.approx(clearest, rel=1e-12)  # the same computation
     assert is_refuted(judged.witness)
@@ -335,7 +328,9 @@ def test_the_clearest_refutation_of_a_pair_is_reported():
 def test_a_number_out_of_range_is_wrong_for_its_own_claim_alone():
     claims = [
         claimed(
-            EpsilonDelta(((9.0, delta),)), full(diameter=1.0, steps=2), search=Search(evaluations=0)
+            number(EpsilonAtDelta(delta), 9.0),
+            full(diameter=1.0, steps=2),
+            search=Search(evaluations=0),
         )
         for delta in (1e-5, 2.0, math.nan, 1e-3)
     ]
@@ -347,7 +342,7 @@ def test_a_budget_that_ends_is_told(monkeypatch):
     """What fits is settled by estimates: the same pairs with other claims before or not."""
     monkeypatch.setattr("audit.claims.evidence._PATIENCE", math.inf)  # not by the clock
     m = full(steps=400, batch_size=2, batching=Batching.POISSON, diameter=1.0)
-    claim = claimed(EpsilonDelta(((50.0, 1e-5),)), m, search=Search(evaluations=0))
+    claim = claimed(statement_of(epsilon=50.0, delta=1e-5), m, search=Search(evaluations=0))
     times = sorted(known.seconds for known in KnownPairs().candidates(m, None, list).pairs)
     budget = Budget(seconds=sum(times[:3]) * 1.001)
     judged = judge(replace(claim, budget=budget))
@@ -368,9 +363,9 @@ def test_claims_that_share_have_the_verdicts_of_claims_alone():
     m = full(diameter=1.0, steps=2)
     places = [10.0 ** -(1 + i / 3) for i in (6, 0, 4)]
     claims = [
-        *(claimed(EpsilonDelta(((f, d),)), m) for d in places for f in (0.3, 9.0)),
-        *(claimed(Renyi(((a, 0.5),)), m) for a in (3.0, 2.0)),
-        *(claimed(Tradeoff(((a, 0.1),)), m) for a in (0.3, 0.02)),
+        *(claimed(statement_of(epsilon=f, delta=d), m) for d in places for f in (0.3, 9.0)),
+        *(claimed(statement_of(renyi={a: 0.5}), m) for a in (3.0, 2.0)),
+        *(claimed(statement_of(tradeoff={a: 0.1}), m) for a in (0.3, 0.02)),
     ]
     claims = [replace(claim, search=Search(evaluations=0)) for claim in claims]
     for jobs in (1, 2):
@@ -386,8 +381,11 @@ def test_claims_that_share_have_the_verdicts_of_claims_alone():
 def test_among_several_numbers_the_refuted_one_is_reported():
     deltas = (1e-3, 1e-5, 1e-7)
     factors = (2.0, 0.9, 1.1)
-    points = tuple((f * GAUSSIAN.epsilon(d), d) for f, d in zip(factors, deltas, strict=True))
-    judged = judge(claimed(EpsilonDelta(points), pair=TWO_SIDED))
+    points = [
+        {"epsilon": f * GAUSSIAN.epsilon(d), "delta": d}
+        for f, d in zip(factors, deltas, strict=True)
+    ]
+    judged = judge(claimed(statement_of(points=points), pair=TWO_SIDED))
     assert judged.verdict is Verdict.REFUTED
     assert judged.where == "delta 1e-05"
     assert judged.tightness == pytest.approx(0.9)
@@ -408,56 +406,66 @@ def test_expectations():
     ("statement", "mechanism", "verdict", "message"),
     [
         (
-            CatalogueBound("at22.theorem_3_1", orders=(2.0,)),
+            Asked(Source.BOUND, "at22.theorem_3_1", orders=(2.0,)),
             None,
             Verdict.NOT_APPLICABLE,
             "at22.theorem_3_1 is a rate without constants, which is not judged",
         ),
         (
-            CatalogueBound("bsa24.theorem_4_3", deltas=(1e-5,)),
+            Asked(Source.BOUND, "bsa24.theorem_4_3", deltas=(1e-5,)),
             None,
             Verdict.NOT_APPLICABLE,
             "bsa24.theorem_4_3 needs a bounded domain, got diameter=None",
         ),
         (
-            CatalogueBound("fmtt18.corollary_31", deltas=(1e-5,)),
+            Asked(Source.BOUND, "fmtt18.corollary_31", deltas=(1e-5,)),
             one_pass(3, release=Release.RANDOM_SKIP),
             Verdict.NOT_APPLICABLE,
             "nothing is claimed at delta 1e-05: the bound is infinite there",
         ),
         (
-            CatalogueBound("bsa24.theorem_4_1"),
+            Asked(Source.BOUND, "bsa24.theorem_4_1"),
             None,
             Verdict.ERROR,
             "deltas or orders must be given for a bound, got neither",
         ),
         (
-            CatalogueBound("bsa24.theorem_4_1", {"tau": 3}, deltas=(1e-5,)),
+            Asked(Source.BOUND, "bsa24.theorem_4_1", deltas=(1e-5,), options={"tau": 3}),
             None,
             Verdict.ERROR,
             "bsa24.theorem_4_1 has no option 'tau'; its options: none",
         ),
         (
-            CatalogueBound("fmtt18.theorem_1", {"distance": 3}, orders=(2.0,)),
+            Asked(Source.BOUND, "fmtt18.theorem_1", orders=(2.0,), options={"distance": 3}),
             one_pass(3),
             Verdict.ERROR,
             "pair must be given for a bound with the option 'distance'",
         ),
         (
-            CallableBound("tests.no_such_module:f", (1e-5,)),
+            Asked(Source.CALLABLE, "tests.no_such_module:f", deltas=(1e-5,)),
             None,
             Verdict.ERROR,
             "callable must name a module that is installed, beside the file or in the current "
             "folder, got 'tests.no_such_module'",
         ),
         (
-            EpsilonDelta(((math.nan, 1e-5),)),
+            number(EpsilonAtDelta(1e-5), math.nan),
             None,
             Verdict.ERROR,
             "the claimed epsilon at delta 1e-05 must be a number of at least 0, got nan",
         ),
-        (EpsilonDelta(((1.0, 2.0),)), None, Verdict.ERROR, "delta must be in [0, 1), got 2.0"),
-        (Renyi(((1.0, 2.0),)), None, Verdict.ERROR, "order must be a finite number above 1"),
+        (
+            number(EpsilonAtDelta(2.0), 1.0),
+            None,
+            Verdict.ERROR,
+            "delta must be in [0, 1), got 2.0",
+        ),
+        (
+            number(RenyiAtOrder(1.0), 2.0),
+            None,
+            Verdict.ERROR,
+            "order must be a finite number above 1",
+        ),
     ],
 )
 def test_what_cannot_be_judged_says_why(statement, mechanism, verdict, message):
@@ -496,7 +504,7 @@ def test_bad_pairs_are_errors(pair, mechanism, message):
 
 def test_a_claim_on_numbers_needs_no_mechanism():
     pair = Finite((0.6, 0.4), (0.4, 0.6))
-    statement = EpsilonDelta(((0.1, 0.01),))
+    statement = statement_of(epsilon=0.1, delta=0.01)
     judged = judge(Claim(id="a", mechanism=None, statement=statement, pair=pair))
     assert judged.verdict is Verdict.REFUTED
     # delta(e) = .6 - .4 e^e
@@ -508,7 +516,7 @@ def test_a_claim_on_numbers_needs_no_mechanism():
 def test_a_bound_for_one_record_is_not_judged_by_another():
     """Record 1 of 4 is hidden by three steps; record 4 would refute what is true of record 1."""
     m = one_pass(4, diameter=16.0)
-    true = CatalogueBound("fmtt18.theorem_23", {"index": 1}, orders=(2.0,))
+    true = Asked(Source.BOUND, "fmtt18.theorem_23", orders=(2.0,), options={"index": 1})
     assert judge(claimed(true, m)).verdict is Verdict.CONSISTENT
     last = {"kind": "WallPinnedWalk", "before": 1.0, "start": 8.0, "position": 3}
     refused = judge(claimed(true, m, pair=last))
@@ -516,7 +524,7 @@ def test_a_bound_for_one_record_is_not_judged_by_another():
     assert "pair must differ in a record that the bound is about" in refused.message
     # the number itself is false of the mechanism
     value = bounds.evaluate("fmtt18.theorem_23", m, index=1).renyi(2.0)
-    assert judge(claimed(Renyi(((2.0, value),)), m, pair=last)).verdict is Verdict.REFUTED
+    assert judge(claimed(statement_of(renyi={2.0: value}), m, pair=last)).verdict is Verdict.REFUTED
     batch = NoisySGD(
         steps=6,
         dataset_size=6,
@@ -533,10 +541,14 @@ def test_a_bound_for_one_record_is_not_judged_by_another():
         ("cl25.theorem_a_1", {"position": 0}),
         ("at22.eq_5_4", {"index": 2}),
     ):
-        judged = judge(claimed(CatalogueBound(id, options, orders=(2.0,)), batch, pair=RESET))
+        judged = judge(
+            claimed(Asked(Source.BOUND, id, orders=(2.0,), options=options), batch, pair=RESET)
+        )
         assert judged.verdict is Verdict.CONSISTENT, id
     public = one_pass(4, noise_std=20.0, release=Release.RANDOM_SKIP)
-    bound = CatalogueBound("fmtt18.corollary_31_corrected", {"public": 2}, deltas=(1e-3,))
+    bound = Asked(
+        Source.BOUND, "fmtt18.corollary_31_corrected", deltas=(1e-3,), options={"public": 2}
+    )
     for position in (None, 1):
         pair = TWO_SIDED if position is None else {**TWO_SIDED, "position": position}
         assert judge(claimed(bound, public, pair=pair)).verdict is Verdict.CONSISTENT
@@ -545,13 +557,19 @@ def test_a_bound_for_one_record_is_not_judged_by_another():
 
 
 def test_a_callable_is_judged():
-    callables = [CallableBound(f"{__name__}:{name}", (1e-5, 1e-3)) for name in ("whole", "halved")]
+    callables = [
+        Asked(Source.CALLABLE, f"{__name__}:{name}", deltas=(1e-5, 1e-3))
+        for name in ("whole", "halved")
+    ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
     assert [each.verdict for each in judged] == [Verdict.CONSISTENT, Verdict.REFUTED]
 
 
 def test_a_callable_that_raises_or_leaves_is_an_error_of_its_claim():
-    callables = [CallableBound(f"{__name__}:{name}", (1e-5,)) for name in ("broken", "leaving")]
+    callables = [
+        Asked(Source.CALLABLE, f"{__name__}:{name}", deltas=(1e-5,))
+        for name in ("broken", "leaving")
+    ]
     judged = judge_all([claimed(statement) for statement in callables])
     assert [each.verdict for each in judged] == [Verdict.ERROR] * 2
     told = ("broken raised RuntimeError: no number", "leaving raised SystemExit: 0")
@@ -562,7 +580,7 @@ def test_a_callable_that_raises_or_leaves_is_an_error_of_its_claim():
 
 def test_a_callable_claims_renyi_divergences():
     callables = [
-        CallableBound(f"{__name__}:{name}", orders=(2.0, 8.0))
+        Asked(Source.CALLABLE, f"{__name__}:{name}", orders=(2.0, 8.0))
         for name in ("divergence", "less", "broken")
     ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
@@ -570,20 +588,29 @@ def test_a_callable_claims_renyi_divergences():
     assert verdicts == [Verdict.CONSISTENT, Verdict.REFUTED, Verdict.ERROR]
     assert [each.quantity.name for each in judged[:2]] == ["Renyi divergence"] * 2
     assert judged[2].message.endswith(", at order 2")
-    for statement in (CallableBound("a:f"), CallableBound("a:f", (0.1,), (2.0,))):
+    for statement in (
+        Asked(Source.CALLABLE, "a:f"),
+        Asked(Source.CALLABLE, "a:f", deltas=(0.1,), orders=(2.0,)),
+    ):
         assert "either deltas or orders must be given" in judge(claimed(statement)).message
 
 
 def test_claims_that_a_mechanism_is_not_private():
     at = GAUSSIAN.epsilon(1e-5)
     for statement, verdict in (
-        (NotPrivate(0.99 * at, 1e-5), Verdict.CONSISTENT),
+        (statement_of(not_private={"epsilon": 0.99 * at, "delta": 1e-5}), Verdict.CONSISTENT),
         (
-            NotPrivate(1.01 * at, 1e-5),
+            statement_of(not_private={"epsilon": 1.01 * at, "delta": 1e-5}),
             Verdict.REFUTED,
         ),
-        (NotRenyi(3.0, 0.99 * GAUSSIAN.renyi(3.0)), Verdict.CONSISTENT),
-        (NotRenyi(3.0, 1.01 * GAUSSIAN.renyi(3.0)), Verdict.REFUTED),
+        (
+            statement_of(not_renyi={"order": 3.0, "value": 0.99 * GAUSSIAN.renyi(3.0)}),
+            Verdict.CONSISTENT,
+        ),
+        (
+            statement_of(not_renyi={"order": 3.0, "value": 1.01 * GAUSSIAN.renyi(3.0)}),
+            Verdict.REFUTED,
+        ),
     ):
         judged = judge(claimed(statement, pair=TWO_SIDED))
         assert judged.verdict is verdict
@@ -591,7 +618,13 @@ def test_claims_that_a_mechanism_is_not_private():
     # between what pairs reach and what is proven nothing can be said
     walled = full(diameter=0.2)
     upper = bounds.best(walled, delta=1e-5).epsilon
-    gap = judge(claimed(NotPrivate(0.999 * upper, 1e-5), walled, pair=TWO_SIDED))
+    gap = judge(
+        claimed(
+            statement_of(not_private={"epsilon": 0.999 * upper, "delta": 1e-5}),
+            walled,
+            pair=TWO_SIDED,
+        )
+    )
     assert gap.verdict is Verdict.INCONCLUSIVE
     assert gap.message.startswith("the pair tried does not exceed it")
 
@@ -602,13 +635,18 @@ def test_explicit_laws_refute_a_claim_that_they_are_not_private():
     laplace = Laplace(sensitivity=1.0, scale=2.0)
     for pair, at in ((laplace, 0.5), (biased, math.log(2.0))):
         for factor, verdict in ((1.001, Verdict.REFUTED), (0.999, Verdict.CONSISTENT)):
-            statement = NotPrivate(factor * at, 0.0)
+            statement = statement_of(not_private={"epsilon": factor * at, "delta": 0.0})
             judged = judge(Claim(id="laws", mechanism=None, statement=statement, pair=pair))
             assert judged.verdict is verdict
             assert judged.witness is None
-    beyond = Claim(id="laws", mechanism=None, statement=NotPrivate(0.6, 0.0), pair=laplace)
+    beyond = Claim(
+        id="laws",
+        mechanism=None,
+        statement=statement_of(not_private={"epsilon": 0.6, "delta": 0.0}),
+        pair=laplace,
+    )
     assert judge(beyond).message == "the laws have epsilon at most 0.5 at delta 0"
-    exact = replace(beyond, statement=NotPrivate(0.5, 0.0))
+    exact = replace(beyond, statement=statement_of(not_private={"epsilon": 0.5, "delta": 0.0}))
     assert judge(exact).verdict is not Verdict.REFUTED
 
 
@@ -625,9 +663,9 @@ def test_a_planted_violation_is_found_and_sound_bounds_are_not_refuted():
             for id in bounds.applicable(m)
             if bounds.entry(id).status.sound and "tau" not in bounds.entry(id).options
         ]
-        claims = [claimed(CatalogueBound(id, orders=(1.5, 8.0)), m) for id in sound]
+        claims = [claimed(Asked(Source.BOUND, id, orders=(1.5, 8.0)), m) for id in sound]
         least = min(float(bounds.evaluate(id, m).renyi(2.0)) for id in sound)
-        claims.append(claimed(Renyi(((2.0, least / 4),)), m))
+        claims.append(claimed(statement_of(renyi={2.0: least / 4}), m))
         *true, planted = judge_all(claims)
         assert all(j.verdict in (Verdict.CONSISTENT, Verdict.NOT_APPLICABLE) for j in true)
         caught += planted.verdict is Verdict.REFUTED
@@ -650,10 +688,10 @@ def test_candidates_are_admissible_and_depend_on_the_mechanism_alone():
 @pytest.mark.parametrize("budget", [SAMPLED, FEW])
 def test_samples_decide_where_there_is_no_time(budget):
     m = full(diameter=2.0, noise_std=0.3)
-    statement = CatalogueBound("bsa24.theorem_4_1", deltas=(0.1,))
+    statement = Asked(Source.BOUND, "bsa24.theorem_4_1", deltas=(0.1,))
     true = judge(claimed(statement, m, pair=TWO_SIDED)).certified
     for factor, verdict in ((0.6, Verdict.REFUTED), (1.0001, Verdict.CONSISTENT)):
-        statement = EpsilonDelta(((factor * true, 0.1),))
+        statement = statement_of(epsilon=factor * true, delta=0.1)
         judged = judge(claimed(statement, m, pair=TWO_SIDED, budget=budget), error=0.02)
         assert judged.verdict is verdict
         assert judged.evidence is Evidence.SAMPLED
@@ -663,7 +701,7 @@ def test_samples_decide_where_there_is_no_time(budget):
 
 
 def test_without_time_and_samples_nothing_is_said():
-    statement = EpsilonDelta(((1.0, 0.1),))
+    statement = statement_of(epsilon=1.0, delta=0.1)
     hurried = claimed(statement, full(diameter=2.0), pair=TWO_SIDED, budget=Budget(seconds=1e-9))
     judged = judge(hurried)
     assert judged.verdict is Verdict.INCONCLUSIVE
@@ -695,7 +733,7 @@ def test_the_error_of_refuted_claims_goes_to_the_others():
     m = full(diameter=2.0)
 
     def at(epsilon):
-        return claimed(EpsilonDelta(((epsilon, 0.1),)), m, pair=TWO_SIDED, budget=SAMPLED)
+        return claimed(statement_of(epsilon=epsilon, delta=0.1), m, pair=TWO_SIDED, budget=SAMPLED)
 
     # with the same plan a larger error certifies more
     equal = judge(at(9.0), error=0.02).certified
@@ -716,8 +754,8 @@ def test_the_error_of_refuted_claims_goes_to_the_others():
 
 def test_claims_that_share_the_most_come_together():
     first, second = full(diameter=1.0), full(diameter=2.0)
-    epsilons = [claimed(EpsilonDelta(((1.0, 10.0**-i),)), first) for i in (5, 1, 4, 3, 2)]
-    mus = [claimed(Gaussian(1.0), second), claimed(Gaussian(2.0), first)]
+    epsilons = [claimed(statement_of(epsilon=1.0, delta=10.0**-i), first) for i in (5, 1, 4, 3, 2)]
+    mus = [claimed(statement_of(mu=1.0), second), claimed(statement_of(mu=2.0), first)]
     claims = [mus[0], *epsilons, mus[1]]
     order = work_order(claims)
     assert sorted(order) == list(range(7))

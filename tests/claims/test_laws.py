@@ -15,9 +15,10 @@ from scipy.stats import binom
 from audit import exact
 from audit.claims import formats, lock
 from audit.claims.checking import Checked, check
-from audit.claims.claim import Claim, EpsilonDelta, Renyi
+from audit.claims.claim import Claim
 from audit.claims.judge import judge
 from audit.claims.judgement import Verdict
+from audit.claims.statements import statement_of
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.explicit_laws import (
     DiscreteGaussian,
@@ -70,7 +71,9 @@ def true_claims(rng: np.random.Generator) -> list[tuple[ExplicitPair, float, flo
 
 
 def verdict(pair: ExplicitPair, epsilon: float, delta: float) -> Verdict:
-    claim = Claim(id="x", mechanism=None, pair=pair, statement=EpsilonDelta(((epsilon, delta),)))
+    claim = Claim(
+        id="x", mechanism=None, pair=pair, statement=statement_of(epsilon=epsilon, delta=delta)
+    )
     return judge(claim).verdict
 
 
@@ -97,7 +100,9 @@ def test_compositions_by_two_ways(pair: ExplicitPair) -> None:
     low, high = exact.curve(pair).epsilon_bracket(delta)
     assert high - low < 1e-3 * high
     assert verdict(pair, high * (1 + 1e-9), delta) is Verdict.CONSISTENT
-    claim = Claim(id="x", mechanism=None, pair=pair, statement=EpsilonDelta(((0.9 * low, delta),)))
+    claim = Claim(
+        id="x", mechanism=None, pair=pair, statement=statement_of(epsilon=0.9 * low, delta=delta)
+    )
     found = judge(claim)
     assert found.verdict is Verdict.REFUTED
     assert is_refuted(found.witness)
@@ -118,7 +123,7 @@ def test_divergences_and_powers_of_compositions() -> None:
         id="x",
         mechanism=None,
         pair=Laplace(sensitivity=1, scale=2),
-        statement=Renyi(((2.0, PureCurve(0.5).renyi(2.0)),)),
+        statement=statement_of(renyi={2.0: PureCurve(0.5).renyi(2.0)}),
     )
     assert judge(claim).verdict is Verdict.CONSISTENT
 

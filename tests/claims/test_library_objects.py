@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from audit.claims import AccountantBound, Claim, EpsilonDelta, NotPrivate
+from audit.claims import Claim
 from audit.claims.checking import Checked, check, check_file
 from audit.claims.claim import decode_claim, encode_claim
 from audit.claims.claims_file import load
 from audit.claims.formats import Format, write
 from audit.claims.judge import judge
 from audit.claims.library_objects import ACCOUNTANTS
+from audit.claims.statements import Asked, Source, statement_of
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
 
@@ -253,19 +254,22 @@ def composition() -> Composition:
 
 def test_claims_about_compositions() -> None:
     m = composition()
-    true = judge(Claim(id="x", mechanism=m, statement=EpsilonDelta(((3.0, 1e-5),))))
+    true = judge(Claim(id="x", mechanism=m, statement=statement_of(epsilon=3.0, delta=1e-5)))
     assert true.verdict is Verdict.CONSISTENT
-    false = Claim(id="x", mechanism=m, statement=EpsilonDelta(((0.5, 1e-5),)))
+    false = Claim(id="x", mechanism=m, statement=statement_of(epsilon=0.5, delta=1e-5))
     assert judge(false).verdict is Verdict.REFUTED
     assert decode_claim(json.loads(json.dumps(encode_claim(false))), "x") == false
-    low = judge(Claim(id="x", mechanism=m, statement=NotPrivate(0.5, 1e-5)))
+    low = judge(
+        Claim(
+            id="x", mechanism=m, statement=statement_of(not_private={"epsilon": 0.5, "delta": 1e-5})
+        )
+    )
     assert low.verdict is Verdict.CONSISTENT
 
 
 def test_what_was_not_written_for_compositions_refuses_them(tmp_path: Path) -> None:
-    from audit.claims import CatalogueBound
 
-    bound = CatalogueBound("accounting.poisson", deltas=(1e-5,))
+    bound = Asked(Source.BOUND, "accounting.poisson", deltas=(1e-5,))
     judged = judge(Claim(id="x", mechanism=composition(), statement=bound))
     assert judged.verdict is Verdict.ERROR
     assert judged.message == ("accounting.poisson needs a single run, got a composition of 2")
@@ -280,6 +284,6 @@ def test_what_was_not_written_for_compositions_refuses_them(tmp_path: Path) -> N
 
 
 def test_an_accountant_needs_a_mechanism() -> None:
-    statement = AccountantBound("dp_accounting.pld", deltas=(1e-5,))
+    statement = Asked(Source.ACCOUNTANT, "dp_accounting.pld", deltas=(1e-5,))
     judged = judge(Claim(id="x", mechanism=None, statement=statement))
     assert judged.message == "mechanism must be given for an accountant, got none"

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from audit.claims import claim as c
 from audit.claims import lock
-from audit.claims.claim import CatalogueBound
-from audit.claims.quantities import EpsilonAtDelta, Mu
+from audit.claims.statements import Asked, Source, statement_of
+from audit.curves.quantities import EpsilonAtDelta, Mu
 from audit.results import Verdict
 
 from .test_formats import HELD, ONE_STEP, REFUTED, judged
@@ -36,7 +35,7 @@ def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
 
 
 def test_a_bound_is_locked_at_each_of_its_places() -> None:
-    statement = CatalogueBound("bsa24.theorem_4_1", {}, (1e-5, 1e-3), (4.0,))
+    statement = Asked(Source.BOUND, "bsa24.theorem_4_1", deltas=(1e-5, 1e-3), orders=(4.0,))
     mechanism = dataclasses.replace(ONE_STEP, smoothness=1.0, diameter=1.0)
     judgement = judged(statement=statement, mechanism=mechanism)
     numbers = lock.entries([judgement])["true"].numbers
@@ -59,9 +58,9 @@ def test_a_bound_is_locked_at_each_of_its_places() -> None:
             ("claim 'true': numbers, certified epsilon at delta 1e-5 was 4.377, now 4.3771",),
         ),
         (
-            judged(statement=c.EpsilonDelta(((5.1, 1e-5),)), claimed=5.1),
+            judged(statement=statement_of(epsilon=5.1, delta=1e-5), claimed=5.1),
             (
-                "claim 'true': statement, points[0][0] was 5.0, now 5.1",
+                "claim 'true': statement, epsilon was 5.0, now 5.1",
                 "claim 'true': numbers, claimed epsilon at delta 1e-5 was 5.0, now 5.1",
             ),
         ),
@@ -105,11 +104,11 @@ def test_reasons_are_kept() -> None:
     [
         ("{", "not a lock file"),
         ("[]", "not a lock file"),
-        ("{}", "format must be 1, got None"),
-        ('{"format": 2}', "format must be 1, got 2"),
-        ('{"format": 1, "claims": 3, "accepted": []}', "claims must be a mapping, got 3"),
+        ("{}", "format must be 2, got None"),
+        ('{"format": 1}', "format must be 2, got 1"),
+        ('{"format": 2, "claims": 3, "accepted": []}', "claims must be a mapping, got 3"),
         (
-            '{"format": 1, "claims": {"x": {"verdict": "luck"}}, "accepted": []}',
+            '{"format": 2, "claims": {"x": {"verdict": "luck"}}, "accepted": []}',
             "claims.x.mechanism must be given for a LockedClaim, got nothing",
         ),
     ],
@@ -122,7 +121,7 @@ def test_a_file_that_is_no_lock(text: str, message: str, tmp_path: Path) -> None
 
 
 def test_infinity_is_kept(tmp_path: Path) -> None:
-    endless = judged(statement=c.Gaussian(1.0), quantity=Mu(), certified=float("inf"))
+    endless = judged(statement=statement_of(mu=1.0), quantity=Mu(), certified=float("inf"))
     kept = lock.Lock(lock.entries([endless]))
     lock.write(tmp_path / "claims.json", kept)
     text = (tmp_path / "claims.json").read_text()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from audit import NoisySGD
-from audit.claims.claimed_numbers import divergence_of, epsilon_of
+from audit.claims.sources import divergence_of, epsilon_of
 from audit.constructions import TwoSidedWalk
 from audit.constructions.explicit import Finite, Mixture, Mixtures
 from audit.curves import GaussianCurve, Order

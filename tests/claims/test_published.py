@@ -8,7 +8,7 @@ import pytest
 
 from audit import bounds
 from audit.bounds import Status
-from audit.claims.claim import CatalogueBound, Expected
+from audit.claims.claim import Expected
 from audit.claims.claims_file import load
 from audit.claims.judge import judge
 from tests.verifying import is_refuted
@@ -44,8 +44,9 @@ def test_every_statement_of_the_papers_has_its_verdict():
     """Refuted statements are expected to be refuted, rates not to be judged, the rest to hold."""
     claimed: dict[str, set[object]] = {}
     for claim in CLAIMS.values():
-        if isinstance(claim.statement, CatalogueBound):
-            claimed.setdefault(claim.statement.id, set()).add(claim.expected)
+        entry, _ = claim.bound
+        if entry is not None:
+            claimed.setdefault(entry.id, set()).add(claim.expected)
     for id, entry in bounds.CATALOGUE.items():
         if not id.startswith(PAPERS):
             continue

@@ -8,9 +8,10 @@ import math
 import pytest
 
 import audit
-from audit.claims.claim import Claim, EpsilonDelta
+from audit.claims.claim import Claim
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement, Verdict
+from audit.claims.statements import statement_of
 from audit.claims.witness import Witness
 from audit.constructions import TwoSidedWalk
 from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures
@@ -36,7 +37,7 @@ PAIRS = {
 
 def judged(pair, epsilon: float) -> Judgement:
     claim = Claim(id="pure", mechanism=getattr(pair, "mechanism", None), pair=pair,
-                  statement=EpsilonDelta(((epsilon, 0.0),)))  # fmt: skip
+                  statement=statement_of(epsilon=epsilon, delta=0.0))  # fmt: skip
     return judge(claim)
 
 

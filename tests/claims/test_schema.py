@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 import subprocess
@@ -18,8 +17,12 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from audit.claims import claim, claims_file, yaml_tree
+from audit.claims import claims_file, yaml_tree
+from audit.claims import schema as claims_schema
 from audit.claims.schema import schema
+from audit.claims.statements import FORMS
+from audit.claims.statements import KEYS as STATEMENT_KEYS
+from audit.curves.quantities import QUANTITIES, TotalVariation
 
 from . import test_claims_file as written
 from .written import HEAD, environment
@@ -149,7 +152,7 @@ POOL = (
     [[1]],
 )
 
-KEYS = (*claims_file.COMMON_KEYS, *claims_file.STATEMENT_KEYS, "title", "trials")
+KEYS = (*claims_file.COMMON_KEYS, *STATEMENT_KEYS, "title", "trials")
 
 
 def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -219,7 +222,7 @@ def test_the_schema_has_the_keys_of_the_reader() -> None:
     assert set(found["$defs"]["Claim"]["properties"]) == {
         "id",
         *claims_file.COMMON_KEYS,
-        *claims_file.STATEMENT_KEYS,
+        *STATEMENT_KEYS,
     }
 
 
@@ -230,29 +233,22 @@ def test_a_new_key_cannot_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass(frozen=True)
-class Zero:
-    """``zero: 1.2``: claims zero-concentrated differential privacy."""
+class Advantage(TotalVariation):
+    """A quantity from outside."""
 
-    zero: float
-
-
-def test_a_key_means_the_same_in_all_statements(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = dataclasses.make_dataclass("Other", [("zero", float), ("deltas", int)])
-    form = claims_file.Form(other, lambda w: claim.Gaussian(w.zero))
-    monkeypatch.setitem(claims_file.FORMS, "zero", form)
-    with pytest.raises(TypeError, match="deltas must mean the same in all statements, got 'zero'"):
-        schema()
+    kind = "advantage"
+    name = "advantage"
+    written = "``advantage: 0.3``."
 
 
-def test_a_new_statement_is_in_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    form = claims_file.Form(Zero, lambda w: claim.Gaussian(w.zero))
-    monkeypatch.setitem(claims_file.FORMS, "zero", form)
-    monkeypatch.setattr(claims_file, "STATEMENT_KEYS", (*claims_file.STATEMENT_KEYS, "zero"))
+def test_a_new_quantity_is_in_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims_schema, "QUANTITIES", {**QUANTITIES, "advantage": Advantage})
+    monkeypatch.setattr(claims_schema, "FORMS", {**FORMS, "advantage": ("advantage",)})
+    monkeypatch.setattr(claims_schema, "KEYS", (*STATEMENT_KEYS, "advantage"))
     found = jsonschema.Draft202012Validator(schema())
-    assert found.schema["$defs"]["Claim"]["properties"]["zero"]["description"] == (
-        "`zero: 1.2`: claims zero-concentrated differential privacy."
-    )
+    own = found.schema["$defs"]["Claim"]["properties"]["advantage"]
+    assert own["description"] == "`advantage: 0.3`."
     laws = {"laplace": {"sensitivity": 1, "scale": 2}}
-    assert found.is_valid({"claims": [{"id": "x", "laws": laws, "zero": 1}]})
-    assert not found.is_valid({"claims": [{"id": "x", "laws": laws, "zero": 1, "mu": 1}]})
-    assert not found.is_valid({"claims": [{"id": "x", "laws": laws, "zero": "much"}]})
+    assert found.is_valid({"claims": [{"id": "x", "laws": laws, "advantage": 1}]})
+    assert not found.is_valid({"claims": [{"id": "x", "laws": laws, "advantage": 1, "mu": 1}]})
+    assert not found.is_valid({"claims": [{"id": "x", "laws": laws, "advantage": "much"}]})

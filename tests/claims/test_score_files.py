@@ -10,10 +10,11 @@ import pytest
 
 from audit.claims import formats
 from audit.claims.checking import Checked, check
-from audit.claims.claim import Claim, EpsilonDelta, Samples
+from audit.claims.claim import Claim, Samples
 from audit.claims.error_shares import ErrorShare, error_shares
 from audit.claims.judge import judge
 from audit.claims.judgement import Evidence, Verdict
+from audit.claims.statements import statement_of
 from audit.curves import GaussianCurve, Order
 
 EPSILON = GaussianCurve(1.0).epsilon(1e-2)
@@ -118,7 +119,7 @@ def test_bad_samples_are_one_line(tmp_path: Path, given: str, message: str) -> N
 def test_true_claims_are_refuted_no_more_often_than_allowed() -> None:
     """At error .2, 120 audits of the true epsilon: more than 40 have probability 1e-4 at most."""
     rng = np.random.default_rng(7)
-    statement = EpsilonDelta(((EPSILON, 1e-2),))
+    statement = statement_of(epsilon=EPSILON, delta=1e-2)
     refuted = 0
     for _ in range(120):
         samples = Samples(x=tuple(rng.normal(1, 1, 200)), x_prime=tuple(rng.normal(0, 1, 200)),
@@ -129,7 +130,7 @@ def test_true_claims_are_refuted_no_more_often_than_allowed() -> None:
 
 
 def test_shares_count_claims_with_samples() -> None:
-    statement = EpsilonDelta(((1.0, 1e-2),))
+    statement = statement_of(epsilon=1.0, delta=1e-2)
     scores = Samples(x=(1.0, 2.0), x_prime=(0.0, 1.0))
     sampled = Claim(id="x", mechanism=None, statement=statement, samples=scores)
     other = Claim(id="y", mechanism=None, statement=statement)

@@ -11,10 +11,11 @@ import audit
 from audit import Batching, NoisySGD
 from audit.claims import searched
 from audit.claims.checking import check
-from audit.claims.claim import Claim, EpsilonDelta, Expected, NotPrivate, Renyi, Search
+from audit.claims.claim import Claim, Expected, Search
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement, Verdict
-from audit.claims.quantities import RenyiAtOrder
+from audit.claims.statements import statement_of
+from audit.curves.quantities import RenyiAtOrder
 from audit.search import worst_case
 from tests.verifying import is_refuted
 
@@ -36,7 +37,7 @@ ASKED = Search(evaluations=45)
 
 
 def judged(m: NoisySGD, epsilon: float, search: Search | None = ASKED) -> Judgement:
-    statement = EpsilonDelta(((epsilon, DELTA),))
+    statement = statement_of(epsilon=epsilon, delta=DELTA)
     return judge(Claim(id="x", mechanism=m, statement=statement, search=search))
 
 
@@ -67,7 +68,7 @@ def test_it_finds_what_the_other_pairs_miss() -> None:
 
 def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() -> None:
     def pair(m: NoisySGD, **fields: object) -> object:
-        claim = Claim(id="x", mechanism=m, statement=Renyi(((4.0, 1.0),)), **fields)  # type: ignore[arg-type]
+        claim = Claim(id="x", mechanism=m, statement=statement_of(renyi={4.0: 1.0}), **fields)  # type: ignore[arg-type]
         return searched.searched_pair(claim, RenyiAtOrder(4.0))
 
     m = MECHANISMS["full"]
@@ -86,7 +87,12 @@ def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() 
 def test_a_claim_that_something_is_not_private_is_proven_by_it() -> None:
     m = MECHANISMS["without replacement"]
     least = 0.97 * worst_case(m, delta=DELTA, evaluations=45, seed=0).bracket[0]
-    claim = Claim(id="x", mechanism=m, statement=NotPrivate(least, DELTA), search=ASKED)
+    claim = Claim(
+        id="x",
+        mechanism=m,
+        statement=statement_of(not_private={"epsilon": least, "delta": DELTA}),
+        search=ASKED,
+    )
     assert judge(claim).verdict is Verdict.CONSISTENT
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from audit import Batching, NoisySGD, Relation, exact
 from audit.claims import verification
-from audit.claims.claim import Claim, EpsilonDelta, Gaussian, Renyi, Tradeoff
+from audit.claims.claim import Claim
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement
+from audit.claims.statements import Statement, statement_of
 from audit.claims.verification import Outcome, Verification, verify, with_verification
 from audit.constructions import Construction, TwoSidedWalk
 from audit.constructions.registry import kinds
@@ -32,18 +33,18 @@ MECHANISM = NoisySGD(
 PAIR = TwoSidedWalk(MECHANISM)
 
 
-def judged(statement: EpsilonDelta, mechanism: NoisySGD = MECHANISM) -> Judgement:
+def judged(statement: Statement, mechanism: NoisySGD = MECHANISM) -> Judgement:
     return judge(Claim(id="a.claim", mechanism=mechanism, statement=statement))
 
 
 def test_a_refutation_is_verified() -> None:
-    found = with_verification(judged(EpsilonDelta(((0.5, 1e-3),))))
+    found = with_verification(judged(statement_of(epsilon=0.5, delta=1e-3)))
     assert (found.verdict, found.verification) == (Verdict.REFUTED, "verified")
 
 
 def test_other_verdicts_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "verify", None)
-    consistent = judged(EpsilonDelta(((50.0, 1e-3),)))
+    consistent = judged(statement_of(epsilon=50.0, delta=1e-3))
     assert with_verification(consistent) == consistent
 
 
@@ -53,7 +54,10 @@ def test_a_wrong_law_ends_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = exact.curve(PAIR).epsilon_bracket(1e-3)[1]
     monkeypatch.setattr(exact, "curve", lambda *_, **__: law)
     claim = Claim(
-        id="true", mechanism=MECHANISM, statement=EpsilonDelta(((1.01 * truth, 1e-3),)), pair=PAIR
+        id="true",
+        mechanism=MECHANISM,
+        statement=statement_of(epsilon=1.01 * truth, delta=1e-3),
+        pair=PAIR,
     )
     wrong = judge(claim)
     assert wrong.verdict is Verdict.REFUTED
@@ -63,20 +67,20 @@ def test_a_wrong_law_ends_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_slow_verification_ends_at_its_limit() -> None:
-    found = with_verification(judged(EpsilonDelta(((0.5, 1e-3),))), seconds=0.01)
+    found = with_verification(judged(statement_of(epsilon=0.5, delta=1e-3)), seconds=0.01)
     assert (found.verdict, found.verification) == (Verdict.REFUTED, "not verified in time")
 
 
 def test_without_the_verifier_the_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    found = with_verification(judged(EpsilonDelta(((0.5, 1e-3),))))
+    found = with_verification(judged(statement_of(epsilon=0.5, delta=1e-3)))
     assert (found.verdict, found.verification) == (Verdict.REFUTED, "not verified")
     assert found.witness is not None
     assert verify(found.witness).line == "not verified: audit-verify is not installed"
 
 
 def test_a_witness_that_was_tampered_with_is_contradicted() -> None:
-    witness = judged(EpsilonDelta(((0.5, 1e-3),))).witness
+    witness = judged(statement_of(epsilon=0.5, delta=1e-3)).witness
     assert witness is not None
     found = verify({**json.loads(witness.to_json()), "at": 2.0})
     assert found == Verification(
@@ -87,7 +91,10 @@ def test_a_witness_that_was_tampered_with_is_contradicted() -> None:
 def test_a_claim_too_close_to_the_certified_number_is_not_verified() -> None:
     low = exact.curve(PAIR).renyi_bracket(2.0, Order.FORWARD)[0]
     claim = Claim(
-        id="close", mechanism=MECHANISM, statement=Renyi(((2.0, low * (1 - 1e-6)),)), pair=PAIR
+        id="close",
+        mechanism=MECHANISM,
+        statement=statement_of(renyi={2.0: low * (1 - 1e-6)}),
+        pair=PAIR,
     )
     found = with_verification(judge(claim))
     assert (found.verdict, found.verification) == (Verdict.REFUTED, "not verified")
@@ -116,11 +123,13 @@ def numbers(pair: Construction, rng: np.random.Generator) -> list[tuple[object, 
     divergence = law.renyi_bracket(4.0, order)[0]
     power = law.power_bracket(0.1, order)[0]
     mu = law.mu_bracket(order).low
+    distance = law.delta_bracket(0.0, order)[0]
     return [
-        (EpsilonDelta(((below * epsilon, 1e-3),)), epsilon),
-        (Renyi(((4.0, below * divergence),)), divergence),
-        (Tradeoff(((0.1, 1 - (0.1 + below * (power - 0.1))),)), power - 0.1),
-        (Gaussian(below * mu), mu),
+        (statement_of(total_variation=below * distance), distance),
+        (statement_of(epsilon=below * epsilon, delta=1e-3), epsilon),
+        (statement_of(renyi={4.0: below * divergence}), divergence),
+        (statement_of(tradeoff={0.1: 1 - (0.1 + below * (power - 0.1))}), power - 0.1),
+        (statement_of(mu=below * mu), mu),
     ]
 
 
@@ -138,7 +147,7 @@ def test_random_lies_over_all_constructions_are_verified(batching: Batching) -> 
             pair = next(iter(kind.random(m, rng)), None)
             if pair is None or count == 2:  # some seconds each
                 continue
-            statement, certified = numbers(pair, rng)[rng.integers(4)]
+            statement, certified = numbers(pair, rng)[rng.integers(5)]
             if certified < 1e-3:
                 continue
             claim = Claim(id="lie", mechanism=m, statement=statement, pair=pair)  # type: ignore[arg-type]

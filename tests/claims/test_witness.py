@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, exact
-from audit.claims.claim import Claim, EpsilonDelta, Gaussian, Renyi, Tradeoff
+from audit.claims.claim import Claim
 from audit.claims.judge import judge
 from audit.claims.partition import partition_of
+from audit.claims.statements import statement_of
 from audit.claims.witness import Witness, plain_pair
 from audit.constructions import (
     Affine,
@@ -37,6 +38,7 @@ from audit.constructions.explicit import (
 )
 from audit.constructions.process import Path
 from audit.curves import GaussianCurve, Order
+from audit.curves.quantities import QUANTITIES, EpsilonAtDelta
 
 pytest.importorskip("flint")
 
@@ -77,21 +79,21 @@ def witness(statement, pair, mechanism=None):
 
 
 EXAMPLES = {
-    "chain, renyi": (Renyi(((2.0, 0.05),)), RESET, walled()),
-    "chain, epsilon": (EpsilonDelta(((0.3, 0.01),)), RESET, walled()),
-    "chain, mu": (Gaussian(0.4), RESET, walled()),
-    "chain, power": (Tradeoff(((0.1, 0.8),)), RESET, walled()),
-    "walk, epsilon": (EpsilonDelta(((0.1, 0.01),)), BIASED, walled()),
-    "normals, epsilon": (EpsilonDelta(((2.0, 1e-3),)), NORMALS, None),
-    "normals, renyi": (Renyi(((3.0, 5.0),)), NORMALS, None),
-    "normals, rare": (EpsilonDelta(((13.0, 1e-8),)), NORMALS, None),
-    "finite, epsilon": (EpsilonDelta(((5.0, 1e-3),)), FINITE, None),
-    "finite, renyi": (Renyi(((2.0, 3.0),)), FINITE, None),
-    "vectors, epsilon": (EpsilonDelta(((3.0, 1e-3),)), CORRELATED, None),
-    "vectors, renyi": (Renyi(((2.0, 1.0),)), replace(CORRELATED, times=2), None),
-    "vectors, mu": (Gaussian(0.9), CORRELATED, None),
-    "densities, epsilon": (EpsilonDelta(((0.8, 1e-2),)), DENSITIES, None),
-    "densities, renyi": (Renyi(((4.0, 0.4),)), DENSITIES, None),
+    "chain, renyi": (statement_of(renyi={2.0: 0.05}), RESET, walled()),
+    "chain, epsilon": (statement_of(epsilon=0.3, delta=0.01), RESET, walled()),
+    "chain, mu": (statement_of(mu=0.4), RESET, walled()),
+    "chain, power": (statement_of(tradeoff={0.1: 0.8}), RESET, walled()),
+    "walk, epsilon": (statement_of(epsilon=0.1, delta=0.01), BIASED, walled()),
+    "normals, epsilon": (statement_of(epsilon=2.0, delta=1e-3), NORMALS, None),
+    "normals, renyi": (statement_of(renyi={3.0: 5.0}), NORMALS, None),
+    "normals, rare": (statement_of(epsilon=13.0, delta=1e-8), NORMALS, None),
+    "finite, epsilon": (statement_of(epsilon=5.0, delta=1e-3), FINITE, None),
+    "finite, renyi": (statement_of(renyi={2.0: 3.0}), FINITE, None),
+    "vectors, epsilon": (statement_of(epsilon=3.0, delta=1e-3), CORRELATED, None),
+    "vectors, renyi": (statement_of(renyi={2.0: 1.0}), replace(CORRELATED, times=2), None),
+    "vectors, mu": (statement_of(mu=0.9), CORRELATED, None),
+    "densities, epsilon": (statement_of(epsilon=0.8, delta=1e-2), DENSITIES, None),
+    "densities, renyi": (statement_of(renyi={4.0: 0.4}), DENSITIES, None),
 }
 
 
@@ -126,14 +128,18 @@ def test_a_pair_that_was_tampered_with_is_not_refuted():
 def test_rare_events_are_verified():
     # delta 1e-12 of Gaussians at distance 1, with walls far away: no formula without the law
     m = walled(steps=1, dataset_size=1, noise_std=1.0, diameter=40.0)
-    assert answer(witness(EpsilonDelta(((6.0, 1e-12),)), TwoSidedWalk(m), m)) is Answer.REFUTED
+    assert (
+        answer(witness(statement_of(epsilon=6.0, delta=1e-12), TwoSidedWalk(m), m))
+        is Answer.REFUTED
+    )
 
 
 def test_vectors_on_a_plane_are_verified_on_products_of_intervals():
     pair = NormalVectors(STEPS, 0.8, VectorMixture((0.5, 0.5), STEPS), NOWHERE, times=10)
     plain = plain_pair(pair)
     places = {"quantity": "epsilon", "at": 1e-3, "claimed": 3.0}
-    partition = partition_of(plain, None, certified=5.0, swap=False, **places)
+    known = {**places, "quantity": EpsilonAtDelta(1e-3)}
+    partition = partition_of(plain, None, certified=5.0, swap=False, **known)
     content = {
         "format": 2, "claim": "a", **places, "slack": 0.0, "order": "forward",
         "bracket": [0.0, None], "evidence": "exact", "construction": "b", "pair": plain,
@@ -155,7 +161,7 @@ def test_vectors_in_more_dimensions_have_no_partition():
         partition_of(
             plain_pair(pair),
             None,
-            quantity="epsilon",
+            quantity=EpsilonAtDelta(1e-3),
             at=1e-3,
             claimed=0.1,
             certified=0.2,
@@ -183,7 +189,8 @@ def test_a_chain_of_millions_of_steps_is_a_normal_law():
     )
     true = GaussianCurve(math.sqrt(3e6) * 2 / 2000).epsilon(1e-5)
     assert (
-        answer(witness(EpsilonDelta(((0.999 * true, 1e-5),)), TwoSidedWalk(m), m)) is Answer.REFUTED
+        answer(witness(statement_of(epsilon=0.999 * true, delta=1e-5), TwoSidedWalk(m), m))
+        is Answer.REFUTED
     )
 
 
@@ -220,7 +227,7 @@ def test_lattice_walks_are_verified_on_their_stairs(name):
     )  # fmt: skip
     pair = LatticeWalk.suited(m, spacing=7.0)
     low = exact.curve(pair).epsilon_bracket(1e-2)[0]
-    found = witness(EpsilonDelta(((0.9 * low, 1e-2),)), pair, m)
+    found = witness(statement_of(epsilon=0.9 * low, delta=1e-2), pair, m)
     assert answer(found) is Answer.REFUTED
     # the planted errors: the truth, and a record that pushes nowhere
     assert answer(replace(found, claimed=1.01 * low)) is Answer.NOT_REFUTED
@@ -245,7 +252,7 @@ def test_maps_that_are_no_broken_lines_have_no_witness():
         ({"order": "sideways"}, "order must be one of forward, reverse, got 'sideways'"),
         (
             {"quantity": "luck"},
-            "quantity must be one of epsilon, Renyi divergence, mu, 1 - beta, got 'luck'",
+            "quantity must be one of epsilon, Renyi divergence, mu, 1 - beta, total variation, got",
         ),
         ({"pair": {}}, "pair must be a mapping with a kind"),
         ({"extra": 1}, "extra must be left out of a Witness, got 1"),
@@ -305,6 +312,7 @@ def test_other_numbers_of_several_draws(name, order):
         ("Renyi divergence", 20.0, curve.renyi_bracket(20.0, order)),
         ("1 - beta", 0.3, curve.power_bracket(0.3, order)),
         ("1 - beta", 1e-6, curve.power_bracket(1e-6, order)),
+        ("total variation", 0.0, curve.delta_bracket(0.0, order)),
     ]
     for quantity, at, (low, _) in brackets:
         lie = verified(plain, order, quantity, at, 0.99 * low, low)
@@ -313,10 +321,17 @@ def test_other_numbers_of_several_draws(name, order):
     assert truth is Answer.NOT_REFUTED
 
 
+def named(name, at):
+    """Return the quantity of a name at a place."""
+    (cls,) = (cls for cls in QUANTITIES.values() if cls.name == name)
+    return cls(at) if cls.place else cls()
+
+
 def verified(plain, order, quantity, at, claimed, certified):
     swap = order is Order.REVERSE
     places = {"quantity": quantity, "at": at, "claimed": claimed}
-    partition = partition_of(plain, None, certified=certified, swap=swap, **places)
+    known = {**places, "quantity": named(quantity, at)}
+    partition = partition_of(plain, None, certified=certified, swap=swap, **known)
     content = {
         "format": 2, "claim": "a", **places, "slack": 0.0, "order": order.value,
         "bracket": [0.0, None], "evidence": "exact", "construction": "b", "pair": plain,

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from audit import Batching, Losses, NoisySGD, Relation, Release, exact
-from audit.claims.claim import Claim, EpsilonDelta, Search
+from audit.claims.claim import Claim, Search
 from audit.claims.judge import judge
+from audit.claims.statements import statement_of
 from audit.constructions import (
     Construction,
     DriftedWalk,
@@ -141,11 +142,11 @@ def test_the_first_lattices_are_strong(changes: dict[str, Any], least: float) ->
 
 def test_the_judge_refutes_a_claim_by_a_lattice() -> None:
     """With the default budget; nothing else that is tried certifies as much."""
-    claim = Claim(id="a", mechanism=LATTICE, statement=EpsilonDelta(((5.5, 1e-6),)))
+    claim = Claim(id="a", mechanism=LATTICE, statement=statement_of(epsilon=5.5, delta=1e-6))
     judged = judge(claim)
     assert judged.verdict is Verdict.REFUTED
     assert (judged.pair or "").startswith("LatticeWalk")
-    true = Claim(id="a", mechanism=LATTICE, statement=EpsilonDelta(((8.0, 1e-6),)))
+    true = Claim(id="a", mechanism=LATTICE, statement=statement_of(epsilon=8.0, delta=1e-6))
     assert judge(true).verdict is Verdict.CONSISTENT
 
 
@@ -167,7 +168,7 @@ def test_pairs_that_no_witness_describes_are_not_tried() -> None:
         diameter=1.0,
     )
     assert list(HolderPair.suggested(m))
-    statement = EpsilonDelta(((9.0, 1e-6),))
+    statement = statement_of(epsilon=9.0, delta=1e-6)
     found = judge(Claim(id="a", mechanism=m, statement=statement, search=Search(evaluations=0)))
     assert found.pairs_tried < len(list(suggested_members(m)))
 
@@ -194,7 +195,7 @@ def test_a_construction_from_outside_is_picked_up(monkeypatch: pytest.MonkeyPatc
     assert "OutsideWalk" in {random_pair(FULL, random).name for _ in range(60)}
     # the judge tries it before other walks, and the search keeps it: none is stronger here
     m = dataclasses.replace(FULL, diameter=None)
-    claim = Claim(id="a", mechanism=m, statement=EpsilonDelta(((1.0, 1e-6),)))
+    claim = Claim(id="a", mechanism=m, statement=statement_of(epsilon=1.0, delta=1e-6))
     assert judge(claim).pair == "OutsideWalk"
     assert worst_case(m, delta=1e-6, evaluations=1, seed=0).construction.name == "OutsideWalk"
     # none for losses that it does not cover

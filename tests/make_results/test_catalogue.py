@@ -15,7 +15,6 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from audit.bounds import CATALOGUE, Status
-from audit.claims.claim import CatalogueBound
 from audit.claims.claims_file import load
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement
@@ -95,11 +94,11 @@ def judged(id: str) -> Row:
 
 def made(known: list[Judgement]) -> tuple[Row, ...]:
     """Rows of the given judgements, with unjudged ones for all other entries."""
-    named = {j.claim.statement.id for j in known if isinstance(j.claim.statement, CatalogueBound)}
+    named = {entry.id for j in known if (entry := j.claim.bound[0])}
     others = {
-        claim.statement.id: Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE)
+        entry.id: Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE)
         for claim in CLAIMS.values()
-        if isinstance(claim.statement, CatalogueBound) and claim.statement.id not in named
+        if (entry := claim.bound[0]) and entry.id not in named
     }
     return rows.rows([*known, *others.values()], SIDE, recomputed())
 

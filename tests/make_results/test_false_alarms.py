@@ -8,6 +8,7 @@ import numpy as np
 
 from audit.claims import evidence, judge
 from audit.curves import Order
+from audit.curves.quantities import EpsilonAtDelta
 from audit.results import Verdict
 from audit.simulation import final_iterates
 from results.claims import false_alarms
@@ -35,7 +36,8 @@ def careless(pair, numbers, *, trials, error, seed):
     x, x_prime = final_iterates(pair, trials=trials, seed=seed)
     found = []
     for number in numbers:
-        delta, best = getattr(number.quantity, "delta", 0.5), 0.0
+        at_delta = isinstance(number.quantity, EpsilonAtDelta)
+        delta, best = number.quantity.at if at_delta else 0.5, 0.0
         for first, second in ((x, x_prime), (-x, -x_prime), (x_prime, x), (-x_prime, -x)):
             thresholds = np.unique(first)
             rates = 1 - np.searchsorted(np.sort(first), thresholds) / trials

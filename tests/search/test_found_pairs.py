@@ -9,8 +9,9 @@ from typing import ClassVar
 import pytest
 
 from audit import Batching, NoisySGD
-from audit.claims import Claim, EpsilonDelta, Verdict
+from audit.claims import Claim, Verdict
 from audit.claims.judge import judge
+from audit.claims.statements import statement_of
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -75,7 +76,7 @@ def test_a_broken_file_is_named(tmp_path, edit, message):
 def test_shipped_pairs_join_the_judge():
     m = dataclasses.replace(mechanism(1.0, 0.05, 100), lipschitz=1.25)  # to the last digit
     # the drifted walks that the judge tries by itself certify less
-    claim = Claim(id="x", mechanism=m, statement=EpsilonDelta(((1.886, DELTA),)))
+    claim = Claim(id="x", mechanism=m, statement=statement_of(epsilon=1.886, delta=DELTA))
     judged = judge(claim, error=0.01)
     assert judged.verdict is Verdict.REFUTED
     assert judged.certified == pytest.approx(1.88677, abs=1e-5)

@@ -91,6 +91,9 @@ def exceeds(
         left, most = excess(cells, at)
         right = gaussian_delta(at, claimed) if claimed > 0 else arb(0)
         sides = f"sum of max(P - e^{float(at):.6g} Q, 0)", "the delta of the claimed mu"
+    elif quantity == "total variation":
+        (left, most), right = excess(cells, arb(0)), claimed
+        sides = "sum of max(P - Q, 0)", "the claimed distance"
     elif quantity == "Renyi divergence":
         left, right = renyi_sum(cells, at) ** times, ((at - 1) * claimed).exp()
         sides = "sum of P^a Q^(1-a)", "e^((a-1) claimed)"

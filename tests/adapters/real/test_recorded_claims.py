@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from audit.adapters import opacus
-from audit.claims.claim import EpsilonDelta, Renyi
 from audit.claims.claims_file import load
+from audit.curves.quantities import RenyiAtOrder
 
 FOLDER = Path(__file__).resolve().parents[3] / "scenarios" / "claims"
 CLAIMS = load([FOLDER / "opacus.claims.yaml"]).claims
@@ -16,14 +16,13 @@ CLAIMS = load([FOLDER / "opacus.claims.yaml"]).claims
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 def test_recorded(claim):
-    if isinstance(claim.statement, Renyi):
-        orders, recorded = zip(*claim.statement.points, strict=True)
-        found = opacus.rdp_divergences(claim.mechanism, orders=orders)
+    recorded = [number.value for number in claim.statement.numbers]
+    places = [quantity.at for quantity in claim.statement.quantities]
+    if isinstance(claim.statement.quantities[0], RenyiAtOrder):
+        found = opacus.rdp_divergences(claim.mechanism, orders=places)
     else:
-        assert isinstance(claim.statement, EpsilonDelta)
-        recorded, deltas = zip(*claim.statement.points, strict=True)
         which = "prv" if ".prv." in claim.id else "rdp"
-        found = opacus.claimed_epsilons(claim.mechanism, accountant=which, deltas=deltas)
+        found = opacus.claimed_epsilons(claim.mechanism, accountant=which, deltas=places)
     # Fourier transforms and sums round differently from machine to machine
     assert found == pytest.approx(recorded, rel=1e-6)
 

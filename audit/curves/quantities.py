@@ -1,0 +1,522 @@
+"""Quantities: numbers that measure how distinguishable a pair of laws is.
+
+Each is one class, which knows its key in files, its place (a delta, an order, an alpha), its
+bracket on an exact curve, its lower confidence bound from samples, and its description in a
+witness. All claims, schemas, judges and tables read the registry `QUANTITIES`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.curves.base import Order, PrivacyCurve
+from audit.curves.brackets import Bracket
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+# Error of a number interpolated between two vertices of the tradeoff function.
+_ROUNDING = 2.0**-50
+
+
+class SampledBounds(Protocol):
+    """Lower bounds from samples, as `audit.estimation.Audit` gives them."""
+
+    @property
+    def group_size(self) -> int:
+        """Number of records in which the pair differs."""
+
+    def per_record_evidence(self, delta: float) -> Any:
+        """Return the bound on the epsilon of one record, with its evidence."""
+
+    def mu_lower(self) -> float:
+        """Return the bound on mu."""
+
+    def renyi_lower(self, alpha: float, order: Order | None = None) -> float:
+        """Return the bound on a Renyi divergence."""
+
+    def beta_upper(self, alpha: float, order: Order | None = None) -> float:
+        """Return an upper bound on the tradeoff function."""
+
+    def beta_points(self, order: Order) -> tuple[Array, Array]:
+        """Return the vertices of that bound."""
+
+
+class BracketedLaw(Protocol):
+    """Brackets of one pair of laws, as `audit.exact.BracketedCurve` gives them."""
+
+    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
+        """Return a bracket of epsilon at delta."""
+
+    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
+        """Return a bracket of delta at epsilon."""
+
+    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
+        """Return a bracket of a Renyi divergence."""
+
+    def power_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return a bracket of the power of the best test."""
+
+    def mu_bracket(self, order: Order) -> Any:
+        """Return a bracket of mu, with the epsilon that proves its lower end."""
+
+    def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
+        """Return brackets of epsilon at many deltas."""
+
+    def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return brackets of many Renyi divergences."""
+
+    def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return brackets of the power of many tests."""
+
+    def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> Flags:
+        """Return whether epsilon at each delta may exceed a number."""
+
+    def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> Flags:
+        """Return whether the power at each alpha may exceed a number."""
+
+
+@dataclass(frozen=True)
+class Quantity(ABC):
+    """A number of a pair of laws, larger for a more distinguishable pair.
+
+    Attributes
+    ----------
+    kind
+        Key of the quantity in files.
+    name
+        Name in sentences and in witnesses.
+    value
+        Name of its value in files, where that is not ``kind``.
+    limits
+        Values that it can have, in words.
+    place, places
+        Name of ``at``, and its plural where a source may be asked at several; empty if there is no
+        ``at``.
+    rows
+        Key of a list of values with their places; a value and its place are then keys of a claim,
+        while those of other quantities are a mapping from places to values.
+    exceeds
+        Key of the claim that the number exceeds a value; empty if files have none.
+    written
+        An example of the claim in files.
+    rises
+        Whether the number of any pair increases or decreases with ``at``; None if there is none.
+    at
+        The place where the number is taken: delta, the order or alpha.
+    """
+
+    kind: ClassVar[str]
+    name: ClassVar[str]
+    value: ClassVar[str] = ""
+    limits: ClassVar[str] = "at least 0"
+    place: ClassVar[str] = ""
+    places: ClassVar[str] = ""
+    rows: ClassVar[str] = ""
+    exceeds: ClassVar[str] = ""
+    written: ClassVar[str]
+    rises: ClassVar[bool | None] = None
+
+    at: float | None = None
+
+    @property
+    def where(self) -> str:
+        """The place in words: ``"delta 1e-05"``; empty if there is none."""
+        return "" if self.at is None else f"{self.place} {self.at:g}"
+
+    @classmethod
+    def check_value(cls, number: float) -> None:
+        """Raise ``ValueError`` unless a file may claim the number."""
+        validate.nonnegative(**{cls.value or cls.kind: number})
+
+    @classmethod
+    def of_value(cls, number: float) -> float:
+        """Return the quantity for the number in a file, or the number for the quantity."""
+        return number
+
+    @classmethod
+    def check_place(cls, at: float) -> None:
+        """Raise ``ValueError`` if the place is out of its range, or there is none."""
+        raise validate.fail("at", f"left out for {cls.name}", at)
+
+    def check(self) -> None:
+        """Raise ``ValueError`` if the place is out of its range."""
+        if self.at is not None:
+            self.check_place(self.at)
+
+    @abstractmethod
+    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+        """Return (low, high) around the true number of a pair; ``low`` is certified."""
+
+    @staticmethod
+    def brackets(law: BracketedLaw, places: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) like `bracket`, for numbers at several places."""
+        raise NotImplementedError
+
+    @classmethod
+    def may_exceed(cls, law: BracketedLaw, places: Array, levels: Array, order: Order) -> Flags:
+        """Return whether the number at each place can exceed a level; False is certain."""
+        return cls.brackets(law, places, order)[1] > levels
+
+    def sampled_bound(self, audit: SampledBounds) -> tuple[float, Order]:
+        """Return the lower confidence bound for one record from samples, and the pair's order.
+
+        Raises ``ValueError`` if the pair differs in several records and these do not bound one.
+        """
+        if audit.group_size > 1:
+            raise validate.fail(
+                "group_size", f"1 for a claim about the {self.name}", audit.group_size
+            )
+        bounds = [(self.bound_in_order(audit, order), order) for order in Order]
+        return max(bounds, key=lambda bound: bound[0])
+
+    def bound_in_order(self, audit: SampledBounds, order: Order) -> float:
+        """Return the lower confidence bound from samples for one order of the pair."""
+        raise NotImplementedError
+
+    def upper_bound(self, curve: PrivacyCurve) -> float | None:
+        """Return the value of a bound of the catalogue; None if it gives none."""
+        return None
+
+    def witness_at(self, law: BracketedLaw | None, order: Order) -> float:
+        """Return the place at which a witness compares the number; samples have no ``law``."""
+        return 0.0 if self.at is None else self.at
+
+    def deciding_loss(self, at: float, claimed: float) -> float | None:
+        """Return the loss at which the event ends that decides a claim; None without one event.
+
+        ``at`` is the place at which the witness compares.
+        """
+        return None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the numbers of independent draws add up."""
+        return False
+
+    @abstractmethod
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return how to compute the number from laws P and Q, as lines of a witness."""
+
+
+@dataclass(frozen=True)
+class EpsilonAtDelta(Quantity):
+    """The least epsilon with delta(epsilon) <= ``at``."""
+
+    kind = "epsilon"
+    name = "epsilon"
+    place = "delta"
+    places = "deltas"
+    rows = "points"
+    exceeds = "not_private"
+    written = "``epsilon: 1.2`` and ``delta: 1e-5``."
+    rises = False
+
+    at: float
+
+    @classmethod
+    def check_place(cls, at: float) -> None:
+        """Raise ``ValueError`` unless delta is in [0, 1)."""
+        validate.half_open_unit(delta=at)
+
+    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+        """Return (low, high) around epsilon."""
+        return law.epsilon_bracket(self.at, order)
+
+    @staticmethod
+    def brackets(law: BracketedLaw, places: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around epsilon at several deltas."""
+        return law.epsilon_brackets(places, order)
+
+    @classmethod
+    def may_exceed(cls, law: BracketedLaw, places: Array, levels: Array, order: Order) -> Flags:
+        """Return whether epsilon at each delta can exceed a level, without finding a root."""
+        return law.epsilon_may_exceed(levels, places, order)
+
+    def sampled_bound(self, audit: SampledBounds) -> tuple[float, Order]:
+        """Return the lower confidence bound on the epsilon of one record, and the pair's order."""
+        found = audit.per_record_evidence(self.at)
+        return found.epsilon, found.evidence.order
+
+    def upper_bound(self, curve: PrivacyCurve) -> float:
+        """Return the epsilon of a bound."""
+        return float(curve.epsilon(self.at))
+
+    def deciding_loss(self, at: float, claimed: float) -> float | None:
+        """Return the claimed epsilon; at delta 0 no event is the largest."""
+        return claimed if at > 0 else None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether delta is 0: the largest losses of independent draws add up."""
+        return self.at == 0
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the event whose probabilities refute the claim."""
+        return (
+            f"Let S = {{x : log p(x) - log q(x) > {claimed:.12g}}} (atoms and densities alike).",
+            f"The claim says P(S) - exp({claimed:.12g}) Q(S) <= {at:g}.",
+            f"It is larger; the epsilon at which the largest such difference falls to {at:g} lies"
+            " in 'bracket'.",
+        )
+
+
+@dataclass(frozen=True)
+class RenyiAtOrder(Quantity):
+    """The Renyi divergence of order ``at``."""
+
+    kind = "renyi"
+    name = "Renyi divergence"
+    value = "value"
+    place = "order"
+    places = "orders"
+    exceeds = "not_renyi"
+    written = "``renyi: {2: 0.5, 8: 2.1}``."
+    rises = True
+
+    at: float
+
+    @classmethod
+    def check_place(cls, at: float) -> None:
+        """Raise ``ValueError`` unless the order is finite and above 1."""
+        validate.above_one(order=at)
+
+    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+        """Return (low, high) around the divergence."""
+        return law.renyi_bracket(self.at, order)
+
+    @staticmethod
+    def brackets(law: BracketedLaw, places: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the divergences of several orders."""
+        return law.renyi_brackets(places, order)
+
+    def bound_in_order(self, audit: SampledBounds, order: Order) -> float:
+        """Return the lower confidence bound on the divergence."""
+        return audit.renyi_lower(self.at, order)
+
+    def upper_bound(self, curve: PrivacyCurve) -> float:
+        """Return the Renyi divergence of a bound."""
+        return float(curve.renyi(self.at))
+
+    @property
+    def adds_up(self) -> bool:
+        """True: divergences of independent draws add up."""
+        return True
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the integral of the divergence, and what samples can show of it."""
+        return (
+            f"With a = {at:.12g}: D = log(sum of p(x)^a q(x)^(1-a) over atoms, plus its integral)"
+            " / (a - 1).",
+            f"The claim says D <= {claimed:.12g}; D lies in 'bracket'.",
+            "By Hoelder, any h > 0 gives D >= a/(a-1) log E_P[h] - log E_Q[h^(a/(a-1))], so that"
+            " samples of both laws suffice to check it.",
+        )
+
+
+@dataclass(frozen=True)
+class Mu(Quantity):
+    """The least mu for which the pair is mu-GDP."""
+
+    kind = "mu"
+    name = "mu"
+    written = "``mu: 0.8``."
+
+    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+        """Return (low, high) around mu."""
+        found = law.mu_bracket(order)
+        return found.low, found.high
+
+    def sampled_bound(self, audit: SampledBounds) -> tuple[float, Order]:
+        """Return the lower confidence bound on mu of one record, which covers both orders."""
+        # k records are k mu-GDP (Dong, Roth and Su 2022, Theorem 2.14)
+        low = audit.mu_lower() / audit.group_size
+        return (low if audit.group_size == 1 else math.nextafter(low, 0.0)), Order.FORWARD
+
+    def witness_at(self, law: BracketedLaw | None, order: Order) -> float:
+        """Return the epsilon at which delta gives the largest bound on mu; 0 for samples."""
+        return 0.0 if law is None else float(law.mu_bracket(order).epsilon)
+
+    def deciding_loss(self, at: float, claimed: float) -> float:
+        """Return the epsilon at which delta is compared."""
+        return at
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the comparison of delta at one epsilon with what mu-GDP allows."""
+        return (
+            f"Let S = {{x : log p(x) - log q(x) > {at:.12g}}} and d = P(S) - exp({at:.12g}) Q(S).",
+            f"The claim of mu = {claimed:.12g} says"
+            " d <= Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2)"
+            f" with e = {at:.12g}; d is larger.",
+        )
+
+
+@dataclass(frozen=True)
+class PowerAtAlpha(Quantity):
+    """1 - beta: the power of the best test with a type I error of ``at``; files hold beta."""
+
+    kind = "tradeoff"
+    name = "1 - beta"
+    value = "beta"
+    limits = "in [0, 1]"
+    place = "alpha"
+    written = "``tradeoff: {0.05: 0.8}``."
+    rises = True
+
+    at: float
+
+    @classmethod
+    def check_value(cls, number: float) -> None:
+        """Raise ``ValueError`` unless beta is in [0, 1]."""
+        validate.closed_unit(beta=number)
+
+    @classmethod
+    def of_value(cls, number: float) -> float:
+        """Return the power for beta, or beta for the power."""
+        return 1 - number
+
+    @classmethod
+    def check_place(cls, at: float) -> None:
+        """Raise ``ValueError`` unless alpha is in (0, 1)."""
+        validate.open_unit(alpha=at)
+
+    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+        """Return (low, high) around the power."""
+        return law.power_bracket(self.at, order)
+
+    @staticmethod
+    def brackets(law: BracketedLaw, places: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the power at several alphas."""
+        return law.power_brackets(places, order)
+
+    @classmethod
+    def may_exceed(cls, law: BracketedLaw, places: Array, levels: Array, order: Order) -> Flags:
+        """Return whether the power at each alpha can exceed a level, from one supporting line."""
+        return law.power_may_exceed(levels, places, order)
+
+    def bound_in_order(self, audit: SampledBounds, order: Order) -> float:
+        """Return the lower confidence bound on the power."""
+        return max(1 - audit.beta_upper(self.at, order) - _ROUNDING, 0.0)
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the test whose power refutes the claim."""
+        return (
+            f"Let a test reject P where q(x)/p(x) is large, with P(reject) = {at:g}.",
+            f"The claim says Q(reject) <= {claimed:.12g}; it is larger and lies in 'bracket'.",
+        )
+
+
+@dataclass(frozen=True)
+class TotalVariation(Quantity):
+    """The total variation distance: delta at epsilon 0, the largest advantage of any attack."""
+
+    kind = "total_variation"
+    name = "total variation"
+    limits = "in [0, 1]"
+    written = "``total_variation: 0.3``."
+
+    @classmethod
+    def check_value(cls, number: float) -> None:
+        """Raise ``ValueError`` unless the distance is in [0, 1]."""
+        validate.closed_unit(total_variation=number)
+
+    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+        """Return (low, high) around the distance, the same in both orders."""
+        return law.delta_bracket(0.0, order)
+
+    def sampled_bound(self, audit: SampledBounds) -> tuple[float, Order]:
+        """Return the lower confidence bound on the distance of one record, and the pair's order."""
+        bounds = [(self.bound_in_order(audit, order), order) for order in Order]
+        low, order = max(bounds, key=lambda bound: bound[0])
+        # by the triangle inequality, k records are at most k times as far apart as one
+        return low / audit.group_size, order
+
+    def bound_in_order(self, audit: SampledBounds, order: Order) -> float:
+        """Return the lower confidence bound on the distance: the largest 1 - alpha - beta."""
+        alphas, betas = audit.beta_points(order)
+        return max(float(np.max(1 - alphas - betas)) - _ROUNDING, 0.0)
+
+    def upper_bound(self, curve: PrivacyCurve) -> float:
+        """Return delta of a bound at epsilon 0."""
+        return float(curve.delta(0.0))
+
+    def deciding_loss(self, at: float, claimed: float) -> float:
+        """Return 0: the event is where P is larger than Q."""
+        return 0.0
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the event whose probabilities refute the claim."""
+        return (
+            "Let S = {x : p(x) > q(x)} (atoms and densities alike).",
+            f"The claim says P(S) - Q(S) <= {claimed:.12g}; it is larger and lies in 'bracket'.",
+        )
+
+
+AnyQuantity: TypeAlias = EpsilonAtDelta | RenyiAtOrder | Mu | PowerAtAlpha | TotalVariation
+
+QUANTITIES: MappingProxyType[str, type[AnyQuantity]] = MappingProxyType(
+    {cls.kind: cls for cls in get_args(AnyQuantity)}
+)
+"""All quantities, by their keys in files."""
+
+
+@dataclass(frozen=True)
+class ClaimedNumber:
+    """The claim that a quantity of every pair of neighbouring datasets is at most a number.
+
+    Parameters
+    ----------
+    quantity : Quantity
+        The quantity and where it is taken.
+    value : float
+        The number; 1 - beta for a tradeoff function.
+    slack : float, optional
+        The error of the claimed number itself, which a certified bound must exceed as well.
+
+    Examples
+    --------
+    >>> ClaimedNumber(EpsilonAtDelta(1e-5), 2.0).refuted_by(2.1)
+    True
+    """
+
+    quantity: AnyQuantity
+    value: float
+    slack: float = 0.0
+
+    def refuted_by(self, certified: float) -> bool:
+        """Return whether a certified lower bound contradicts the number.
+
+        Parameters
+        ----------
+        certified : float
+            The bound.
+
+        Returns
+        -------
+        bool
+            Whether it exceeds the claimed number.
+        """
+        return certified > self.value + self.slack
+
+    def ratio(self, certified: float) -> float:
+        """Return claimed over certified; infinite if nothing is certified.
+
+        Parameters
+        ----------
+        certified : float
+            The bound.
+
+        Returns
+        -------
+        float
+            The ratio.
+        """
+        return math.inf if certified <= 0 else self.value / certified
