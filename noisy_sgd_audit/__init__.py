@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).resolve().parent
 _PACKAGE = _HERE.with_name("audit") / "__init__.py"
-_EXTRAS = {"audit_dimensions"}  # packages beside it that import it
+_EXTRAS = {"audit_dimensions", "audit_panel"}  # packages beside it that import it
 
 
 def _is_shadowed() -> bool:

@@ -205,13 +205,15 @@ def witness_of(
                 certified=bracket[0],
                 swap=order is Order.REVERSE,
             )
-    mechanism, (entry, _) = claim.mechanism, claim.bound
+    mechanism, citation = claim.mechanism, claim.citation
+    if not citation and (entry := claim.bound[0]):
+        citation = str(entry.cite)
     names = ("first", "second") if order is Order.FORWARD else ("second", "first")
     head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
     low, high = bracket
     return Witness(
         claim=claim.id,
-        citation=claim.citation or (str(entry.cite) if entry else ""),
+        citation=citation,
         quantity=number.quantity.name,
         at=at,
         claimed=number.value,

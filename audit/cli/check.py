@@ -16,7 +16,7 @@ from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
 from audit.cli.child_process import status_apart
 from audit.cli.errors import OneLineParser, exit_status, let_the_status_stand
-from audit.results import PanelVerdict, Verdict
+from audit.results import Verdict
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
 _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
@@ -241,8 +241,7 @@ def _check_folder(folder: Path) -> None:
 
 def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
     """Judge statements on the panel, write their pages and print a line for each."""
-    from audit import report
-    from audit.claims import panel
+    import audit_panel as panel
     from audit.codec import encode, json_text
     from audit.progress import on_terminal
 
@@ -250,7 +249,7 @@ def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
     folder = Path("panel") if options.output is None else options.output
     _check_folder(folder)  # before minutes of work
     as_json = Format(options.format) is Format.JSON
-    verdicts: list[PanelVerdict] = []
+    verdicts: list[panel.PanelVerdict] = []
     written: dict[str, str] = {}
     status = _OK
     good: list[str] = []
@@ -278,7 +277,7 @@ def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
                 continue
             for verdict in found:
                 written[verdict.id] = name
-                page, *others = report.write_panel(verdict, folder)
+                page, *others = panel.write(verdict, folder)
                 if not as_json:
                     with bars.hidden():
                         print("\n".join([*panel.lines(verdict), f"  page: {page}"]))

@@ -1,6 +1,5 @@
 from .files import write as write
 from .files import write_joined as write_joined
-from .files import write_panel as write_panel
 from .runs import Run as Run
 from .runs import gather as gather
 from .runs import load as load

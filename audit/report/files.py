@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from audit.codec import encode, json_text
 from audit.codec.whole_files import write_whole
-from audit.report import joined, panel_page, run_report
+from audit.report import joined, run_report
 from audit.report.document import Document
 from audit.report.joined_rows import rows, to_csv, to_json
 from audit.report.render import html, markdown
 from audit.report.runs import Run
-from audit.results import PanelVerdict, Result
+from audit.results import Result
 
 
 def write(result: Result, folder: Path) -> tuple[Path, ...]:
@@ -43,7 +42,7 @@ def write(result: Result, folder: Path) -> tuple[Path, ...]:
     """
     document = run_report.build(result)
     contents = {"report.html": html(document), "report.md": markdown(document)}
-    return _store({**contents, **_figures(document)}, folder)
+    return store({**contents, **_figures(document)}, folder)
 
 
 def write_joined(runs: Sequence[Run], folder: Path) -> tuple[Path, ...]:
@@ -58,25 +57,7 @@ def write_joined(runs: Sequence[Run], folder: Path) -> tuple[Path, ...]:
         "results.csv": to_csv(found),
         "results.json": to_json(runs, found),
     }
-    return _store({**contents, **_figures(document)}, folder)
-
-
-def write_panel(verdict: PanelVerdict, folder: Path) -> tuple[Path, ...]:
-    """Write the page of a statement that was judged on the panel, and its data.
-
-    The files are ``ID.html`` and ``ID.json``; and ``ID.witness.json`` if the statement is refuted,
-    which ``audit-check verify`` verifies. Each file is the old one or the new one if the
-    command is interrupted.
-    """
-    name = f"{verdict.id}.witness.json"
-    contents = {
-        f"{verdict.id}.html": html(panel_page.build(verdict, name)),
-        f"{verdict.id}.json": json_text(encode(verdict)).encode("utf-8"),
-    }
-    witness = None if verdict.confirmed is None else verdict.points[verdict.confirmed].witness
-    if witness is not None:
-        contents[name] = json_text(witness).encode("utf-8")
-    return _store(contents, folder)
+    return store({**contents, **_figures(document)}, folder)
 
 
 def _figures(document: Document) -> dict[str, bytes]:
@@ -87,7 +68,8 @@ def _figures(document: Document) -> dict[str, bytes]:
     return contents
 
 
-def _store(contents: Mapping[str, bytes], folder: Path) -> tuple[Path, ...]:
+def store(contents: Mapping[str, bytes], folder: Path) -> tuple[Path, ...]:
+    """Write files into a folder, each atomically; raise ``ValueError`` if that is impossible."""
     written = []
     try:
         for name, content in contents.items():

@@ -32,9 +32,6 @@ from .json_codec import SCHEMA_FILE as SCHEMA_FILE
 from .json_codec import from_json as from_json
 from .json_codec import schema as schema
 from .json_codec import to_json as to_json
-from .panel import TIGHT as TIGHT
-from .panel import PanelPoint as PanelPoint
-from .panel import PanelVerdict as PanelVerdict
 from .result import VERSION as VERSION
 from .result import Derived as Derived
 from .result import Environment as Environment

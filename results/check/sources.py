@@ -31,7 +31,6 @@ from audit import bounds, exact, report
 from audit.claims import Budget, Claim, Judgement, Verdict, check
 from audit.claims.judge import judge
 from audit.claims.lock import entries, read
-from audit.claims.panel_mechanisms import drawn
 from audit.claims.statements import Asked, Source
 from audit.claims.witness import Witness
 from audit.codec import encode
@@ -42,6 +41,7 @@ from audit.estimation import audit_samples
 from audit.mechanism import NoisySGD
 from audit.results import PairResult, to_json
 from audit.search import read_found
+from audit_panel.mechanisms import drawn
 from results.calibration import cells
 from results.calibration.mechanisms import DELTAS
 from results.catalogue import make as catalogue

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from audit import progress
 from audit.bounds import CATALOGUE, Status
-from audit.claims import panel
-from audit.claims.panel import judge_entries, judge_file
-from audit.results import PanelVerdict, Verdict
+from audit.results import Verdict
+from audit_panel import judging as panel
+from audit_panel.judging import judge_entries, judge_file
+from audit_panel.verdicts import PanelVerdict
 from results.panel import table
 
 FOLDER = Path(__file__).resolve().parent

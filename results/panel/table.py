@@ -12,7 +12,8 @@ from statistics import median
 
 from audit.codec.whole_files import write_whole
 from audit.report.mechanism_line import mechanism_line
-from audit.results import PanelPoint, PanelVerdict, Verdict
+from audit.results import Verdict
+from audit_panel.verdicts import PanelPoint, PanelVerdict
 
 VERDICTS, POINTS, MECHANISMS = "verdicts.csv", "points.csv", "mechanisms.csv"
 VERDICT_COLUMNS = (
@@ -36,7 +37,7 @@ _PAGE = """\
 
 Every statement of the catalogue, and every file of `scenarios/claims/community`, judged on a
 panel of up to {size} mechanisms that its assumptions admit. No pair, mechanism or option is
-chosen by hand: the mechanisms come from one fixed sequence (`audit/claims/panel_mechanisms.py`),
+chosen by hand: the mechanisms come from one fixed sequence (`audit_panel.mechanisms`),
 and the pairs are those that `audit-check` tries. A ratio is claimed over certified; below 1 the
 statement is refuted, and a refutation counts if `audit-verify` verifies a
 witness of it. *Tight* counts mechanisms with a ratio of

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from audit.bounds import CATALOGUE, Status, entry
-from audit.claims import panel
-from audit.claims.panel_file import PanelEntry, admits
-from audit.claims.panel_mechanisms import chosen, drawn
 from audit.codec import encode, json_text
-from audit.report import write_panel
 from audit.report.mechanism_line import mechanism_line
+from audit_panel import judging as panel
+from audit_panel import write as write_panel
+from audit_panel.mechanisms import chosen, drawn
+from audit_panel.statement_file import PanelEntry, admits
 from results.panel import make, table
-from tests.report.test_panel_page import REFUTED, VERDICT, WITNESS
+from tests.panel.test_page import REFUTED, VERDICT, WITNESS
 from tests.verifying import is_refuted
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from audit.numerics.number_format import Rounding, number, plain, ratio
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
-from audit.report.figures import panel
 from audit.report.mechanism_line import mechanism_line
-from audit.results import TIGHT, PanelPoint, PanelVerdict, Verdict
+from audit.results import Verdict
+from audit_panel import figure
+from audit_panel.verdicts import TIGHT, PanelPoint, PanelVerdict
 
 _MOST_ROWS = 12  # of a table of examples
 _SAME = 1e-6  # relative; bounds this close count as equal
@@ -34,7 +35,7 @@ def build(verdict: PanelVerdict, witness: str) -> Document:
         subtitle=f"{verdict.citation}. {verdict.statement}.",
         conclusion=conclusion(verdict),
         summary=_by_property(verdict),
-        overview=Gallery((panel.draw(verdict),) if verdict.judged else ()),
+        overview=Gallery((figure.draw(verdict),) if verdict.judged else ()),
         sections=tuple(section for section in _sections(verdict, witness) if section.parts),
     )
 

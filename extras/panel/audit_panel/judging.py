@@ -18,16 +18,6 @@ from audit import bounds, validate
 from audit.bounds import RecordScope, Status
 from audit.claims.claim import Budget, Claim
 from audit.claims.judge import Shared, judge_numbers
-from audit.claims.panel_file import (
-    PanelEntry,
-    PanelFile,
-    PanelStatement,
-    Values,
-    admits,
-    unmet,
-    values_of,
-)
-from audit.claims.panel_mechanisms import chosen, drawn, regime_of
 from audit.claims.statements import Asked, Source
 from audit.claims.verification import Outcome, verify
 from audit.claims.wording import apart
@@ -44,7 +34,18 @@ from audit.curves.quantities import (
 from audit.isolation import UserCodeError
 from audit.isolation.process import end_with_parent
 from audit.mechanism import Batching, NoisySGD
-from audit.results import PanelPoint, PanelVerdict, Verdict
+from audit.results import Verdict
+from audit_panel.mechanisms import chosen, drawn, regime_of
+from audit_panel.statement_file import (
+    PanelEntry,
+    PanelFile,
+    PanelStatement,
+    Values,
+    admits,
+    unmet,
+    values_of,
+)
+from audit_panel.verdicts import PanelPoint, PanelVerdict
 
 SIZE = 48
 """Mechanisms of a panel, unless another number is asked for."""

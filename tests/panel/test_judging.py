@@ -13,13 +13,15 @@ import pytest
 from audit import bounds
 from audit.bounds import Assumption, Entry, Source, Status
 from audit.bounds.assumptions import CONVEX, FULL_BATCHES, LAST_ITERATE
-from audit.claims import panel, panel_file, panel_mechanisms
-from audit.claims.panel_mechanisms import Length, Push, chosen, drawn, regime_of
 from audit.cli import check as check_command
 from audit.curves import GaussianCurve
 from audit.isolation import UserCodeError
 from audit.mechanism import Batching, Losses, Relation
 from audit.results import Verdict
+from audit_panel import judging as panel
+from audit_panel import mechanisms as panel_mechanisms
+from audit_panel import statement_file as panel_file
+from audit_panel.mechanisms import Length, Push, chosen, drawn, regime_of
 from tests.verifying import is_refuted
 
 # a user's file: a misprint (the mean of the pushes for their sum), and the theorem

@@ -7,13 +7,15 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from audit import NoisySGD, report
+from audit import NoisySGD
 from audit.codec import decode
 from audit.curves import Order
-from audit.report import panel_page
 from audit.report.mechanism_line import mechanism_line
 from audit.report.render import html
-from audit.results import PanelPoint, PanelVerdict, Verdict
+from audit.results import Verdict
+from audit_panel import page as panel_page
+from audit_panel import write as write_panel
+from audit_panel.verdicts import PanelPoint, PanelVerdict
 
 MECHANISM = NoisySGD(
     steps=3, dataset_size=4, batch_size=4, step_size=0.1, noise_std=0.5, lipschitz=1.0
@@ -100,7 +102,7 @@ def test_what_the_panel_cannot_reach() -> None:
 
 
 def test_the_page_and_its_files(tmp_path: Path) -> None:
-    written = report.write_panel(REFUTED, tmp_path)
+    written = write_panel(REFUTED, tmp_path)
     assert [path.name for path in written] == [
         "mine.theorem.html",
         "mine.theorem.json",

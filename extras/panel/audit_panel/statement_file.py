@@ -15,10 +15,10 @@ from typing import Any, Self
 from audit import bounds, validate
 from audit.bounds import Assumption, Entry, NotApplicable, RecordScope, Source, Status
 from audit.claims.claims_file import ID
-from audit.claims.panel_mechanisms import DRAWS, chosen, drawn
 from audit.codec import decode, encode
 from audit.curves import PrivacyCurve
 from audit.isolation import Limits, UserCodeError, Workers, in_one_line, search_in
+from audit_panel.mechanisms import DRAWS, chosen, drawn
 
 _SECONDS, _GIGABYTES = 120.0, 4.0
 _MODULE = "_panel_file"  # the name under which a file is imported

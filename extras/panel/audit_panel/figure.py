@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from audit.numerics.number_format import ratio
 from audit.report.document import Picture
 from audit.report.figures import style
-from audit.results import PanelPoint, PanelVerdict, Verdict
+from audit.results import Verdict
+from audit_panel.verdicts import PanelPoint, PanelVerdict
 
 _HEIGHT = 3.4  # inches
 _LEAST, _MOST = 1e-2, 1e3  # ratios beyond are drawn at the edge

@@ -10,7 +10,7 @@ from typing import Any
 
 from audit.curves import Order
 from audit.mechanism import NoisySGD
-from audit.results.verdicts import Verdict
+from audit.results import Verdict
 
 TIGHT = 1.01
 """Largest ratio of claimed to certified at which a statement is called tight."""
