@@ -86,7 +86,6 @@ class ClaimItem(pytest.Item):
 
     def runtest(self) -> None:
         """Judge the claim."""
-        from audit.claims import wording
         from audit.claims.checking import complaint
         from audit.claims.claim import Severity
         from audit.claims.formats import properties
@@ -101,9 +100,9 @@ class ClaimItem(pytest.Item):
         if judgement.as_expected:
             return
         if self._claim.severity is Severity.WARN:
-            self.warn(ClaimWarning(wording.line(judgement)))
+            self.warn(ClaimWarning(str(judgement)))
         else:
-            pytest.fail(wording.line(judgement), pytrace=False)
+            pytest.fail(str(judgement), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return the place of the claim."""

@@ -21,7 +21,6 @@ from audit.claims import (
 from audit.claims.sources import divergence_of, epsilon_of
 from audit.claims.statements import Statement
 from audit.claims.user_code import number_of
-from audit.claims.wording import line
 from audit.curves import PrivacyCurve
 from audit.curves.quantities import ClaimedNumber
 from audit.mechanism import NoisySGD
@@ -131,9 +130,9 @@ def assert_bound_holds(
     )
     judgement = judge(claim, error=error)
     if judgement.verdict is Verdict.ERROR:
-        raise ValueError(line(judgement))
+        raise ValueError(str(judgement))
     if not judgement.as_expected:
-        raise AssertionError(line(judgement))
+        raise AssertionError(str(judgement))
     return judgement
 
 

@@ -40,6 +40,11 @@ class Expected(enum.Enum):
     INCONCLUSIVE = "inconclusive"
     NOT_APPLICABLE = "not applicable"
 
+    @property
+    def words(self) -> str:
+        """The expectation in a word or two."""
+        return self.value
+
 
 @dataclass(frozen=True)
 class Looseness:
@@ -86,6 +91,11 @@ class LooseBy:
         if isinstance(plain, Mapping) and set(plain) == {"loose_by"}:
             return {"factor": plain["loose_by"]}
         return plain
+
+    @property
+    def words(self) -> str:
+        """The expectation in a word or two."""
+        return f"loose by at most {self.factor:g}"
 
     def __post_init__(self) -> None:
         if not self.factor >= 1:

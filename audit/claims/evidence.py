@@ -1,16 +1,22 @@
-"""Certify a claim's numbers with pairs, within the claim's budget."""
+"""Certified lower bounds on a claim's numbers, in the order of their cost.
+
+Each kind of evidence is a generator of attempts, one for each pair: exact laws of the pairs that
+fit, explicit and dominating ones among them, fast ones first; the pair of a worst-case search; and
+samples of the pairs whose laws take too long. `collected` takes them until a number is refuted or
+the budget is spent.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from audit import estimation, simulation  # Numba is imported where samples are needed
 from audit.claims.claim import Budget
 from audit.claims.error_shares import ErrorShare
-from audit.claims.judgement import Evidence
 from audit.claims.known_pairs import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
-from audit.claims.sampled import judge_by_draws
+from audit.claims.witness import Evidence
 from audit.claims.wording import described
 from audit.constructions import Construction
 from audit.curves import Order
@@ -19,11 +25,11 @@ from audit.curves.quantities import ClaimedNumber
 
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
 # stops the work only if an estimate was wrong by this factor.
-_PATIENCE = 3.0
+_DEADLINE_FACTOR = 3.0
 
 
 @dataclass(frozen=True)
-class Finding:
+class LowerBound:
     """The bound that one pair certifies on one claimed number, in one order.
 
     ``inconclusive`` is why its samples could not have refuted the number; else empty.
@@ -44,17 +50,33 @@ class Finding:
 
     @property
     def tightness(self) -> tuple[bool, float]:
-        """A sort key: refutations first, then the findings closest to the claimed number."""
+        """A sort key: refutations first, then the bounds closest to the claimed number."""
         return not self.refutes, self.number.ratio(self.low)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The outcome of one pair: its bounds, or why there are none.
+
+    ``left`` counts pairs that the budget left out. A ``fault`` is an error with a pair that has a
+    law; no verdict other than a refutation may ignore it.
+    """
+
+    bounds: tuple[LowerBound, ...] = ()
+    tried: bool = True
+    left: int = 0
+    reason: str = ""
+    fault: Exception | None = None
+    error: float = 0.0
 
 
 @dataclass
 class Found:
-    """All findings on a claim, and their cost.
+    """All bounds on the numbers of a claim, and their cost.
 
     Attributes
     ----------
-    findings
+    bounds
         At least one if any pair could be tried.
     tried, left
         Number of pairs that were tried, and number left when the budget ended.
@@ -63,57 +85,55 @@ class Found:
     reasons
         Why pairs gave no evidence.
     fault
-        An error with a pair that has a law; no verdict other than a refutation may ignore it.
+        The first error with a pair that has a law.
     """
 
-    findings: list[Finding] = field(default_factory=list)
+    bounds: list[LowerBound] = field(default_factory=list)
     tried: int = 0
     left: int = 0
     error: float = 0.0
     reasons: list[str] = field(default_factory=list)
     fault: Exception | None = None
 
+    def add(self, attempt: Attempt) -> None:
+        """Take the outcome of a pair."""
+        self.bounds += attempt.bounds
+        self.tried += attempt.tried
+        self.left += attempt.left
+        self.error = max(self.error, attempt.error)
+        self.reasons += [attempt.reason] if attempt.reason else []
+        self.fault = self.fault or attempt.fault
+
     @property
-    def closest(self) -> Finding:
-        """The finding that refutes, or comes closest to refuting."""
-        return min(self.findings, key=lambda finding: finding.tightness)
+    def closest(self) -> LowerBound:
+        """The bound that refutes, or comes closest to refuting."""
+        return min(self.bounds, key=lambda bound: bound.tightness)
 
     @property
     def refuted(self) -> bool:
         """Whether a number is contradicted."""
-        return any(finding.refutes for finding in self.findings)
+        return any(bound.refutes for bound in self.bounds)
 
     @property
     def inconclusive(self) -> str:
         """Why no evidence could have contradicted a number; empty if some could."""
-        return self.closest.inconclusive if all(f.inconclusive for f in self.findings) else ""
-
-    def fail(self, known: KnownPair, fault: Exception, before: int) -> None:
-        """Record an error with a pair, and drop its findings: those from number ``before`` on."""
-        if isinstance(fault, BracketError):
-            fault = BracketError(f"{described(known.pair)}: {fault}")
-        self.fault = self.fault or fault
-        del self.findings[before:]
+        return self.closest.inconclusive if all(b.inconclusive for b in self.bounds) else ""
 
 
-def evidence(
-    candidates: Candidates,
-    numbers: Sequence[ClaimedNumber],
-    budget: Budget,
-    *,
-    error: ErrorShare,
-    exhaustive: bool,
-    search: Callable[[ClaimedNumber], KnownPair | None],
-    always_search: bool,
-) -> Found:
-    """Return the bounds that the pairs certify, up to the first pair that refutes a number.
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A claim's numbers, and the evidence that may be had on them.
 
-    Parameters
+    Attributes
     ----------
-    candidates
-        The pairs, in the order in which they are tried.
     numbers
         The claimed numbers.
+    candidates
+        The pairs, in the order in which they are tried.
+    search
+        Searches for one more pair, against the number that is closest to being refuted.
+    always_search
+        Whether to search even if the budget left pairs out.
     budget
         Exact laws are computed while the sum of their estimated times is within its seconds. A pair
         that alone takes longer is sampled if there are trials.
@@ -122,109 +142,135 @@ def evidence(
     exhaustive
         Whether to try the other pairs after one refutes. A pair that refutes is always evaluated
         for all numbers, in both orders.
-    search
-        Searches for one more pair, against the number that is closest to being refuted.
-    always_search
-        Whether to search even if the budget left pairs out.
     """
-    found = Found()
-    costly: list[KnownPair] = []
-    planned = 0.0
-    deadline = Deadline(_PATIENCE * budget.seconds)
-    for known in candidates.pairs:
-        if known.seconds > budget.seconds:
-            costly.append(known)
-            continue
-        planned += known.seconds
-        ended = planned > budget.seconds or deadline.passed
-        if found.findings and ended:
-            found.left += 1
-            continue
-        before = len(found.findings)
-        try:
-            until = deadline.at if found.findings else math.inf
-            for finding in _exact(candidates, known, numbers, deadline, until):
-                found.findings.append(finding)
-        except LawTooSlow:
-            found.left += 1
-        except NoExactLaw as reason:  # earlier findings remain valid
-            found.reasons.append(" ".join(str(reason).split()))
-            found.tried += len(found.findings) > before
-        except (ValueError, ArithmeticError) as fault:
-            found.fail(known, fault, before)
-        else:
-            found.tried += 1
-        if found.refuted and not exhaustive:
-            return found
-    if always_search or not found.left:
-        number = found.closest.number if found.findings else numbers[0]
-        more = search(number)
-        if more is not None:
-            before = len(found.findings)
-            try:
-                for finding in _exact(candidates, more, numbers, deadline, math.inf):
-                    found.findings.append(finding)
-                found.tried += 1
-            except NoExactLaw:
-                pass
-            except (ValueError, ArithmeticError) as fault:
-                found.fail(more, fault, before)
-        if found.refuted and not exhaustive:
-            return found
-    if costly and budget.trials == 0:
-        found.left += len(costly)
-        found.reasons.append(_too_long(costly, budget))
-    elif costly:
-        _sample(found, costly, numbers, budget, error, exhaustive)
+
+    numbers: Sequence[ClaimedNumber]
+    candidates: Candidates
+    search: Callable[[ClaimedNumber], KnownPair | None]
+    always_search: bool
+    budget: Budget
+    error: ErrorShare
+    exhaustive: bool
+
+    @property
+    def costly(self) -> list[KnownPair]:
+        """The pairs whose laws alone take longer than the budget's seconds."""
+        return [known for known in self.candidates.pairs if known.seconds > self.budget.seconds]
+
+
+def collected(case: Case) -> Found:
+    """Return the bounds that the pairs certify, up to the first pair that refutes a number."""
+    found, deadline = Found(), Deadline(_DEADLINE_FACTOR * case.budget.seconds)
+    for attempts in (
+        _by_laws(case, found, deadline),
+        _by_search(case, found, deadline),
+        _by_samples(case),
+    ):
+        for attempt in attempts:
+            found.add(attempt)
+            if found.refuted and not case.exhaustive:
+                return found
     return found
 
 
-def _exact(
-    candidates: Candidates,
-    known: KnownPair,
-    numbers: Sequence[ClaimedNumber],
-    deadline: Deadline,
-    until: float,
-) -> Iterator[Finding]:
-    """Yield a pair's bounds on all numbers; nothing if another pair has larger ones.
+def _by_laws(case: Case, found: Found, deadline: Deadline) -> Iterator[Attempt]:
+    """Yield what the exact laws of the candidates certify, within the budget's seconds."""
+    planned = 0.0
+    for known in case.candidates.pairs:
+        if known.seconds > case.budget.seconds:
+            continue
+        planned += known.seconds
+        ended = planned > case.budget.seconds or deadline.passed
+        if found.bounds and ended:
+            yield Attempt(tried=False, left=1)
+        else:
+            yield _attempt(case, known, deadline, deadline.at if found.bounds else math.inf)
+
+
+def _by_search(case: Case, found: Found, deadline: Deadline) -> Iterator[Attempt]:
+    """Yield what the pair of a worst-case search certifies, unless pairs were left out before."""
+    if found.left and not case.always_search:
+        return
+    known = case.search(found.closest.number if found.bounds else case.numbers[0])
+    if known is not None:
+        attempt = _attempt(case, known, deadline, math.inf)
+        # that a searched pair has no law explains nothing
+        yield replace(attempt, tried=False, reason="") if attempt.reason else attempt
+
+
+def _attempt(case: Case, known: KnownPair, deadline: Deadline, until: float) -> Attempt:
+    """Return a pair's bounds on all numbers; none if another pair has larger ones.
 
     A refutation does not stop this: the law is available, and draws may confirm the clearest
     refutation but not the first one, which may rely on rarer events.
     """
-    for number in numbers:
-        for order in Order:
-            bracket = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
-            if bracket is not None:
-                yield Finding(number, *bracket, order, known, Evidence.EXACT)
+    bounds: list[LowerBound] = []
+    try:
+        for number in case.numbers:
+            for order in Order:
+                bracket = case.candidates.bracket(
+                    known, number.quantity, order, deadline, law_until=until
+                )
+                if bracket is not None:
+                    bounds.append(LowerBound(number, *bracket, order, known, Evidence.EXACT))
+    except LawTooSlow:
+        return Attempt(tuple(bounds), tried=False, left=1)
+    except NoExactLaw as reason:  # earlier bounds remain valid
+        return Attempt(tuple(bounds), tried=bool(bounds), reason=" ".join(str(reason).split()))
+    except (ValueError, ArithmeticError) as fault:  # none of its bounds can be trusted
+        if isinstance(fault, BracketError):
+            fault = BracketError(f"{described(known.pair)}: {fault}")
+        return Attempt(tried=False, fault=fault)
+    return Attempt(tuple(bounds))
 
 
-def _sample(
-    found: Found,
-    costly: Sequence[KnownPair],
-    numbers: Sequence[ClaimedNumber],
-    budget: Budget,
-    error: ErrorShare,
-    exhaustive: bool,
-) -> None:
-    # the choice of sampled pairs depends on their sizes only, before any sample is drawn
-    share = error.divided(len(costly))
-    found.error = error.spent
+def _by_samples(case: Case) -> Iterator[Attempt]:
+    """Yield what samples of the costly pairs certify.
+
+    The choice of sampled pairs depends on their sizes only, before any sample is drawn.
+    """
+    costly, budget = case.costly, case.budget
+    if costly and budget.trials == 0:
+        yield Attempt(tried=False, left=len(costly), reason=_too_slow(costly, budget))
+        return
     for index, known in enumerate(costly):
-        pair = known.pair
-        assert isinstance(pair, Construction)  # explicit laws take no time
+        assert isinstance(known.pair, Construction)  # explicit laws take no time
         judged = judge_by_draws(
-            pair, numbers, trials=budget.trials, error=share, seed=budget.seed + 2 * index
+            known.pair,
+            case.numbers,
+            trials=budget.trials,
+            error=case.error.divided(len(costly)),
+            seed=budget.seed + 2 * index,
         )
-        found.tried += 1
-        found.findings += [
-            Finding(number, one.certified, math.inf, one.order, known, Evidence.SAMPLED, one.reason)
-            for number, one in zip(numbers, judged, strict=True)
-        ]
-        if found.refuted and not exhaustive:
-            return
+        bounds = (
+            LowerBound(n, one.certified, math.inf, one.order, known, Evidence.SAMPLED, one.reason)
+            for n, one in zip(case.numbers, judged, strict=True)
+        )
+        yield Attempt(tuple(bounds), error=case.error.spent)
 
 
-def _too_long(costly: Sequence[KnownPair], budget: Budget) -> str:
+def judge_by_draws(
+    pair: Construction,
+    numbers: Sequence[ClaimedNumber],
+    *,
+    trials: int,
+    error: ErrorShare,
+    seed: int,
+) -> estimation.JudgedScores:
+    """Judge each number by samples of a pair; scores are the final iterates themselves.
+
+    With probability at least 1 - ``error.spent`` no bound exceeds the pair's true number.
+    """
+    return estimation.judge_scores(
+        simulation.final_iterates(pair, trials=trials, seed=seed),
+        numbers,
+        confidence=1 - error.spent,
+        planned_confidence=1 - error.planned,
+        seed=seed + 1,
+    )
+
+
+def _too_slow(costly: Sequence[KnownPair], budget: Budget) -> str:
     least = min(costly, key=lambda known: known.seconds)
     if math.isinf(least.seconds):
         return f"{described(least.pair)} has no exact law, and the budget has no trials"

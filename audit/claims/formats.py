@@ -55,7 +55,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
     if judgement.verification and judgement.verdict is Verdict.REFUTED:
         verdict += f", {judgement.verification}"
     if mark(judgement) in ("FAIL", "warn"):
-        verdict += f" (expected {wording.expectation(judgement.claim.expected)})"
+        verdict += f" (expected {judgement.claim.expected.words})"
     claimed, certified = judgement.claimed, judgement.certified
     if claimed is not None and certified is not None:
         left, right = wording.apart(certified, claimed, _DIGITS)
@@ -70,7 +70,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
         right,
         left,
         "" if ratio is None else f"{ratio:.4g}",
-        wording.where(judgement),
+        wording.tidy(judgement.where),
         by,
     )
 
@@ -84,7 +84,7 @@ def summary(checked: Checked) -> tuple[str, ...]:
         f"claim here; {spent:.3g} of it is spent; exact evidence spends none"
     )
     fresh = () if checked.seed is None else (f"all samples from seed {checked.seed}",)
-    lines = (wording.line(j) for j in (*checked.failures, *checked.warnings))
+    lines = (str(j) for j in (*checked.failures, *checked.warnings))
     sources = (f"{', '.join(ids)}: {text}" for text, ids in _sources(checked).items())
     hurried = sum(j.pairs_left > 0 and j.verdict is not Verdict.REFUTED for j in found)
     left = (
@@ -181,7 +181,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         "samples": encode(claim.samples, defaults=False),
         "judged": claim.source or None,
         "severity": claim.severity.value,
-        "expected": wording.expectation(claim.expected),
+        "expected": claim.expected.words,
         "as_expected": judgement.as_expected,
         "verdict": judgement.verdict.value,
         **properties(judgement),
@@ -202,7 +202,7 @@ def properties(judgement: Judgement) -> dict[str, object]:
         "claimed": _finite(judgement.claimed),
         "certified": _finite(judgement.certified),
         "tightness": _finite(judgement.tightness),
-        "where": wording.where(judgement),
+        "where": wording.tidy(judgement.where),
         "pair": judgement.pair,
         "pairs_tried": judgement.pairs_tried or None,
         "pairs_left": judgement.pairs_left or None,
@@ -230,7 +230,7 @@ def _junit(checked: Checked) -> str:
         for name, value in facts.items():
             if value not in (None, ""):
                 ElementTree.SubElement(held, "property", name=name, value=_legal(str(value)))
-        text = _legal(wording.line(judgement))
+        text = _legal(str(judgement))
         if mark(judgement) == "FAIL":
             ElementTree.SubElement(entry, "failure", message=text).text = text
         elif mark(judgement) == "warn":
@@ -269,7 +269,7 @@ def _github(checked: Checked) -> str:
         for judgement in found:
             place = judgement.claim.location
             file, line = (place.file, place.line) if place else ("", None)
-            marks.append(_command(level, file, line, "audit-check", wording.line(judgement)))
+            marks.append(_command(level, file, line, "audit-check", str(judgement)))
     return "".join(f"{line}\n" for line in marks) + _text(checked)
 
 

@@ -1,4 +1,8 @@
-"""The judge: tries to refute a claim, with every error taken against the refutation."""
+"""The judge: tries to refute a claim, with every error taken against the refutation.
+
+Every number of a claim is compared with certified lower bounds (`audit.claims.evidence`). One that
+exceeds it refutes it, with a witness; a theorem that proves less contradicts both, and is an error.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,21 @@ from pathlib import Path
 from typing import Self
 
 from audit import bounds, validate
-from audit.claims.claim import Budget, Claim, UserPair
+from audit.claims.claim import Claim, Pair, UserPair
 from audit.claims.error_shares import ErrorShare, error_shares, step_down
-from audit.claims.evidence import Finding, Found, evidence
+from audit.claims.evidence import Case, Found, LowerBound, collected
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.known_pairs import Candidates, KnownPair, KnownPairs, Pair
+from audit.claims.known_pairs import Candidates, KnownPairs
+from audit.claims.pairs_to_try import allowed_batches, candidates_for, fitting, searched_for
 from audit.claims.score_files import judge_by_samples
-from audit.claims.searched import searched_pair
 from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers
+from audit.claims.statements import Numbers
 from audit.claims.user_code import workers_for
-from audit.claims.user_pairs import judge_apart
-from audit.claims.witness import Witness, describable, witness_of
+from audit.claims.user_pairs import judge_in_worker
+from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.claims.work import in_threads, work_order
 from audit.constructions import Construction
-from audit.constructions.explicit import Repeated
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.brackets import BracketError
@@ -121,20 +125,6 @@ def judge(
         return _judge(claim, share, own)
 
 
-def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
-    began = time.perf_counter()
-    try:
-        judgement = _judged(claim, error, shared)
-    except NothingClaimed as reason:
-        judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
-    except (InvalidClaim, BracketError) as reason:
-        judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=str(reason))
-    except Exception as reason:  # one bad claim must not stop the others
-        text = " ".join(f"{type(reason).__name__}: {reason}".split())
-        judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=text)
-    return replace(judgement, seconds=time.perf_counter() - began)
-
-
 def judge_all(
     claims: Sequence[Claim],
     *,
@@ -177,93 +167,86 @@ def judge_all(
     return step_down([judged[number] for number in range(len(claims))], error, again)
 
 
-def judge_numbers(
-    claim: Claim, numbers: Sequence[ClaimedNumber], *, batches: range | None, shared: Shared
-) -> Judgement:
-    """Judge the numbers that a statement claims for the mechanism of a claim.
+def judge_numbers(claim: Claim, *, batches: range | None, shared: Shared) -> Judgement:
+    """Judge finite numbers that are claimed of the mechanism of a claim, like `judge`.
 
-    Like `judge` without samples, for a statement that was evaluated before.
-
-    Parameters
-    ----------
-    claim : Claim
-        The claim, whose statement is not evaluated; its citation must be given.
-    numbers : sequence of ClaimedNumber
-        The finite numbers that it claims, at least one.
-    batches : range or None
-        Batches of the cycle that may hold the differing record; None for any.
-    shared : Shared
-        Resources shared with other claims.
-
-    Returns
-    -------
-    Judgement
-        The verdict; errors of the evidence are raised.
+    ``batches`` may hold the differing record; None for any. Errors of the evidence are raised.
     """
-    mechanism = claim.mechanism
-    assert mechanism is not None
+    assert isinstance(claim.statement, Numbers)
+    assert claim.mechanism is not None
+    assert not isinstance(claim.pair, UserPair)
+    numbers = claim.statement.numbers
     if claim.pair is None:
-        candidates = _fitting(mechanism, batches, shared.pairs)
+        candidates = fitting(claim.mechanism, batches, shared.pairs)
     else:
-        assert not isinstance(claim.pair, UserPair)
         candidates = shared.pairs.alone(claim.pair)
+    case = _case(claim, numbers, batches, candidates, ErrorShare(0.5, 0.5), shared)
+    return _by_pairs(claim, case)
 
-    def search(number: ClaimedNumber) -> KnownPair | None:
-        return _found(claim, number, batches, shared.pairs)
 
-    return _by_pairs(
-        claim, tuple(numbers), candidates, search, error=ErrorShare(0.5, 0.5), shared=shared
-    )
+def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
+    began = time.perf_counter()
+    try:
+        judgement = _judged(claim, error, shared)
+    except NothingClaimed as reason:
+        judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
+    except (InvalidClaim, BracketError) as reason:
+        judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=str(reason))
+    except Exception as reason:  # one bad claim must not stop the others
+        text = " ".join(f"{type(reason).__name__}: {reason}".split())
+        judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=text)
+    return replace(judgement, seconds=time.perf_counter() - began)
 
 
 def _judged(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
     if isinstance(claim.pair, UserPair):
-        return judge_apart(
+        return judge_in_worker(
             claim, claim.pair, error, exhaustive=shared.exhaustive, workers=shared.workers
         )
     numbers = claimed_numbers(claim, shared.workers)
     if claim.samples is not None:
         return judge_by_samples(claim, claim.samples, numbers, error)
-    candidates = _candidates(claim, shared.pairs)
-
-    def search(number: ClaimedNumber) -> KnownPair | None:
-        return _searched(claim, number, shared.pairs)
-
-    return _by_pairs(claim, numbers, candidates, search, error=error, shared=shared)
+    batches = allowed_batches(claim)
+    candidates = candidates_for(claim, batches, shared.pairs)
+    return _by_pairs(claim, _case(claim, numbers, batches, candidates, error, shared))
 
 
-def _by_pairs(
+def _case(
     claim: Claim,
     numbers: tuple[ClaimedNumber, ...],
+    batches: range | None,
     candidates: Candidates,
-    search: Callable[[ClaimedNumber], KnownPair | None],
-    *,
     error: ErrorShare,
     shared: Shared,
-) -> Judgement:
-    """Return the verdict that the candidates and the search give."""
-    found = evidence(
-        candidates,
-        numbers,
-        claim.budget,
+) -> Case:
+    return Case(
+        numbers=numbers,
+        candidates=candidates,
+        search=lambda number: searched_for(claim, number.quantity, batches, shared.pairs),
+        always_search=claim.search is not None,
+        budget=claim.budget,
         error=error,
         exhaustive=shared.exhaustive,
-        search=search,
-        always_search=claim.search is not None,
     )
+
+
+def _by_pairs(claim: Claim, case: Case) -> Judgement:
+    """Return the verdict that the evidence of pairs gives."""
+    found = collected(case)
     if found.fault is not None and not found.refuted:
         raise found.fault
-    if not found.findings:
+    judgement = Judgement(
+        claim=claim,
+        verdict=Verdict.INCONCLUSIVE,
+        claimed=case.numbers[0].value,
+        quantity=case.numbers[0].quantity,
+        numbers=tuple(case.numbers),
+        pairs_left=found.left,
+    )
+    if not found.bounds:
         reason = "; ".join(dict.fromkeys(found.reasons))
-        return Judgement(
-            claim=claim,
-            verdict=Verdict.INCONCLUSIVE,
-            claimed=numbers[0].value,
-            quantity=numbers[0].quantity,
-            numbers=numbers,
-            pairs_left=found.left,
-            message=reason or "no pair of neighbouring datasets is available for this mechanism",
-        )
+        nothing = "no pair of neighbouring datasets is available for this mechanism"
+        return replace(judgement, message=reason or nothing)
     closest = found.closest
     verdict, message = _verdict(claim, found)
     contradiction = _contradiction(closest) if closest.refutes else ""
@@ -273,8 +256,8 @@ def _by_pairs(
     if verdict is Verdict.REFUTED and closest.refutes:
         witness, lack = _witness(claim, closest)
         message += lack
-    return Judgement(
-        claim=claim,
+    return replace(
+        judgement,
         verdict=verdict,
         claimed=closest.number.value,
         certified=closest.low,
@@ -282,10 +265,8 @@ def _by_pairs(
         order=closest.order,
         pair=described(closest.known.pair),
         pairs_tried=found.tried,
-        pairs_left=found.left,
         evidence=closest.evidence,
         error=found.error,
-        numbers=numbers,
         witness=witness,
         message=message,
     )
@@ -294,8 +275,9 @@ def _by_pairs(
 def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
     closest = found.closest
     quantity, claimed = closest.number.quantity, closest.number.value
-    place = f" at {quantity.where}" if quantity.where else ""
-    numbers = f"certified {quantity.name} {closest.low:.6g}{place}, claimed {claimed:.6g}"
+    numbers = (
+        f"certified {quantity.name} {closest.low:.6g}{quantity.at_where}, claimed {claimed:.6g}"
+    )
     if not claim.statement.exceeded:
         if closest.refutes:
             return Verdict.REFUTED, numbers
@@ -303,51 +285,48 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
             # the pair dominates all others, so its upper end is a proof
             proven = f"the dominating pair has at most {closest.high:.6g}"
             return Verdict.CONSISTENT, f"{proven}: {numbers}"
-        tried = f"{_unsuccessful(found, claim.budget, 'refute')}: {numbers}"
+        tried = f"{_unsuccessful(found, claim, 'refute')}: {numbers}"
         if found.inconclusive:
             return Verdict.INCONCLUSIVE, f"{found.inconclusive}; {tried}"
         return Verdict.CONSISTENT, tried
     if closest.refutes:  # the number is exceeded, as claimed
         return Verdict.CONSISTENT, f"a pair exceeds it: {numbers}"
-    assert claim.mechanism is not None or claim.pair is not None
     if claim.mechanism is None:
         law = closest.known.law()  # the laws are all that the claim is about
         high = max(quantity.bracket(law, order)[1] for order in Order)
         if high < claimed - closest.number.slack:
-            return Verdict.REFUTED, f"the laws have {quantity.name} at most {high:.6g}{place}"
-    upper = _least_upper_bound(claim.mechanism, closest.number.quantity)
+            most = f"the laws have {quantity.name} at most {high:.6g}{quantity.at_where}"
+            return Verdict.REFUTED, most
+    upper = _least_upper_bound(claim.mechanism, quantity)
     if upper is not None and upper[1] < claimed:
-        return (
-            Verdict.REFUTED,
-            f"{upper[0]} proves: {quantity.name} at most {upper[1]:.6g}{place}",
-        )
-    return Verdict.INCONCLUSIVE, f"{_unsuccessful(found, claim.budget, 'exceed')}: {numbers}"
+        most = f"{upper[0]} proves: {quantity.name} at most {upper[1]:.6g}{quantity.at_where}"
+        return Verdict.REFUTED, most
+    return Verdict.INCONCLUSIVE, f"{_unsuccessful(found, claim, 'exceed')}: {numbers}"
 
 
-def _unsuccessful(found: Found, budget: Budget, verb: str) -> str:
+def _unsuccessful(found: Found, claim: Claim, verb: str) -> str:
     """Return how many pairs did not refute, and how many were left for lack of time."""
-    within = f" within {budget.seconds:g} s" if found.left else ""
+    within = f" within {claim.budget.seconds:g} s" if found.left else ""
     left = f" ({found.left} more were left)" if found.left else ""
     if found.tried == 1:
         return f"the pair tried{within} does not {verb} it{left}"
     return f"none of the {found.tried} pairs tried{within} {verb}s it{left}"
 
 
-def _contradiction(finding: Finding) -> str:
+def _contradiction(bound: LowerBound) -> str:
     """Return why a certified number cannot be right, as a theorem proves less; empty if it may.
 
-    Bounds that take seconds are left out.
+    Theorems that take seconds are left out.
     """
-    pair, quantity = finding.known.pair, finding.number.quantity
-    if finding.evidence is not Evidence.EXACT or not isinstance(pair, Construction | AllIterates):
+    pair, quantity = bound.known.pair, bound.number.quantity
+    if bound.evidence is not Evidence.EXACT or not isinstance(pair, Construction | AllIterates):
         return ""
     upper = _least_upper_bound(pair.mechanism, quantity, slow=False)
-    if upper is None or finding.low <= upper[1]:
+    if upper is None or bound.low <= upper[1]:
         return ""
-    place = f" at {quantity.where}" if quantity.where else ""
     return (
-        f"certified {quantity.name} {finding.low:.6g}{place} of {described(pair)} in "
-        f"{finding.order.value} order exceeds {upper[1]:.6g}, which {upper[0]} proves: "
+        f"certified {quantity.name} {bound.low:.6g}{quantity.at_where} of {described(pair)} in "
+        f"{bound.order.value} order exceeds {upper[1]:.6g}, which {upper[0]} proves: "
         "one of the two is wrong"
     )
 
@@ -371,116 +350,20 @@ def _least_upper_bound(
     return id, value
 
 
-def _candidates(claim: Claim, known: KnownPairs) -> Candidates:
-    """Return the pairs to try: the one that the claim names, or all that fit."""
-    mechanism = claim.mechanism
-    entry, options = claim.bound
-    batches = _allowed_batches(claim)
-    if claim.pair is not None:
-        assert not isinstance(claim.pair, UserPair)  # judged apart
-        runs = 1 if entry is None else entry.released_runs(options)
-        return known.alone(_checked_pair(claim, claim.pair, batches, runs))
-    if mechanism is None:
-        raise InvalidClaim("mechanism or pair must be given, got neither")
-    for name in () if entry is None else entry.other_runs:
-        if name in options:
-            raise InvalidClaim(f"pair must be given for a bound with the option {name!r}")
-    return _fitting(mechanism, batches, known)
-
-
-def _fitting(
-    mechanism: NoisySGD | Composition, batches: range | None, known: KnownPairs
-) -> Candidates:
-    """Return the pairs that fit a mechanism, with their records in one of the allowed batches."""
-
-    def placed(pairs: Iterable[Pair]) -> Iterable[Pair]:
-        found = (_placed(pair, batches) for pair in pairs if describable(pair))
-        return dict.fromkeys(pair for pair in found if pair is not None)
-
-    return known.candidates(mechanism, batches, placed)
-
-
-def _searched(claim: Claim, number: ClaimedNumber, known: KnownPairs) -> KnownPair | None:
-    """Return the pair that the worst-case search finds for a number; None without a search."""
-    entry, options = claim.bound
-    if entry is not None and any(name in options for name in entry.other_runs):
-        return None
-    return _found(claim, number, _allowed_batches(claim), known)
-
-
-def _found(
-    claim: Claim, number: ClaimedNumber, batches: range | None, known: KnownPairs
-) -> KnownPair | None:
-    found = searched_pair(claim, number.quantity)
-    placed = None if found is None else _placed(found, batches)
-    return None if placed is None else known.one(placed)
-
-
-def _allowed_batches(claim: Claim) -> range | None:
-    """Return the batches that may contain the record; None for any."""
-    entry, options = claim.bound
-    if entry is None or not isinstance(claim.mechanism, NoisySGD):
-        return None
-    return entry.record_scope.batches(claim.mechanism, options)
-
-
-def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) -> Pair:
-    """Return the pair that a claim names, with its record where the statement requires it.
-
-    Raises ``InvalidClaim`` if the pair cannot test the statement, or a witness cannot hold it.
-    """
-    if isinstance(pair, Repeated) and pair.times > runs:
-        raise InvalidClaim(
-            f"Repeated needs a bound on at least {pair.times} tasks, got tasks={runs}"
-        )
-    if not describable(pair):
-        raise InvalidClaim(
-            f"pair must have piecewise linear updates, which a witness can describe, "
-            f"got {pair.name}"
-        )
-    mechanism = getattr(pair, "mechanism", None)
-    if mechanism is not None and mechanism != claim.mechanism:
-        raise InvalidClaim(
-            f"pair must be of the claim's mechanism, got {described(pair)} of another"
-        )
-    placed = _placed(pair, batches)
-    if placed is None:
-        raise InvalidClaim(
-            f"pair must differ in a record that the bound is about, got {described(pair)}"
-        )
-    return placed
-
-
-def _placed(pair: Pair, batches: range | None) -> Pair | None:
-    """Return the pair with its record in one of the allowed batches; None if it is in another.
-
-    A pair without a given position takes the last allowed one.
-    """
-    if batches is None or not isinstance(pair, Construction):
-        return pair
-    if not hasattr(pair, "position"):  # a user's, without a choice of the batch
-        return None
-    if pair.position is None:
-        return replace(pair, position=batches[-1])  # type: ignore[call-arg]
-    return pair if pair.position in batches else None
-
-
-def _witness(claim: Claim, finding: Finding) -> tuple[Witness | None, str]:
-    quantity, order = finding.number.quantity, finding.order
-    law = finding.known.law() if finding.evidence is Evidence.EXACT else None
-    at = quantity.witness_at(None, order)
-    if law is not None:
-        at = finding.known.witness_at(quantity, order)
+def _witness(claim: Claim, bound: LowerBound) -> tuple[Witness | None, str]:
+    """Return the witness of a refutation, or None and why there is none."""
+    quantity, order, known = bound.number.quantity, bound.order, bound.known
+    exact = bound.evidence is Evidence.EXACT
     try:
         witness = witness_of(
             claim,
-            finding.number,
-            at=at,
-            pair=finding.known.pair,
-            order=finding.order,
-            bracket=(finding.low, finding.high),
-            evidence=finding.evidence,
-            law=law,
+            bound.number,
+            at=known.witness_at(quantity, order) if exact else quantity.witness_at(None, order),
+            pair=known.pair,
+            order=order,
+            bracket=(bound.low, bound.high),
+            evidence=bound.evidence,
+            law=known.law() if exact else None,
         )
     except ValueError as error:
         return None, f" (no witness: {error})"

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from audit.claims.claim import Claim, Expected
+from audit.claims.claim import Claim, Expected, LooseBy
+from audit.claims.witness import Evidence as Evidence
+from audit.claims.witness import Witness
+from audit.claims.wording import apart, tidy
 from audit.curves import Order
-from audit.curves.quantities import AnyQuantity
+from audit.curves.quantities import AnyQuantity, ClaimedNumber
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
 from audit.results import Verdict as Verdict
 from audit.results import judge_interval as judge_interval
 from audit.results import judge_upper_bound as judge_upper_bound
-
-if TYPE_CHECKING:
-    from audit.claims.witness import Witness
-    from audit.curves.quantities import ClaimedNumber
-
-
-class Evidence(enum.StrEnum):
-    """The kind of evidence behind a certified lower bound."""
-
-    EXACT = "exact"
-    SAMPLED = "sampled"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +72,38 @@ class Judgement(ShortRepr):
     seconds: float = 0.0
 
     def _repr_html_(self) -> str:
-        name = "claim" if self.quantity is None else self.quantity.name
-        label = f"{name} at {self.where}" if self.where else name
+        quantity = self.quantity
+        label = "claim" if quantity is None else f"{quantity.name}{quantity.at_where}"
         return display.sandwich(str(self), [Marks(label, self.certified, upper=self.claimed)])
 
     def __str__(self) -> str:
-        from audit.claims.wording import line  # which describes judgements
+        """Return the verdict in one line, and the expected one if it differs.
 
-        return line(self)
+        ``claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5``
+        """
+        expected, ratio = self.claim.expected, self.tightness
+        head = f"claim {self.claim.id!r} {self.verdict.value}"
+        # an unexpected refutation needs no more words
+        if not self.as_expected and self.verdict is not Verdict.REFUTED:
+            loose = self.verdict is Verdict.CONSISTENT and ratio is not None
+            if isinstance(expected, LooseBy) and loose:
+                head += f" but loose by {ratio:.4g}, expected at most {expected.factor:g}"
+            else:
+                head += f", expected {expected.words}"
+        return f"{head}: {self._comparison or self.message}"
+
+    @property
+    def _comparison(self) -> str:
+        """The comparison that decides; empty if the verdict has another reason."""
+        claimed, certified, quantity = self.claimed, self.certified, self.quantity
+        decided = self.verdict in (Verdict.CONSISTENT, Verdict.REFUTED)
+        if claimed is None or certified is None or quantity is None or not decided:
+            return ""
+        if self.claim.statement.exceeded:
+            return ""
+        left, right = apart(certified, claimed)
+        sign = ">" if certified > claimed else "<="
+        return f"certified {quantity.name} {left} {sign} claimed {right}{tidy(quantity.at_where)}"
 
     @property
     def where(self) -> str:

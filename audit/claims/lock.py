@@ -92,8 +92,7 @@ def _certified(judgement: Judgement) -> dict[str, float]:
 
 
 def _name(kind: str, quantity: Quantity) -> str:
-    place = f" at {wording.tidy(quantity.where)}" if quantity.where else ""
-    return f"{kind} {quantity.name}{place}"
+    return f"{kind} {quantity.name}{wording.tidy(quantity.at_where)}"
 
 
 def changes(lock: Lock, now: Mapping[str, LockedClaim]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from audit import estimation  # Numba is imported where samples are judged
 from audit.claims.claim import Claim, Samples
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence, Judgement, Verdict
@@ -29,11 +30,9 @@ def judge_by_samples(
     InvalidClaim
         If the scores cannot be read, or there are too few.
     """
-    from audit.estimation import judge_scores  # imports Numba
-
     try:
         given = samples.source.draw(claim.budget.seed)
-        judged = judge_scores(
+        judged = estimation.judge_scores(
             given,
             numbers,
             confidence=1 - error.spent,
@@ -57,7 +56,6 @@ def judge_by_samples(
     elif refuted:
         verdict = Verdict.REFUTED
     why = f"{closest.reason}; " if verdict is Verdict.INCONCLUSIVE and closest.reason else ""
-    place = f" at {number.quantity.where}" if number.quantity.where else ""
     says = "exceed" if refuted else "do not exceed"
     how, combined = "", judged.columns
     if combined is not None:
@@ -85,7 +83,8 @@ def judge_by_samples(
         numbers=tuple(numbers),
         message=(
             f"{why}the samples {says} it at confidence {1 - error.spent:g}: {name} "
-            f"at least {closest.certified:.6g}{place}, claimed {number.value:.6g}{how}; "
+            f"at least {closest.certified:.6g}{number.quantity.at_where}, "
+            f"claimed {number.value:.6g}{how}; "
             f"scores {_digest(given[0])} and {_digest(given[1])}"
         ),
     )

@@ -147,9 +147,8 @@ _ASK = {Source.BOUND: _bound, Source.CALLABLE: _callable, Source.ACCOUNTANT: _ac
 def _check(number: ClaimedNumber) -> None:
     quantity = number.quantity
     if math.isnan(number.value) or number.value < 0:
-        place = f" at {quantity.where}" if quantity.where else ""
         raise InvalidClaim(
-            f"the claimed {quantity.name}{place} must be a number of at least 0, "
+            f"the claimed {quantity.name}{quantity.at_where} must be a number of at least 0, "
             f"got {number.value!r}"
         )
     try:

@@ -10,7 +10,6 @@ from typing import Any
 from audit.claims.claim import Budget, Search, decode_claim
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judge import Shared, judge
-from audit.claims.user_pairs import Outcome
 from audit.codec import decode, encode
 from audit.constructions import all_kinds
 from audit.isolation import UserCodeError
@@ -44,23 +43,8 @@ def judged(
     found = judge(claim, error=share.spent, planned_error=share.planned, shared=_shared(exhaustive))
     if found.verdict is Verdict.ERROR:
         raise UserCodeError(found.message)
-    quantities = [number.quantity for number in found.numbers]
-    outcome = Outcome(
-        verdict=found.verdict,
-        numbers=found.numbers,
-        closest=None if found.quantity is None else quantities.index(found.quantity),
-        certified=found.certified,
-        order=found.order,
-        pair=found.pair,
-        pairs_tried=found.pairs_tried,
-        pairs_left=found.pairs_left,
-        evidence=found.evidence,
-        error=found.error,
-        witness=None if found.witness is None else found.witness.to_json(),
-        message=found.message,
-    )
-    plain_outcome: dict[str, Any] = encode(outcome)
-    return plain_outcome
+    names = (field.name for field in dataclasses.fields(found) if field.name != "claim")
+    return {name: encode(getattr(found, name)) for name in names}
 
 
 @functools.cache

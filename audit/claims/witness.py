@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import itertools
 import json
@@ -16,7 +17,6 @@ import numpy as np
 
 from audit import validate
 from audit.claims.claim import Claim, Pair
-from audit.claims.judgement import Evidence
 from audit.claims.partition import partition_of
 from audit.claims.wording import described
 from audit.codec import decode, encode
@@ -84,6 +84,13 @@ _LAWS: Mapping[str, tuple[str, ...]] = {
         " exp(-slope x).",
     ),
 }
+
+
+class Evidence(enum.StrEnum):
+    """The kind of evidence behind a certified lower bound."""
+
+    EXACT = "exact"
+    SAMPLED = "sampled"
 
 
 @dataclass(frozen=True, kw_only=True)

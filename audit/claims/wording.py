@@ -1,59 +1,14 @@
-"""One-line descriptions of judgements and pairs."""
+"""Numbers and pairs in messages."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import re
-from typing import TYPE_CHECKING
 
-from audit.claims.claim import Expected, LooseBy
-from audit.claims.judgement import Judgement
-from audit.results import Verdict
-
-if TYPE_CHECKING:
-    from audit.claims.claim import Pair
+from audit.claims.claim import Pair
 
 _FEWEST_DIGITS, _MOST_DIGITS = 3, 17
-
-
-def line(judgement: Judgement) -> str:
-    """Return the verdict of a judgement, and the expected one if it differs.
-
-    ``claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5``
-    """
-    expected = judgement.claim.expected
-    head = f"claim {judgement.claim.id!r} {judgement.verdict.value}"
-    if not judgement.as_expected:
-        ratio = judgement.tightness
-        if judgement.verdict is Verdict.REFUTED:
-            pass  # an unexpected refutation needs no more words
-        elif isinstance(expected, Expected):
-            head += f", expected {expected.value}"
-        elif judgement.verdict is Verdict.CONSISTENT and ratio is not None:
-            head += f" but loose by {ratio:.4g}, expected at most {expected.factor:g}"
-        else:
-            head += f", expected {expectation(expected)}"
-    return f"{head}: {_numbers(judgement) or judgement.message}"
-
-
-def _numbers(judgement: Judgement) -> str:
-    """Return the comparison that decides; empty if the verdict has another reason."""
-    claimed, certified, quantity = judgement.claimed, judgement.certified, judgement.quantity
-    decided = judgement.verdict in (Verdict.CONSISTENT, Verdict.REFUTED)
-    if claimed is None or certified is None or quantity is None or not decided:
-        return ""
-    if judgement.claim.statement.exceeded:
-        return ""
-    left, right = apart(certified, claimed)
-    sign = ">" if certified > claimed else "<="
-    place = f" at {where(judgement)}" if judgement.where else ""
-    return f"certified {quantity.name} {left} {sign} claimed {right}{place}"
-
-
-def where(judgement: Judgement) -> str:
-    """Return the place where the claim is tightest."""
-    return tidy(judgement.where)
 
 
 def tidy(text: str) -> str:
@@ -73,13 +28,6 @@ def apart(first: float, second: float, most: int = _MOST_DIGITS) -> tuple[str, s
 
 def _digits(number: float, digits: int) -> str:
     return f"{number:#.{digits}g}".rstrip(".") if math.isfinite(number) else f"{number:g}"
-
-
-def expectation(expected: Expected | LooseBy) -> str:
-    """Return the expected outcome of a claim in a word or two."""
-    if isinstance(expected, LooseBy):
-        return f"loose by at most {expected.factor:g}"
-    return expected.value
 
 
 def described(pair: Pair) -> str:

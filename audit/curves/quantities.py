@@ -132,6 +132,11 @@ class Quantity(ABC):
         """The place in words: ``"delta 1e-05"``; empty if there is none."""
         return "" if self.at is None else f"{self.place} {self.at:g}"
 
+    @property
+    def at_where(self) -> str:
+        """The place for the end of a sentence: ``" at delta 1e-05"``; empty if there is none."""
+        return "" if self.at is None else f" at {self.where}"
+
     @classmethod
     def check_value(cls, number: float) -> None:
         """Raise ``ValueError`` unless a file may claim the number."""

@@ -107,7 +107,7 @@ class JudgedScores(ShortRepr):
     def _repr_html_(self) -> str:
         marks = [
             Marks(
-                f"{one.claim.quantity.name} at {one.claim.quantity.where}".removesuffix(" at "),
+                f"{one.claim.quantity.name}{one.claim.quantity.at_where}",
                 one.certified,
                 upper=one.claim.value,
             )

@@ -129,7 +129,7 @@ def _judged(judgement: Judgement, entry: Entry | None, extra: Mapping[str, SideS
         statement=stated,
         status=entry.status.value if entry else "as printed",
         mechanism=_mechanism(judgement) if judgement.claimed is not None else "",
-        at=wording.where(judgement),
+        at=wording.tidy(judgement.where),
         quantity="" if judgement.quantity is None else judgement.quantity.name,
         pair=judgement.pair,
         evidence="" if judgement.evidence is None else judgement.evidence.value,

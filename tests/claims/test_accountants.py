@@ -15,6 +15,7 @@ from audit.claims.claim import Claim, Expected
 from audit.claims.claims_file import Loaded, load
 from audit.claims.judge import Shared, judge_all
 from audit.claims.judgement import Judgement
+from audit.claims.statements import Numbers
 
 pytest.importorskip("dp_accounting")
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,7 +111,9 @@ def test_the_truth_at_a_tiny_delta_in_a_second_way(loaded: Loaded) -> None:
         terms = composed[above] * np.exp(steps * np.log(scale) - tilt * losses[above])
         return float(np.log(np.sum(terms * -np.expm1(epsilon - losses[above]))))
 
-    for claimed, delta in claim.statement.points:  # type: ignore[union-attr]
+    assert isinstance(claim.statement, Numbers)
+    for number in claim.statement.numbers:
+        claimed, delta = number.value, number.quantity.at or 0.0
         true = brentq(lambda e, d=delta: log_delta(e) - np.log(d), 0.5, 2.0)
         # rounding losses to the grid adds about 5e-5 at this interval
         assert claimed < true - 2e-4

@@ -12,7 +12,7 @@ import pytest
 
 from audit import NoisySGD, Order
 from audit.claims import claim as c
-from audit.claims import formats, wording
+from audit.claims import formats
 from audit.claims.checking import Checked, complaint
 from audit.claims.formats import Format
 from audit.claims.judgement import Evidence, Judgement
@@ -121,7 +121,7 @@ CHECKED = Checked(
     ],
 )
 def test_one_line_a_judgement(judgement: Judgement, line: str) -> None:
-    assert wording.line(judgement) == line
+    assert str(judgement) == line
 
 
 def test_marks() -> None:
@@ -154,8 +154,8 @@ def test_text_states_everything() -> None:
     shown = " ".join(rows[0].split())
     assert shown == "ok true consistent 5.00 4.38 1.142 delta 1e-5 TwoSidedWalk, exact"
     lines = below.splitlines()
-    assert lines[0] == wording.line(REFUTED)
-    assert lines[1] == wording.line(WARNED)
+    assert lines[0] == str(REFUTED)
+    assert lines[1] == str(WARNED)
     assert lines[-1] == (
         "4 claims: 2 consistent, 1 refuted, 1 error; 1 as expected, 1 not, 1 warning, 2 complaints"
     )
@@ -200,7 +200,7 @@ def test_junit() -> None:
     assert cases["true"].get("time") == "0.250"
     failure = cases["x"].find("failure")
     assert failure is not None
-    assert failure.get("message") == wording.line(REFUTED)
+    assert failure.get("message") == str(REFUTED)
     assert "loose by" in str(cases["loose"].findtext("system-out"))
     wrong = cases["bad"].find("error")
     assert wrong is not None

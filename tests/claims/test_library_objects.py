@@ -208,7 +208,7 @@ HEAD = "mechanisms: {m: {event: 'held:event', dataset_size: 10, relation: add re
         ),
         (
             HEAD + " - {id: x, mechanism: m, accountant: dp_accounting.rdp, orders: [1]}",
-            "orders must be a finite number above 1, got 1.0",
+            "orders[0] must be a finite number above 1, got 1.0",
         ),
     ],
 )

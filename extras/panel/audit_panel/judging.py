@@ -18,7 +18,7 @@ from audit import bounds, validate
 from audit.bounds import RecordScope, Status
 from audit.claims.claim import Budget, Claim
 from audit.claims.judge import Shared, judge_numbers
-from audit.claims.statements import Asked, Source
+from audit.claims.statements import Numbers
 from audit.claims.verification import Outcome, verify
 from audit.claims.wording import apart
 from audit.codec import encode
@@ -265,14 +265,14 @@ def _point(
     claim = Claim(
         id=f"{entry.id}.{number}",
         mechanism=mechanism,
-        statement=Asked(Source.BOUND, entry.id, DELTAS, ORDERS, asked.options),
+        statement=Numbers(numbers),
         citation=str(entry.source),
         budget=Budget(seconds=_SECONDS),
         pair=Repeated(mechanism, runs) if runs > 1 else None,
     )
     batches = entry.record_scope.batches(mechanism, asked.options)
     try:
-        found = judge_numbers(claim, numbers, batches=batches, shared=shared)
+        found = judge_numbers(claim, batches=batches, shared=shared)
     except (ValueError, ArithmeticError) as error:  # one pair must not stop the panel
         text = " ".join(str(error).split())
         return replace(point, verdict=Verdict.INCONCLUSIVE, message=text)
