@@ -80,7 +80,7 @@ docs: $(VENV)/.installed-docs
 
 # JSON Schemas of claims files, scenarios and stored results.
 schemas: $(STAMP)
-	$(BIN)/audit-check --schema > docs/schemas/claims.schema.json
+	$(BIN)/audit-check schema > docs/schemas/claims.schema.json
 	$(BIN)/audit --schema > docs/schemas/scenario.schema.json
 	$(BIN)/python -m audit.results.json_codec
 

@@ -34,7 +34,7 @@ QUICK = {
         "audit scenario=drifted_walk 'settings.full_batch.steps_shown=[30]' settings"
     ),
     "glob(*,exclude=at22_lower_bound)": "glob(sk*p)",
-    "audit-check --panel": "audit-check --mechanisms 2 --panel",
+    "audit-check panel": "audit-check panel --mechanisms 2",
     # Read, and not run: processes have tests in tests/simulation/runs.
     "parallel=loky": "parallel=loky --cfg job",
 }

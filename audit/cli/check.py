@@ -23,15 +23,15 @@ _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magent
 
 _Begin = Callable[[Sequence[str]], None]  # takes the names of what will be judged
 
-_HELP = """Judge the claims of some files, and fail if a verdict is not the expected one.
+_HELP = """Judge claims of differential privacy, and fail if a verdict is not the expected one.
 
-"audit-check verify FILE" asks audit-verify about a witness file, as is done with each refutation.
-With --panel, a FILE is a Python file that registers bounds, or the id of an entry of the catalogue.
-Each statement is judged on a standard panel of mechanisms, and gets a page.
+"audit-check FILE ..." is "audit-check check FILE ...".
 
 exit status: 0 all as expected; 1 a claim of severity error has an unexpected verdict, or a locked
 number changed; 2 a file or a claim is broken (the others are judged anyway), or the run ended early
 """
+# Flags that named a command before there were commands.
+_FORMER = {"--schema": "schema", "--panel": "panel", "--witness": "verify", "--lock": "lock"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -40,54 +40,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     The exit status is 0 only if every claim was judged and all output was written, whatever user
     code does: the command runs in a child process (`audit.cli.child_process`).
     """
-    sys.exit(status_apart(_ended, _options(arguments)))
+    options = _options(arguments)
+    sys.exit(_schema() if options.command == "schema" else status_apart(_ended, options))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command in this process and return its exit status."""
-    return _run(_options(arguments), lambda names: None)[0]
+    options = _options(arguments)
+    return _schema() if options.command == "schema" else _run(options, lambda names: None)[0]
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options; ``arguments`` are those of the process by default."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.files[:1] == ["verify"]:
-        options.witness = [Path(name) for name in options.files[1:]]
-        options.files = []
-    if (not options.witness) == (not options.files):
-        parser.error("give claims files, or verify with witness files")
-    if options.mechanisms is not None and not options.panel:
-        parser.error("--mechanisms needs --panel")
-    if options.panel:
-        _check_panel_options(parser, options)
-    if options.accept is not None and options.lock is None:
-        parser.error("--accept needs --lock")
-    if options.lock is not None and (options.fresh_seed or options.seed is not None):
-        parser.error(
-            "--lock compares numbers of the seeds in the files: omit --seed and --fresh-seed"
-        )
-    return options
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return _parser().parse_args(_with_command(words))
 
 
-def _check_panel_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse options that are those of claims files."""
-    names = (
-        "error",
-        "seed",
-        "fresh_seed",
-        "search",
-        "exhaustive",
-        "witnesses",
-        "witness",
-        "no_verify",
-        "lock",
-    )
-    for name in names:
-        if getattr(options, name) != parser.get_default(name):
-            parser.error(f"--{name.replace('_', '-')} cannot be combined with --panel")
-    if Format(options.format) not in (Format.TEXT, Format.JSON):
-        parser.error(f"--format must be text or json with --panel, got {options.format}")
+def _with_command(words: list[str]) -> list[str]:
+    """Return the words with their command first; "check" if they name none."""
+    if words and (words[0] in _COMMANDS or words[0] in ("-h", "--help")):
+        return words
+    for place, word in enumerate(words):
+        flag, _, value = word.partition("=")
+        if flag in _FORMER:
+            before, after = words[:place], words[place + 1 :]
+            if flag == "--lock":  # its file comes first
+                value, after = value or "".join(after[:1]), after if value else after[1:]
+            return [_FORMER[flag], *([value] if value else []), *before, *after]
+    return ["check", *words]
 
 
 def _ended(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
@@ -104,9 +84,7 @@ def _ended(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
 def _run(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
     """Return the exit status, and the names of what has a good verdict."""
     try:
-        if options.panel:
-            return _panel(options, begin)
-        return _verify(options.witness, begin) if options.witness else _check(options, begin)
+        return _COMMANDS[options.command](options, begin)
     except ValueError as error:
         print(error, file=sys.stderr)
         return _BROKEN, ()
@@ -117,30 +95,55 @@ def _run(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        prog="audit-check", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = OneLineParser(prog="audit-check", description=_HELP, formatter_class=raw)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+
+    checking = command("check", "judge the claims of some files")
+    seeds = checking.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", type=int, help="seed of all samples; replaces those of the files")
+    seeds.add_argument(
+        "--fresh-seed", action="store_true", help="use a new random seed, for nightly runs"
     )
+    locking = command(
+        "lock", "judge the claims of some files, and fail if a number differs from the lock file"
+    )
+    locking.add_argument("lock", type=Path, metavar="LOCK", help="the lock file (JSON)")
+    locking.add_argument(
+        "--accept",
+        metavar="REASON",
+        help="update the lock with the current numbers, and record the reason",
+    )
+    for one in (checking, locking):
+        _add_judging(one)
+    verifying = command("verify", "ask audit-verify about witness files, as is done by check")
+    verifying.add_argument("files", nargs="+", type=Path, metavar="WITNESS", help="witness files")
+    _add_panel(
+        command(
+            "panel",
+            "judge bounds of Python files, or entries of the catalogue, on the standard panel of "
+            "mechanisms; each gets a page",
+        )
+    )
+    command("schema", "print the JSON Schema of claims files")
+    return parser
+
+
+def _add_judging(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of what judges claims files."""
     add = parser.add_argument
-    what = "claims files (YAML); with --panel, Python files or ids of entries"
-    add("files", nargs="*", metavar="FILE", help=what)
+    add("files", nargs="+", metavar="FILE", help="claims files (YAML)")
     forms = [form.value for form in Format]
     add("--format", choices=forms, default=Format.TEXT.value, help="output format")
-    add(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="write the outcome to this file; with --panel, the folder of the pages",
-    )
+    add("--output", type=Path, metavar="FILE", help="write the outcome to this file")
     add(
         "--error",
         type=float,
         default=DEFAULT_ERROR,
         help="bound on the probability that samples refute any true claim (default %(default)s)",
-    )
-    seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument("--seed", type=int, help="seed of all samples; replaces those of the files")
-    seeds.add_argument(
-        "--fresh-seed", action="store_true", help="use a new random seed, for nightly runs"
     )
     add(
         "--search",
@@ -148,63 +151,58 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="pairs that the worst-case search tries per claim; replaces the numbers in the files",
     )
-    add(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="number of claims (with --panel, of mechanisms) judged in parallel (default 1)",
-    )
+    add("--jobs", type=int, default=1, metavar="N", help="claims judged in parallel (default 1)")
     add(
         "--exhaustive",
         action="store_true",
         help="try all pairs, even after one has refuted a claim",
     )
     add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file per refutation")
-    add("--witness", type=Path, nargs=1, metavar="FILE", help="the same as verify FILE")
     add(
         "--no-verify",
         action="store_true",
         help="do not verify refutations with audit-verify (by default each, for up to a minute)",
     )
+
+
+def _add_panel(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("files", nargs="+", metavar="FILE", help="Python files or ids of entries of the catalogue")
+    forms = [Format.TEXT.value, Format.JSON.value]
+    add("--format", choices=forms, default=Format.TEXT.value, help="output format")
     add(
-        "--panel",
-        action="store_true",
-        help="judge bounds of Python files, or entries of the catalogue by their ids, on the "
-        "standard panel; write pages and witnesses to the folder --output (default panel)",
+        "--output",
+        type=Path,
+        default=Path("panel"),
+        metavar="FOLDER",
+        help="write pages and witnesses to this folder (default panel)",
     )
     add(
         "--mechanisms",
         type=int,
+        default=48,
         metavar="N",
-        help="largest number of mechanisms of the panel (default 48)",
+        help="largest number of mechanisms of the panel (default %(default)s)",
     )
-    add("--lock", type=Path, metavar="FILE", help="fail if a number differs from this file")
-    add("--schema", action=_PrintSchema, nargs=0, help="print the JSON Schema of claims files")
-    add(
-        "--accept",
-        metavar="REASON",
-        help="update the lock with the current numbers, and record the reason",
-    )
-    return parser
+    add("--jobs", type=int, default=1, metavar="N", help="processes that judge (default 1)")
 
 
-class _PrintSchema(argparse.Action):
-    """Print the schema and exit, like ``--help``."""
+def _schema() -> int:
+    from audit.claims.schema import schema  # takes a while to import
+    from audit.codec import json_text
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-        from audit.claims.schema import schema  # takes a while to import
-        from audit.codec import json_text
-
-        print(json_text(schema()), end="")
-        parser.exit()
+    print(json_text(schema()), end="")
+    return _OK
 
 
 def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
     from audit.progress import on_terminal
 
-    locked = None if options.lock is None else lock.read(options.lock)
-    seed = secrets.randbits(32) if options.fresh_seed else options.seed
+    locking = options.command == "lock"
+    locked = lock.read(options.lock) if locking else None
+    seed = None
+    if not locking:
+        seed = secrets.randbits(32) if options.fresh_seed else options.seed
     with on_terminal() as bars:
         checked = check(
             options.files,
@@ -245,8 +243,7 @@ def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
     from audit.codec import encode, json_text
     from audit.progress import on_terminal
 
-    size = panel.SIZE if options.mechanisms is None else options.mechanisms
-    folder = Path("panel") if options.output is None else options.output
+    size, folder = options.mechanisms, options.output
     _check_folder(folder)  # before minutes of work
     as_json = Format(options.format) is Format.JSON
     verdicts: list[panel.PanelVerdict] = []
@@ -340,8 +337,9 @@ def _write_witnesses(checked: Checked, folder: Path) -> None:
                 file.write_text(judgement.witness.to_json(), encoding="utf-8")
 
 
-def _verify(files: Sequence[Path], begin: _Begin) -> tuple[int, Sequence[str]]:
+def _verify(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
     """Verify witness files and print the answers; 0 if all claims are refuted."""
+    files: Sequence[Path] = options.files
     try:
         from audit_verify import Answer, NotAWitnessError, read, verify
     except ImportError:
@@ -391,6 +389,15 @@ def _one_line_errors(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ValueError(f"{place}: cannot be written: {error.strerror}") from None
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace, _Begin], tuple[int, Sequence[str]]]] = {
+    "check": _check,
+    "verify": _verify,
+    "panel": _panel,
+    "lock": _check,
+    "schema": lambda options, begin: (_schema(), ()),
+}
 
 
 if __name__ == "__main__":

@@ -15,17 +15,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class CommandHelp(SphinxDirective):
-    """Show the help of one command, for example ``audit-check``."""
+    """Show the help of one command, for example ``audit-check`` or ``audit-check lock``."""
 
     required_arguments = 1
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Run the command in a process of its own."""
-        command = self.arguments[0]
+        command, *words = self.arguments
         module = f"audit.cli.{command.removeprefix('audit-')}"
         code = f"import sys; sys.argv[0] = {command!r}; import {module} as m; m.main()"
         done = subprocess.run(
-            [sys.executable, "-c", code, "--help"],
+            [sys.executable, "-c", code, *words, "--help"],
             cwd=ROOT,
             env={**os.environ, "COLUMNS": "88", "PYTHONPATH": str(ROOT)},
             capture_output=True,

@@ -48,8 +48,8 @@ at four orders: a statement on total variation, which is delta at epsilon = 0, i
 
 `python results/panel/make.py` writes this page, [verdicts.csv](verdicts.csv) (a row a statement),
 [points.csv](points.csv) (a row a statement and mechanism), [mechanisms.csv](mechanisms.csv) and
-`witnesses/`. `audit-check --panel ID` judges one statement on a larger panel, and
-`audit-check --panel FILE.py` yours.
+`witnesses/`. `audit-check panel ID` judges one statement on a larger panel, and
+`audit-check panel FILE.py` yours.
 
 {counts}
 

@@ -152,10 +152,11 @@ def test_broken_includes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give claims files, or verify with witness files"),
-        (["x", "--witness", "y"], "give claims files, or verify with witness files"),
-        (["x", "--accept", "why"], "--accept needs --lock"),
-        (["x", "--lock", "l", "--fresh-seed"], "omit --seed and --fresh-seed"),
+        ([], "the following arguments are required: FILE"),
+        (["check"], "the following arguments are required: FILE"),
+        (["lock", "x"], "the following arguments are required: FILE"),
+        (["x", "--accept", "why"], "unrecognized arguments: --accept why"),
+        (["lock", "l", "x", "--fresh-seed"], "unrecognized arguments: --fresh-seed"),
         (["x", "--seed", "1", "--fresh-seed"], "not allowed with"),
         (["x", "--format", "xml"], "invalid choice: 'xml'"),
     ],
@@ -256,7 +257,7 @@ def test_the_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, kept = write(tmp_path, GOOD), tmp_path / "results" / "claims.json"
 
     def locked(*words: str) -> tuple[int, str]:
-        status = run(path, "--lock", kept, *words)
+        status = run("lock", kept, path, *words)
         return status, capsys.readouterr().err
 
     status, told = locked()
@@ -417,3 +418,20 @@ def test_an_interrupt_ends_it_soon(kind: str, tmp_path: Path) -> None:
         command.send_signal(signal.SIGINT)
         assert command.wait(10) == 130
         assert command.stderr.read().splitlines()[-1] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        ("a.yaml --jobs 2", "check a.yaml --jobs 2"),
+        ("a.yaml --lock l.json --accept why", "lock l.json a.yaml --accept why"),
+        ("--lock=l.json a.yaml", "lock l.json a.yaml"),
+        ("--witness w.json", "verify w.json"),
+        ("--panel b.py --mechanisms 3", "panel b.py --mechanisms 3"),
+        ("b.py --panel", "panel b.py"),
+        ("--schema", "schema"),
+    ],
+)
+def test_former_flags_name_commands(former: str, now: str) -> None:
+    assert check_command._with_command(former.split()) == now.split()
+    assert check_command._with_command(now.split()) == now.split()

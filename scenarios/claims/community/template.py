@@ -1,4 +1,4 @@
-"""A template: copy it, state your theorem, and run ``audit-check --panel my_theorem.py``."""
+"""A template: copy it, state your theorem, and run ``audit-check panel my_theorem.py``."""
 
 from audit.bounds import Assumption, Source, Status, assumptions, bound
 from audit.curves import GaussianCurve  # RenyiCurve, PureCurve and TailCurve are others
