@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from audit import codec, validate
+from audit import validate
 from audit.codec import DecodeError, decode, encode, json_schema
+from audit.codec.hints import REQUIRED
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 MECHANISM = {
@@ -374,7 +375,7 @@ def test_shorthand():
 
 @dataclass(frozen=True)
 class Step:
-    size: float = field(default=0.0, metadata=codec.REQUIRED)
+    size: float = field(default=0.0, metadata=REQUIRED)
     count: int = 1
 
 

@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.codec import REQUIRED, FieldsOf, InputSchemas, about, about_fields, decode, document
+from audit.codec import decode
+from audit.codec.docstrings import about, about_fields
+from audit.codec.hints import REQUIRED
+from audit.codec.schemas import FieldsOf, InputSchemas, document
 
 from .test_codec import MISFITS, Drawing, drawing, drawings, encode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from audit.bounds import CATALOGUE
-from audit.codec import one_of
+from audit.codec.schemas import one_of
 
 
 def of_ids() -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from audit.claims.yaml_tree import (
     Scalar,
     broken,
 )
-from audit.codec import did_you_mean
+from audit.codec.hints import did_you_mean
 from audit.isolation import UserCodeError, Workers
 from audit.mechanism import Composition, NoisySGD, Relation
 from audit.validate import shown

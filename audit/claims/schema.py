@@ -11,7 +11,8 @@ from audit.claims import claims_file
 from audit.claims.claim import Claim
 from audit.claims.named_mechanisms import BASE, WRITTEN
 from audit.claims.statements import ACCOUNTANTS, FORMS, KEYS, PLACES, TARGET, Source
-from audit.codec import InputSchemas, about, about_fields, document, one_of
+from audit.codec.docstrings import about, about_fields
+from audit.codec.schemas import InputSchemas, document, one_of
 from audit.constructions import all_kinds
 from audit.constructions.schema import of_laws, of_pairs
 from audit.curves.quantities import QUANTITIES

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
-from audit.codec import DecodeError, decode, did_you_mean
+from audit.codec import DecodeError, decode
+from audit.codec.hints import did_you_mean
 from audit.curves.quantities import QUANTITIES, AnyQuantity, ClaimedNumber, Mu, TotalVariation
 from audit.validate import shown, with_article
 

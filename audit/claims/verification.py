@@ -18,7 +18,7 @@ from typing import Any
 
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.witness import Witness
-from audit.codec import json_text
+from audit.codec.schemas import json_text
 from audit.results import Verdict
 
 SECONDS = 60.0  # limit on the time of one verification

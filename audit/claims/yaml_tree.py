@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from audit import codec
+from audit.codec.hints import did_you_mean
 from audit.validate import shown
 
 _Value = TypeVar("_Value")
@@ -121,7 +122,7 @@ def fields(
             wrong = f"a key of {name} must be a word, got {_shown(key)}"
             wrong_keys.extend(broken(key.location, wrong).complaints)
         elif known is not None and key.value not in known:
-            hint = codec.did_you_mean(key.value, known) or f"; known: {', '.join(known)}"
+            hint = did_you_mean(key.value, known) or f"; known: {', '.join(known)}"
             wrong = f"unknown key {shown(key.value)} in {name}{hint}"
             wrong_keys.extend(broken(key.location, wrong).complaints)
         else:

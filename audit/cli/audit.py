@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from audit.cli import help
 from audit.cli.errors import BROKEN_RUNS, guarded, one_line, print_if_read
-from audit.codec import decode, encode, json_text
+from audit.codec import decode, encode
+from audit.codec.schemas import json_text
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

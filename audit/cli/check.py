@@ -189,7 +189,7 @@ def _add_panel(parser: argparse.ArgumentParser) -> None:
 
 def _schema() -> int:
     from audit.claims.schema import schema  # takes a while to import
-    from audit.codec import json_text
+    from audit.codec.schemas import json_text
 
     print(json_text(schema()), end="")
     return _OK
@@ -240,7 +240,8 @@ def _check_folder(folder: Path) -> None:
 def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
     """Judge statements on the panel, write their pages and print a line for each."""
     import audit_panel as panel
-    from audit.codec import encode, json_text
+    from audit.codec import encode
+    from audit.codec.schemas import json_text
     from audit.progress import on_terminal
 
     size, folder = options.mechanisms, options.output

@@ -16,7 +16,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from audit.codec import did_you_mean, encode
+from audit.codec import encode
+from audit.codec.hints import did_you_mean
 
 MISSING = "???"  # OmegaConf's marker of a required value
 # Hydra itself writes and logs nothing, so that a run's folder appears completely or not at all.

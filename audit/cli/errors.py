@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from audit.codec import did_you_mean
+from audit.codec.hints import did_you_mean
 
 if TYPE_CHECKING:
     from hydra.errors import MissingConfigException

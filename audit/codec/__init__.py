@@ -25,24 +25,7 @@ the class itself checks this.
 """
 
 from audit.codec.decoding import DecodeError, decode
-from audit.codec.docstrings import about, about_fields
 from audit.codec.encoding import encode
-from audit.codec.hints import REQUIRED, did_you_mean, kind_of
-from audit.codec.schemas import FieldsOf, InputSchemas, document, json_schema, json_text, one_of
+from audit.codec.schemas import json_schema
 
-__all__ = [
-    "REQUIRED",
-    "DecodeError",
-    "FieldsOf",
-    "InputSchemas",
-    "about",
-    "about_fields",
-    "decode",
-    "did_you_mean",
-    "document",
-    "encode",
-    "json_schema",
-    "json_text",
-    "kind_of",
-    "one_of",
-]
+__all__ = ["DecodeError", "decode", "encode", "json_schema"]

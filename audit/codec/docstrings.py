@@ -20,16 +20,6 @@ def first_line(cls: type) -> str:
 def about(target: Any) -> str:
     """Return the part of a docstring before its first section, as Markdown.
 
-    Parameters
-    ----------
-    target : object
-        A class or function.
-
-    Returns
-    -------
-    str
-        Markdown, with one line per paragraph.
-
     Examples
     --------
     >>> from audit.mechanism import Release
@@ -46,16 +36,6 @@ def about_fields(target: Any) -> Mapping[str, str]:
 
     An entry ``dataset_size, batch_size`` describes both names. Fields that a class does not
     describe itself are described by its bases.
-
-    Parameters
-    ----------
-    target : object
-        A class or function.
-
-    Returns
-    -------
-    mapping of str to str
-        Descriptions as Markdown.
 
     Examples
     --------

@@ -25,16 +25,6 @@ REQUIRED = MappingProxyType({"required": True})
 def kind_of(cls: type) -> str | None:
     """Return the tag of a dataclass in a union.
 
-    Parameters
-    ----------
-    cls : type
-        A class.
-
-    Returns
-    -------
-    str or None
-        Its class attribute ``kind``; None if it has none.
-
     Examples
     --------
     >>> from audit.mechanism import Composition, NoisySGD
@@ -47,18 +37,6 @@ def kind_of(cls: type) -> str | None:
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
     """Return a suggestion for a misspelt word, for the end of a message.
-
-    Parameters
-    ----------
-    word : object
-        What was written.
-    choices : iterable of str
-        What could have been meant.
-
-    Returns
-    -------
-    str
-        ``"; did you mean 'x'?"``, or an empty string if no choice is close.
 
     Examples
     --------

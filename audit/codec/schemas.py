@@ -65,20 +65,6 @@ def document(
 ) -> dict[str, Any]:
     """Return a complete schema from a description and its definitions.
 
-    Parameters
-    ----------
-    described : mapping of str to object
-        Schema of the whole.
-    definitions : mapping of str to object
-        Schemas under ``$defs``, by name.
-    title, id : str
-        The schema's ``title`` and ``$id``.
-
-    Returns
-    -------
-    dict of str to object
-        The schema, with its keys in the usual order.
-
     Examples
     --------
     >>> document({"type": "array"}, {}, title="Claims", id="claims.json")["title"]
@@ -96,16 +82,6 @@ def document(
 def json_text(schema: Mapping[str, Any]) -> str:
     """Return a schema as the text of a JSON file.
 
-    Parameters
-    ----------
-    schema : mapping of str to object
-        A JSON Schema.
-
-    Returns
-    -------
-    str
-        Indented JSON that ends in a newline.
-
     Examples
     --------
     >>> json_text({"type": "array"}).splitlines()[1]
@@ -119,13 +95,6 @@ class FieldsOf:
     """Hint for the fields of a dataclass except those that come from elsewhere.
 
     Corresponds to `decode` with ``given``.
-
-    Parameters
-    ----------
-    cls : type
-        A dataclass.
-    given : tuple of str, optional
-        Names of the fields to leave out.
     """
 
     cls: type
@@ -140,18 +109,7 @@ class Schemas:
         self.names: dict[type, str] = {}
 
     def of(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a hint.
-
-        Parameters
-        ----------
-        hint : object
-            A type hint that `decode` takes.
-
-        Returns
-        -------
-        dict of str to object
-            The schema.
-        """
+        """Return the schema of a hint."""
         if isinstance(hint, FieldsOf):
             return self.of_fields(hint.cls, hint.given)
         match form(hint):
@@ -174,50 +132,17 @@ class Schemas:
                 return self.of_simple(hint)
 
     def of_union(self, hints: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the schema of a union.
-
-        Parameters
-        ----------
-        hints : tuple of object
-            Members of the union.
-
-        Returns
-        -------
-        dict of str to object
-            The schema.
-        """
+        """Return the schema of a union."""
         return {"anyOf": [self.of(part) for part in hints]}
 
     def of_simple(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a number, text, path, boolean or null.
-
-        Parameters
-        ----------
-        hint : object
-            One of these types.
-
-        Returns
-        -------
-        dict of str to object
-            The schema.
-        """
+        """Return the schema of a number, text, path, boolean or null."""
         if hint is float:
             return {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
         return {"type": _TYPES[hint]}
 
     def of_list(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a list, or of a tuple of fixed length.
-
-        Parameters
-        ----------
-        hint : object
-            Hint of a list, tuple or array.
-
-        Returns
-        -------
-        dict of str to object
-            The schema.
-        """
+        """Return the schema of a list, or of a tuple of fixed length."""
         args = get_args(hint)
         if not args:
             return {"type": "array"}
@@ -231,18 +156,7 @@ class Schemas:
         }
 
     def define(self, cls: type) -> str:
-        """Define a class under ``$defs``.
-
-        Parameters
-        ----------
-        cls : type
-            A dataclass or an enum.
-
-        Returns
-        -------
-        str
-            Its name under ``$defs``.
-        """
+        """Define a class under ``$defs``."""
         if cls in self.names:
             return self.names[cls]
         name = cls.__name__
@@ -253,38 +167,14 @@ class Schemas:
         return name
 
     def of_class(self, cls: type) -> dict[str, Any]:
-        """Return the definition of a dataclass or an enum.
-
-        Parameters
-        ----------
-        cls : type
-            A dataclass or an enum.
-
-        Returns
-        -------
-        dict of str to object
-            The schema.
-        """
+        """Return the definition of a dataclass or an enum."""
         described = {"description": text} if (text := docstrings.first_line(cls)) else {}
         if issubclass(cls, enum.Enum):
             return {**described, "enum": [encode(member) for member in cls]}
         return {**described, **self.of_fields(cls)}
 
     def of_fields(self, cls: type, given: Collection[str] = ()) -> dict[str, Any]:
-        """Return the schema of a mapping of a dataclass's fields.
-
-        Parameters
-        ----------
-        cls : type
-            A dataclass.
-        given : collection of str, optional
-            Names of the fields to leave out.
-
-        Returns
-        -------
-        dict of str to object
-            The schema.
-        """
+        """Return the schema of a mapping of a dataclass's fields."""
         kind = kind_of(cls)
         properties: dict[str, Any] = {} if kind is None else {"kind": {"const": kind}}
         required = list(properties)
@@ -301,20 +191,7 @@ class Schemas:
         }
 
     def of_field(self, cls: type, field: dataclasses.Field[Any]) -> dict[str, Any]:
-        """Return the schema of one field of a dataclass.
-
-        Parameters
-        ----------
-        cls : type
-            The dataclass.
-        field : Field
-            One of its fields.
-
-        Returns
-        -------
-        dict of str to object
-            The schema.
-        """
+        """Return the schema of one field of a dataclass."""
         return self.of(hints_of(cls)[field.name])
 
 
@@ -324,11 +201,6 @@ class InputSchemas(Schemas):
     Choices may be written in any spelling, and classes by their shorthands. Fields have their
     default, and their description from the docstring of the class. Each value has a schema of one
     type wherever possible, because editors show the clearest messages for these.
-
-    Parameters
-    ----------
-    placeholder : str, optional
-        Regular expression of texts that may replace any value.
     """
 
     def __init__(self, *, placeholder: str | None = None) -> None:
@@ -336,32 +208,12 @@ class InputSchemas(Schemas):
         self.placeholder = placeholder
 
     def ready(self, cls: type, described: Mapping[str, Any]) -> None:
-        """Set the schema of a class that is not described by its fields.
-
-        Parameters
-        ----------
-        cls : type
-            The class.
-        described : mapping of str to object
-            Its schema.
-        """
+        """Set the schema of a class that is not described by its fields."""
         self.names[cls] = cls.__name__
         self.defined(cls.__name__, described)
 
     def defined(self, name: str, described: Mapping[str, Any]) -> dict[str, Any]:
         """Add a definition and return a reference to it.
-
-        Parameters
-        ----------
-        name : str
-            Name under ``$defs``.
-        described : mapping of str to object
-            The schema.
-
-        Returns
-        -------
-        dict of str to object
-            A schema that refers to the definition.
 
         Raises
         ------
@@ -378,18 +230,7 @@ class InputSchemas(Schemas):
         return described if "$ref" in described else self.open(described)
 
     def open(self, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a schema that accepts the placeholder as well, if there is one.
-
-        Parameters
-        ----------
-        described : mapping of str to object
-            The schema of a value.
-
-        Returns
-        -------
-        dict of str to object
-            The extended schema.
-        """
+        """Return a schema that accepts the placeholder as well, if there is one."""
         if self.placeholder is not None and "enum" in described:
             return {"anyOf": [dict(described), {"type": "string", "pattern": self.placeholder}]}
         types, pattern = _types(described), described.get("pattern")
@@ -453,18 +294,7 @@ class InputSchemas(Schemas):
         return {**described, "anyOf": [self.of(shorter), self.open(self.of_fields(cls))]}
 
     def of_enum(self, cls: type[enum.Enum]) -> dict[str, Any]:
-        """Return the schema of a choice: its canonical spellings for completion, and any other.
-
-        Parameters
-        ----------
-        cls : type
-            An enum.
-
-        Returns
-        -------
-        dict of str to object
-            The schema.
-        """
+        """Return the schema of a choice: its canonical spellings for completion, and any other."""
         about = docstrings.about_fields(cls)
         known = one_of({encode(member): about.get(member.name, "") for member in cls})
         words = dict.fromkeys(text for m in cls for text in (str(m.value), m.name))
@@ -498,16 +328,6 @@ class InputSchemas(Schemas):
 
 def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:
     """Return the members of an ``anyOf`` for given values.
-
-    Parameters
-    ----------
-    values : mapping of object to str
-        Descriptions by value; empty for none.
-
-    Returns
-    -------
-    list of dict of str to object
-        One schema per value, with its description.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from audit import validate
-from audit.codec import REQUIRED
+from audit.codec.hints import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
     check_position,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from audit import validate
-from audit.codec import REQUIRED
+from audit.codec.hints import REQUIRED
 from audit.constructions.base import Construction, Inadmissible
 from audit.constructions.batches import batched_process, check_position
 from audit.constructions.gradient_limits import both_hold_record

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from audit import codec, validate
+from audit.codec.hints import did_you_mean, kind_of
 from audit.constructions.base import Construction
 from audit.mechanism import Composition, NoisySGD
 
@@ -66,7 +67,7 @@ def construction(cls: _Class) -> _Class:
     >>> sorted(audit.constructions.kinds())[:2]
     ['BiasedWalk', 'ChangingPair']
     """
-    if not dataclasses.is_dataclass(cls) or codec.kind_of(cls) != cls.__name__:
+    if not dataclasses.is_dataclass(cls) or kind_of(cls) != cls.__name__:
         raise validate.fail("construction", "a dataclass derived from Construction", cls)
     if not getattr(cls, "is_neighbouring", True):
         raise validate.fail("construction", "a pair of neighbouring datasets", cls)
@@ -181,7 +182,7 @@ def decode_laws(plain: Any, name: str = "laws") -> ExplicitPair:
         prefix = (str(word),)
     kinds = {_bare(words): kind for words, kind in known.items()}
     if _bare(str(word)) not in kinds:
-        close = codec.did_you_mean(word, known)
+        close = did_you_mean(word, known)
         problem = f"must be one of {', '.join(known)}, got {validate.shown(word)}{close}"
         raise codec.DecodeError.at(f"{name}.kind", prefix, problem, " ")
     if not isinstance(fields, Mapping):
@@ -225,5 +226,5 @@ def _fields_and_kind(plain: Any, name: str) -> tuple[Mapping[str, Any], str]:
 def _known(kind: str, known: Mapping[str, type[_T]], name: str) -> type[_T]:
     if kind in known:
         return known[kind]
-    got = f"{kind!r}{codec.did_you_mean(kind, known)}" if kind else "nothing"
+    got = f"{kind!r}{did_you_mean(kind, known)}" if kind else "nothing"
     raise codec.DecodeError.at(name, ("kind",), f"must be one of {', '.join(known)}, got {got}")

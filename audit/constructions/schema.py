@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from audit.codec import InputSchemas, about, one_of
+from audit.codec.docstrings import about
+from audit.codec.schemas import InputSchemas, one_of
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.registry import kind_in_words
 

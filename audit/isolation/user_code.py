@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from audit import validate
-from audit.codec import did_you_mean
+from audit.codec.hints import did_you_mean
 
 _MOST_SHOWN = 300  # characters of an exception message
 

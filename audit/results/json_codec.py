@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from audit import codec, validate
+from audit.codec.schemas import json_text
 from audit.constructions import Construction, Process, decode_pair, encode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism
 from audit.results.result import VERSION, PairResult, Result
@@ -199,4 +200,4 @@ def _refuse(word: str) -> float:
 
 if __name__ == "__main__":
     # writes the schema that ships with the package: python -m audit.results.json_codec
-    SCHEMA_FILE.write_text(codec.json_text(schema()), encoding="utf-8")
+    SCHEMA_FILE.write_text(json_text(schema()), encoding="utf-8")

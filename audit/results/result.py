@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from audit import validate
-from audit.codec import REQUIRED
+from audit.codec.hints import REQUIRED
 from audit.constructions import Construction
 from audit.estimation import AuditRecord
 from audit.mechanism import NoisySGD

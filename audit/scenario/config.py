@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from audit import validate
-from audit.codec import decode, did_you_mean, encode
+from audit.codec import decode, encode
+from audit.codec.hints import did_you_mean
 from audit.scenario import (  # noqa: F401 each registers its kind
     one_run,
     pair,

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from audit.codec import FieldsOf, decode, did_you_mean, encode
+from audit.codec import decode, encode
+from audit.codec.hints import did_you_mean
+from audit.codec.schemas import FieldsOf
 
 if TYPE_CHECKING:
     from audit.progress import StageProgress

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from audit.codec import FieldsOf, InputSchemas, about, about_fields, document, one_of
+from audit.codec.docstrings import about, about_fields
+from audit.codec.schemas import FieldsOf, InputSchemas, document, one_of
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
 from audit.scenario import config  # noqa: F401 registers the kinds of setting

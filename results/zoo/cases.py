@@ -10,7 +10,8 @@ import yaml
 
 from audit import validate
 from audit.claims import Expected
-from audit.codec import decode, did_you_mean
+from audit.codec import decode
+from audit.codec.hints import did_you_mean
 
 CASE = "case.yaml"
 PROGRAM = "program.py"

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from audit.bounds import CATALOGUE, Status, entry
-from audit.codec import encode, json_text
+from audit.codec import encode
+from audit.codec.schemas import json_text
 from audit.report.mechanism_line import mechanism_line
 from audit_panel import judging as panel
 from audit_panel import write as write_panel

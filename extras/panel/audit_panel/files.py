@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from audit.codec import encode, json_text
+from audit.codec import encode
+from audit.codec.schemas import json_text
 from audit.report.files import store
 from audit.report.render import html
 from audit_panel import page
