@@ -77,8 +77,8 @@ def on_terminal() -> Iterator[StageProgress]:
 def _bars(console: Console) -> Bars:
     from rich.progress import (
         BarColumn,
-        ProgressColumn,
         Progress,
+        ProgressColumn,
         Task,
         TextColumn,
         TimeElapsedColumn,

@@ -1,4 +1,4 @@
-"""Scores learned from a training split: a histogram, and three models of scikit-learn.
+"""Scores learned from a training split: a histogram, logistic regression, two of scikit-learn.
 
 Every learner is a frozen dataclass with one method, ``fit(training)``, and every score has one
 method, ``apply(held_out)``. A poor score costs power, never validity.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
@@ -134,14 +134,15 @@ class Histogram:
 class Logistic:
     """Logistic regression on standardised coordinates and, by default, their squares and products.
 
-    The squares detect a difference in spread. Needs scikit-learn.
+    The squares detect a difference in spread. The slopes are penalised by their squares: samples
+    that a line separates, as those of a good attack, have no largest likelihood.
 
     Parameters
     ----------
     squares : bool, optional
         Whether to use squares and products of coordinates in addition to the coordinates.
     strength : float, optional
-        Inverse of the penalty, positive (``C`` in scikit-learn).
+        Inverse of the penalty, positive: ``C`` of scikit-learn, whose coefficients these are.
 
     Raises
     ------
@@ -171,10 +172,30 @@ class Logistic:
         LearnedScore
             The score.
         """
-        linear = _scikit_learn("linear_model")
-        model = linear.LogisticRegression(C=self.strength, max_iter=1000)
+        model = _Ridge(self.strength)
         features = _second_order if self.squares else _unchanged
         return _fit_classifier(self, training, model, lambda m, x: m.decision_function(x), features)
+
+
+class _Ridge:
+    """Logistic regression of statsmodels, with penalised slopes."""
+
+    def __init__(self, strength: float) -> None:
+        self._strength = strength
+        self._coefficients = np.empty(0)
+
+    def fit(self, x: Array, labels: NDArray[np.intp]) -> None:
+        from statsmodels.genmod.families import Binomial  # takes a second to import
+        from statsmodels.genmod.generalized_linear_model import GLM
+
+        penalty = np.full(x.shape[1] + 1, 1 / (self._strength * x.shape[0]))
+        penalty[0] = 0.0  # of the intercept
+        model = GLM(labels, _with_ones(x), family=Binomial())
+        fitted = model.fit_regularized(alpha=penalty, L1_wt=0.0)
+        self._coefficients = np.nan_to_num(fitted.params)
+
+    def decision_function(self, x: Array) -> Array:
+        return np.asarray(_with_ones(x) @ self._coefficients)
 
 
 @dataclass(frozen=True)
@@ -296,6 +317,10 @@ def _seen(training: Training) -> tuple[Array, Array]:
     return training.samples, training.samples_prime
 
 
+def _with_ones(x: Array) -> Array:
+    return np.concatenate([np.ones((x.shape[0], 1)), x], axis=1)
+
+
 def _unchanged(x: Array) -> Array:
     return x
 
@@ -307,13 +332,14 @@ def _second_order(x: Array) -> Array:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence scikit-learn and limit it to one thread.
+    """Silence libraries and limit them to one thread.
 
     A model that does not converge is a poor score, not a reason for a warning. One thread gives the
     same bits on every machine, and small fits are much faster.
     """
-    # threadpoolctl is a dependency of scikit-learn
-    limits = import_module("threadpoolctl").threadpool_limits(limits=1)
+    limits: AbstractContextManager[object] = nullcontext()
+    with suppress(ImportError):  # it comes with scikit-learn
+        limits = import_module("threadpoolctl").threadpool_limits(limits=1)
     with limits, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
