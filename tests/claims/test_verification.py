@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ pytest.importorskip("flint")
 
 import audit_verify
 
+ROOT = Path(__file__).resolve().parents[2]
 MECHANISM = NoisySGD(
     steps=5, dataset_size=2, batch_size=2, step_size=0.5, noise_std=1.0, lipschitz=1.0,
     smoothness=1.0, diameter=2.0,
@@ -165,3 +167,16 @@ def test_random_lies_over_all_constructions_are_verified(batching: Batching) -> 
                 assert truth.answer is audit_verify.Answer.NOT_REFUTED, (pair, statement, truth)
             count += 1
     assert count == 2
+
+
+def test_the_verifier_shares_no_line_with_the_package() -> None:
+    """Lines of 40 characters and more, but for imports; shorter ones are Python's own phrases."""
+
+    def lines(folder: Path) -> set[str]:
+        text = "\n".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
+        every = map(str.strip, text.splitlines())
+        return {line for line in every if len(line) >= 40 and "import" not in line}
+
+    own = lines(ROOT / "extras" / "verify" / "audit_verify")
+    assert len(own) > 500
+    assert not own & lines(ROOT / "audit")
