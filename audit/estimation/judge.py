@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from audit import validate
 from audit.adapters.scores import CanaryScores
@@ -343,6 +342,8 @@ def _uninformative(first: Array, second: Array, *, directed: bool, informative: 
     if directed and first.size and second.size:
         scaled = both / np.max(np.abs(both))  # sums of large scores would overflow
         # means detect a few large scores, ranks detect shifts under heavy tails
+        from scipy.stats import rankdata  # takes a while to import
+
         gaps = [_standard_errors(of_all, first.size) for of_all in (scaled, rankdata(both))]
         if min(gaps) < -_REVERSED:
             return "scores are low where they should be high: return minus the score"

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.stats import qmc
 
 from audit import bounds, validate
 from audit.constructions import Construction, GradientPair, Inadmissible, suggested_members
@@ -345,6 +343,8 @@ def _sampled(family: Family, stage: int, round_: int, sequence: np.random.SeedSe
     count = 2 ** min(4 + stage + round_, 8)
     if dimension == 0:
         return np.zeros((1, 0))
+    from scipy.stats import qmc  # takes a while to import
+
     sobol = qmc.Sobol(dimension, rng=np.random.default_rng(sequence))
     points = np.asarray(sobol.random(count))
     if stage or round_:
@@ -362,6 +362,7 @@ def _refined(
     evaluator: _Evaluator,
 ) -> list[_LocalOptimum]:
     """Return the local optima of searches from the best points of a stage."""
+    from scipy.optimize import minimize  # takes a while to import
 
     def loss(point: Array) -> float:
         outside = float(np.sum(np.maximum(point - 1, 0) + np.maximum(-point, 0)))
