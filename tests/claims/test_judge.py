@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from audit.constructions import (
 )
 from audit.constructions.explicit import Finite, Repeated
 from audit.constructions.explicit_laws import Laplace
-from audit.curves import GaussianCurve, Order
+from audit.curves import Order
 from audit.curves.brackets import checked
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta, RenyiAtOrder
 from audit.exact.law_curve import LawCurve
@@ -35,6 +34,8 @@ from audit.exact.normal_laws import GaussianPairCurve
 from audit.results import Verdict
 from tests.bounds.fmtt18.one_pass import one_pass
 from tests.bounds.grid import random_mechanism
+from tests.claims import callables as named
+from tests.claims.callables import RETURNED
 from tests.verifying import is_refuted
 
 SAMPLED = Budget(trials=20_000, seconds=1e-9, seed=3)  # no time for an exact law
@@ -81,67 +82,8 @@ def number(quantity, value):
     return Numbers((ClaimedNumber(quantity, value),))
 
 
-def halved(mechanism, delta):
-    return bounds.evaluate("bsa24.theorem_4_1", mechanism).epsilon(delta) / 2
-
-
-def whole(mechanism, delta):
-    return bounds.evaluate("bsa24.theorem_4_1", mechanism).epsilon(delta)
-
-
-def divergence(mechanism, order):
-    return GAUSSIAN.renyi(order)
-
-
-def less(mechanism, order):
-    return 0.999 * GAUSSIAN.renyi(order)
-
-
-def broken(mechanism, delta):
-    raise RuntimeError("no\nnumber")
-
-
-def leaving(mechanism, delta):
-    raise SystemExit(0)
-
-
-class NumpyLike:
-    """A number of another library; what is in it says whether it is one."""
-
-    def __init__(self, dtype="float64", shape=()):
-        self.dtype, self.shape = dtype, shape
-
-    def __float__(self):
-        return 3.0
-
-    def __repr__(self):
-        return "NumpyLike()"
-
-
-RETURNED = {
-    "true": True,
-    "text": "1.5",
-    "nothing": None,
-    "list": [1.5],
-    "set": {1.5},
-    "array": np.array([1.5]),
-    "false_array": np.array(False),
-    "complex": 1.5 + 0j,
-    "boolean_tensor": NumpyLike("torch.bool"),
-    "row": NumpyLike(shape=(3,)),
-    "words": "x" * 10_000,
-    "integer": 3,
-    "fraction": Fraction(3),
-    "zero_dimensions": np.array(3.0, dtype=np.float32),
-    "tensor": NumpyLike("torch.bfloat16"),
-}
-
-
-def returning(mechanism, delta):
-    return RETURNED[sorted(RETURNED)[round(-math.log10(delta)) - 1]]
-
-
-GAUSSIAN = GaussianCurve(MU)
+GAUSSIAN = named.GAUSSIAN
+assert GAUSSIAN.mu == MU
 TRUE = {
     "epsilon": lambda f: statement_of(epsilon=f * GAUSSIAN.epsilon(1e-5), delta=1e-5),
     "renyi": lambda f: statement_of(renyi={3.0: f * GAUSSIAN.renyi(3.0)}),
@@ -169,7 +111,7 @@ def test_what_a_pair_reaches_is_the_limit(kind):
 def test_what_a_callable_returns_must_be_a_number():
     names = sorted(RETURNED)
     callables = [
-        Asked(Source.CALLABLE, f"{__name__}:returning", deltas=(10.0 ** -(1 + i),))
+        Asked(Source.CALLABLE, f"{named.__name__}:returning", deltas=(10.0 ** -(1 + i),))
         for i in range(len(names))
     ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
@@ -178,14 +120,16 @@ def test_what_a_callable_returns_must_be_a_number():
             assert judgement.claimed == 3.0
         else:
             assert judgement.verdict is Verdict.ERROR
-            told = f"{__name__}:returning must return a number, got {repr(RETURNED[name])[:100]}"
+            told = (
+                f"{named.__name__}:returning must return a number, got {repr(RETURNED[name])[:100]}"
+            )
             assert judgement.message.startswith(told)
             assert len(judgement.message) < 250
 
 
 def test_a_pair_without_an_exact_law_comes_last():
     m = NoisySGD(
-        steps=10,
+        steps=5,
         dataset_size=40,
         batch_size=4,
         step_size=0.1,
@@ -558,7 +502,7 @@ def test_a_bound_for_one_record_is_not_judged_by_another():
 
 def test_a_callable_is_judged():
     callables = [
-        Asked(Source.CALLABLE, f"{__name__}:{name}", deltas=(1e-5, 1e-3))
+        Asked(Source.CALLABLE, f"{named.__name__}:{name}", deltas=(1e-5, 1e-3))
         for name in ("whole", "halved")
     ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
@@ -567,20 +511,20 @@ def test_a_callable_is_judged():
 
 def test_a_callable_that_raises_or_leaves_is_an_error_of_its_claim():
     callables = [
-        Asked(Source.CALLABLE, f"{__name__}:{name}", deltas=(1e-5,))
+        Asked(Source.CALLABLE, f"{named.__name__}:{name}", deltas=(1e-5,))
         for name in ("broken", "leaving")
     ]
     judged = judge_all([claimed(statement) for statement in callables])
     assert [each.verdict for each in judged] == [Verdict.ERROR] * 2
     told = ("broken raised RuntimeError: no number", "leaving raised SystemExit: 0")
     for each, text in zip(judged, told, strict=True):
-        assert each.message.startswith(f"{__name__}:{text}")
+        assert each.message.startswith(f"{named.__name__}:{text}")
         assert "\n" not in each.message
 
 
 def test_a_callable_claims_renyi_divergences():
     callables = [
-        Asked(Source.CALLABLE, f"{__name__}:{name}", orders=(2.0, 8.0))
+        Asked(Source.CALLABLE, f"{named.__name__}:{name}", orders=(2.0, 8.0))
         for name in ("divergence", "less", "broken")
     ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
