@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import graphlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ ROW = {room: number for number, rooms in enumerate(ROWS) for room in rooms}
 # A report is drawn from what was computed before: it may know types, and computes nothing.
 COMPUTING = {"claims", "exact", "search", "simulation"}
 HYDRA = {"hydra", "omegaconf"}
+# Modules that import another one of their room when they need it, which keeps importing fast.
+LATE = {
+    ("audit.scenario.pair", "audit.scenario.run_pair"),
+    ("audit.scenario.user_mechanism", "audit.scenario.run_user_mechanism"),
+    ("audit.bounds.own.modulus", "audit.bounds.own.modulus_shifts"),
+    ("audit.constructions.registry", "audit.constructions.explicit"),
+}
 # What stands beside the package and uses it from outside.
 OUTSIDE = {"papers", "results", "tests"}
 
@@ -49,10 +57,10 @@ def walked(tree: ast.AST) -> Iterator[ast.AST]:
         yield from walked(child)
 
 
-def imported(source: str, module: str) -> set[str]:
-    """Absolute names of all that a source file imports, wherever and however it does."""
+def imported(source: str, module: str, *, hints: bool = False) -> set[str]:
+    """Absolute names of all that a source file imports, for type checkers too with ``hints``."""
     names: set[str] = set()
-    for node in walked(ast.parse(source)):
+    for node in (ast.walk if hints else walked)(ast.parse(source)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -113,6 +121,32 @@ def modules() -> list[tuple[str, Path]]:
 def test_every_import_points_down() -> None:
     found = [v for name, f in modules() for v in violations(f.read_text(encoding="utf-8"), name)]
     assert not found, "\n".join(found)
+
+
+def circle(sources: Mapping[str, str]) -> list[str]:
+    """Modules that import each other in a circle; none if there is none."""
+    known = set(sources)
+    graph = {n: imported(s, n, hints=True) & (known - {n}) for n, s in sources.items()}
+    for importer, target in LATE:
+        graph.get(importer, set()).discard(target)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert not circle({name: f.read_text(encoding="utf-8") for name, f in modules()})
+
+
+def test_a_planted_circle_is_found() -> None:
+    hint = "if TYPE_CHECKING:\n    from audit.claims.judge import Shared\n"
+    both = {
+        "audit.claims.judge": "from audit.claims.claim import Claim",
+        "audit.claims.claim": hint,
+    }
+    assert set(circle(both)) == set(both)
 
 
 def test_every_room_has_a_row() -> None:
