@@ -28,39 +28,21 @@ class Answers:
     divergences: tuple[float, ...]
 
 
-def mechanism_of_event(
-    target: str,
-    budget: Budget,
-    workers: Workers,
-    *,
-    dataset_size: int,
-    relation: Relation,
-    clip_norm: float,
+def mechanism_from(
+    name: str, target: str, budget: Budget, workers: Workers, *arguments: Any
 ) -> NoisySGD | Composition:
-    """Return the mechanism of the ``DpEvent`` that a user function returns.
+    """Return the mechanism of the ``DpEvent`` or ``PrivateTraining`` that a user function returns.
+
+    ``name`` is "event" or "training"; ``arguments`` are plain data for the reader of that name.
 
     Raises
     ------
     UserCodeError
-        If anything is wrong with the function, the event or the library.
+        If anything is wrong with the function, its object or the library.
     """
-    task = f"{__name__}:read_event"
-    with workers.function(target, task=task, limits=limits(budget), name="event") as function:
-        plain = function(target, dataset_size, relation.value, clip_norm)
-    return mechanism_of(plain)
-
-
-def mechanism_of_training(target: str, budget: Budget, workers: Workers) -> NoisySGD | Composition:
-    """Return the mechanism of the ``PrivateTraining`` that a user function returns.
-
-    Raises
-    ------
-    UserCodeError
-        If anything is wrong with the function.
-    """
-    task = f"{__name__}:read_training"
-    with workers.function(target, task=task, limits=limits(budget), name="training") as function:
-        plain = function(target)
+    task = f"{__name__}:read_{name}"
+    with workers.function(target, task=task, limits=limits(budget), name=name) as function:
+        plain = function(target, *arguments)
     return mechanism_of(plain)
 
 

@@ -18,6 +18,7 @@ from audit.claims import wording
 from audit.claims.claim import encode_claim
 from audit.claims.judgement import Judgement
 from audit.codec import decode, encode
+from audit.codec.whole_files import write_whole
 from audit.curves.quantities import Quantity
 from audit.results import Verdict
 
@@ -191,10 +192,8 @@ def write(path: Path, lock: Lock) -> None:
         If it cannot be written.
     """
     text = json.dumps({"format": FORMAT, **encode(lock)}, indent=1, allow_nan=False) + "\n"
-    draft = path.with_name(f".{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
         raise ValueError(f"{path}: cannot be written: {error.strerror}") from None

@@ -13,7 +13,7 @@ from audit import validate
 from audit.adapters.steps import in_words
 from audit.claims import yaml_tree
 from audit.claims.claim import Budget
-from audit.claims.library_objects import mechanism_of_event, mechanism_of_training
+from audit.claims.library_objects import mechanism_from
 from audit.claims.statements import TARGET
 from audit.claims.yaml_tree import (
     Broken,
@@ -57,14 +57,8 @@ class EventMechanism:
 
     def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
         """Return the mechanism of the event, which is constructed in a worker."""
-        return mechanism_of_event(
-            self.event,
-            budget,
-            workers,
-            dataset_size=self.dataset_size,
-            relation=self.relation,
-            clip_norm=self.clip_norm,
-        )
+        given = (self.dataset_size, self.relation.value, self.clip_norm)
+        return mechanism_from("event", self.event, budget, workers, *given)
 
     @property
     def source(self) -> str:
@@ -144,7 +138,7 @@ class TrainingMechanism:
 
     def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
         """Return the mechanism of the training, which is constructed in a worker."""
-        return mechanism_of_training(self.training, budget, workers)
+        return mechanism_from("training", self.training, budget, workers)
 
     @property
     def source(self) -> str:
