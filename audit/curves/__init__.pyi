@@ -1,6 +1,6 @@
 from .base import Order as Order
 from .base import PrivacyCurve as PrivacyCurve
-from .finite_pair import Enclosure as Enclosure
+from .enclosure import Enclosure as Enclosure
 from .finite_pair import FinitePair as FinitePair
 from .gaussian import GaussianCurve as GaussianCurve
 from .laplace import LaplaceCurve as LaplaceCurve

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.curves.finite_pair import Enclosure, FinitePair
+from audit.curves.enclosure import Enclosure
+from audit.curves.finite_pair import FinitePair
 
 Array = NDArray[np.float64]
 
@@ -54,6 +55,28 @@ class Cells:
             self.error_p,
             self.log_lost_q,
             self.log_lost_p,
+        )
+
+    def part(self, chosen: slice | NDArray[np.bool_]) -> Cells:
+        """Return some of the cells, without what is in none.
+
+        Parameters
+        ----------
+        chosen : slice or ndarray of bool
+            Which ones.
+
+        Returns
+        -------
+        Cells
+            The cells.
+        """
+        return Cells(
+            self.log_p[chosen],
+            self.log_q[chosen],
+            self.low[chosen],
+            self.high[chosen],
+            self.error_p[chosen],
+            self.error_q[chosen],
         )
 
     def merged(self, *, complement: bool = False) -> FinitePair:
@@ -115,12 +138,22 @@ class Cells:
         kept = (up > -np.inf) | (down > -np.inf)
         return FinitePair(loss[kept], up[kept], down[kept])
 
-    def enclosure(self) -> Enclosure:
+    def enclosure(self, *, complement: bool = False) -> Enclosure:
         """Return both pairs.
+
+        Parameters
+        ----------
+        complement : bool, default: False
+            For bounds on the mass of P outside of tests.
 
         Returns
         -------
         Enclosure
             The merged and the split cells.
         """
-        return Enclosure(self.merged(), self.split())
+        return Enclosure(
+            self.merged(complement=complement),
+            self.split(complement=complement),
+            self.log_lost_p,
+            self.log_lost_q,
+        )

@@ -14,6 +14,8 @@ Long = NDArray[np.longdouble]
 
 # Losses of a chunk whose exponentials are added up together: within the range of long doubles.
 _CHUNK = 0.4 * float(np.log(np.finfo(np.longdouble).max))
+# How far below the largest term of a sum, in logarithms, no error of a term has a share of it.
+_NO_SHARE = 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +63,6 @@ class FinitePair:
         kept = (log_p > -np.inf) | (log_q > -np.inf)
         log_p, log_q = log_p[kept], log_q[kept]
         return cls(log_p - log_q, log_p, log_q)
-
-    @property
-    def reversed(self) -> FinitePair:
-        """The same outcomes in the other order of the pair."""
-        return FinitePair(-self.loss, self.log_q, self.log_p)
 
     @cached_property
     def _falling(self) -> tuple[Array, Long, Long]:
@@ -129,6 +126,11 @@ class FinitePair:
         """Mass of P where Q has none."""
         return float(np.exp(self.log_p[self.loss == np.inf].astype(np.longdouble)).sum())
 
+    @cached_property
+    def largest_loss(self) -> float:
+        """Largest loss that P takes, however small its mass; -inf for none."""
+        return float(self.loss[self.log_p > -np.inf].max(initial=-np.inf))
+
     def epsilon(self, delta: Array | float) -> Array:
         """Return the least epsilon >= 0 with ``delta(epsilon) <= delta``.
 
@@ -140,12 +142,14 @@ class FinitePair:
         Returns
         -------
         ndarray
-            Values, shape of ``delta``; infinite where P has more mass than ``delta`` without Q.
+            Values, shape of ``delta``; infinite where P has more mass than ``delta`` without Q. At
+            0 it is the largest loss that P takes, however small its mass.
         """
         loss, deltas, weights = self._falling
         goal = np.asarray(delta, dtype=np.float64)
+        largest = max(self.largest_loss, 0.0)
         if loss.size == 0:
-            return np.where(goal < self._infinite, np.inf, 0.0)
+            return np.where((goal < self._infinite) | (goal == 0), largest, 0.0)
         index = np.searchsorted(deltas, goal.astype(np.longdouble), side="right") - 1
         inside = np.maximum(index, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,7 +158,8 @@ class FinitePair:
             # a larger fall than the gap to the next loss is rounding
             after = np.append(loss, -np.inf)[inside + 1]
             found = np.maximum(loss[inside] - fall, after).astype(np.float64)
-        return np.where(index < 0, np.inf, np.maximum(found, 0.0))
+        found = np.where(index < 0, np.inf, np.maximum(found, 0.0))
+        return np.where(goal == 0, largest, found)
 
     @cached_property
     def _tests(self) -> tuple[Array, Long, Long, Long]:
@@ -245,29 +250,37 @@ class FinitePair:
         float
             Log of the moment; ``log_moment(alpha) / (alpha - 1)`` is the Renyi divergence.
         """
-        some = self.log_p > -np.inf
-        logs = self.log_p[some] + (alpha - 1) * self.loss[some]
+        logs = self._moment_terms(alpha)
         top = float(logs.max(initial=-np.inf))
         if not math.isfinite(top):
             return top
-        return top + math.log(float(np.exp(logs - top).sum()))
+        return top + math.log(math.fsum(np.exp(logs - top).tolist()))
 
+    def moment_rounding(self, alpha: float) -> float:
+        """Bound the rounding error of `log_moment`.
 
-@dataclass(frozen=True)
-class Enclosure:
-    """Two finite pairs between which a pair of laws lies, in Blackwell's order.
+        Parameters
+        ----------
+        alpha : float
+            Renyi order.
 
-    Every divergence that obeys data processing is at least that of ``lower`` and at most that of
-    ``upper``; after composition and mixing, too.
+        Returns
+        -------
+        float
+            The bound: of terms that have a share of the sum, the largest error. The sum is exact.
+        """
+        logs = self._moment_terms(alpha)
+        if not math.isfinite(top := float(logs.max(initial=-np.inf))):
+            return 0.0
+        counted = logs > top - _NO_SHARE
+        some = self.log_p > -np.inf
+        sizes = np.abs(self.log_p[some][counted]) + 2 * alpha * np.abs(self.loss[some][counted])
+        return 2.0**-52 * (16 + float(sizes.max()) + abs(top))
 
-    Attributes
-    ----------
-    lower, upper : FinitePair
-        The pair with less information, and the one with more.
-    """
-
-    lower: FinitePair
-    upper: FinitePair
+    def _moment_terms(self, alpha: float) -> Array:
+        """Return the logs of the terms of the moment."""
+        some = self.log_p > -np.inf
+        return np.asarray(self.log_p[some] + (alpha - 1) * self.loss[some])
 
 
 def _between(places: Array, spent: Long, values: Long) -> Array:

@@ -2,7 +2,7 @@
 
 from audit.dominating import DominatingCurve, dominating_curve
 from audit.exact.bracketed import BracketedCurve, MuBracket
-from audit.exact.cells import CellCurve
+from audit.exact.cell_curve import CellCurve
 from audit.exact.explicit_curves import RepeatedCurve
 from audit.exact.from_pair import curve, curves, law
 from audit.exact.law import Law

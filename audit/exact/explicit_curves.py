@@ -13,22 +13,29 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.constructions.explicit import (
     Densities,
+    Distributions,
     ExplicitPair,
     Finite,
     LaplaceMixtures,
+    Mixture,
     Mixtures,
 )
 from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
 from audit.curves.brackets import Bracket, checked
+from audit.curves.cells import Cells
 from audit.dominating.curve import DominatingCurve, compose
 from audit.dominating.dispatch import collapsed, dominating_curve
-from audit.dominating.grid import dominated, dominating
+from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.without_replacement import ReplacedCurve
 from audit.exact.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
-from audit.exact.cells import CellCurve, cells, pure_bracket, split_cells
-from audit.exact.law_curve import worse_bracket
+from audit.exact.cell_curve import CellCurve, worse_bracket
+from audit.exact.exponential_cells import ExponentialCells
+from audit.exact.finite_cells import FiniteCells
+from audit.exact.law import UNIT, Law
+from audit.exact.law_curve import LawCurve
+from audit.exact.normal_cells import NormalCells
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 from audit.mechanism import Composition, Relation
 
@@ -39,7 +46,8 @@ _MOST_COUNTS = 300_000  # of the outcomes of repeated draws, that are listed one
 # Points of the losses of one draw in a standard deviation of them, and losses that are kept.
 _POINTS, _MOST_POINTS = 150, 1_000_000
 _NEGLIGIBLE = math.log(1e-60)  # log probability of a draw's losses that are merged
-_ROUNDING = 1e-9
+# Cells of one draw: of a standard deviation, and in all.
+_PER_DEVIATION, _PER_PAIR = 320, 40_000
 _ACCURACY = 1e-6  # of epsilon for subsampled Gaussian mechanisms, relative
 # Where a tradeoff function is looked for: e^epsilon.
 _SLOPES = np.exp(np.linspace(-12.0, 12.0, 17))
@@ -144,10 +152,15 @@ def _least_sum(slopes: Array, lows: Array, highs: Array, alpha: float) -> Bracke
     ends = [] if left.size else [float(lows[0])]
     ends += [] if right.size else [alpha * float(slopes[-1])]
     least = min(float(np.min(between, initial=1.0)), *ends, 1.0)
-    return max(least - _ROUNDING, 0.0), min(float(np.min(above)), 1.0)
+    # slopes and their logarithms, up to 14, agree but for some units of the last place
+    rounding = 2.0**-46
+    return least * (1 - rounding), min(float(np.min(above)) * (1 + rounding), 1.0)
 
 
-def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | RepeatedCurve:
+ExplicitCurve = LawCurve | CellCurve | GaussianPairCurve | RepeatedCurve
+
+
+def explicit_curve(pair: ExplicitPair) -> ExplicitCurve:
     """Return the curve of an explicit pair; the closed form for two normals of one variance."""
     if isinstance(pair, AllIterates):
         return _of_all_iterates(pair)
@@ -165,8 +178,27 @@ def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | Repeat
         )
     few = isinstance(distributions, Finite) and distributions.counts <= _MOST_COUNTS
     if few or isinstance(distributions, Densities) or distributions.times == 1:
-        return CellCurve(distributions)
+        return single_curve(distributions)
     return _composed(distributions)
+
+
+def single_curve(pair: Distributions) -> LawCurve | CellCurve:
+    """Return the curve of one draw of a pair, of all draws of a finite one, from its cells."""
+    if isinstance(pair, Mixtures):
+        return LawCurve(mixture_law(pair.first), mixture_law(pair.second))
+    return CellCurve(
+        FiniteCells.of(pair) if isinstance(pair, Finite) else ExponentialCells.of(pair)
+    )
+
+
+def mixture_law(mixture: Mixture) -> Law:
+    """Return a mixture as a law; weights that are written down may not sum to 1."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(mixture.weights)
+    largest = float(np.abs(logs[logs > -np.inf]).max())
+    rounding = 2 * abs(math.fsum(mixture.weights) - 1) + UNIT * (8 + 4 * largest)
+    means, stds = np.array(mixture.means), np.array(mixture.stds)
+    return Law.of(means, stds, logs, rounding=rounding, exact_means=True)
 
 
 def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
@@ -207,49 +239,72 @@ def _normal_pair(pair: Mixtures) -> GaussianPairCurve | None:
 
 def _composed(pair: Drawn) -> RepeatedCurve:
     """Return the curve of several draws of a pair of laws."""
-    times, once = pair.times, replace(pair, times=1)
-    laws = cells(once, 1 if isinstance(pair, Finite) else 2)
-    log_p, log_q = laws.log_first, laws.log_second
-    # losses that hardly ever happen may be far from all others
-    far = np.maximum(log_p, log_q) < _NEGLIGIBLE
-    rest = [float(np.logaddexp.reduce(logs[far], initial=-np.inf)) for logs in (log_p, log_q)]
-    log_p, log_q = log_p[~far], log_q[~far]
-    interval, rounding = _interval(log_p, log_q), laws.relative_error
-    lower = dominated(
-        np.append(log_p, rest[0]), np.append(log_q, rest[1]), interval, rounding=rounding
-    )
-    if not isinstance(pair, Finite):
-        laws = split_cells(once)
-        log_p, log_q = laws.log_first, laws.log_second
-        far = np.maximum(log_p, log_q) < _NEGLIGIBLE
-        rest = [float(np.logaddexp.reduce(logs[far], initial=-np.inf)) for logs in (log_p, log_q)]
-        log_p, log_q, rounding = log_p[~far], log_q[~far], laws.relative_error
+    once = replace(pair, times=1)
+    if isinstance(once, Mixtures):
+        laws = mixture_law(once.first), mixture_law(once.second)
+        cells = NormalCells.of(*laws, _PER_DEVIATION).cells()
+    elif isinstance(once, Finite):
+        cells = FiniteCells.of(once).cells()
+    else:
+        cells = ExponentialCells.of(once, _PER_PAIR).cells()
+    return _repeated([pair], compose([(*_grid_pairs(cells), pair.times)]))
+
+
+def _grid_pairs(cells: Cells) -> tuple[GridPair, GridPair]:
+    """Return pairs on a grid of losses below and above a pair, in both orders.
+
+    A pair whose masses of cells are within the factors e^(+-error) is that of other masses on each
+    cell, times such factors, and its losses then are in a range that is wider by 2 error.
+    """
+    near, rest = _without_rest(cells)
+    error = float(np.max(np.maximum(near.error_p, near.error_q), initial=0.0))
+    interval = _interval(near.log_p, near.log_q)
+    log_p, log_q = np.append(near.log_p, rest[0]), np.append(near.log_q, rest[1])
+    lower = dominated(log_p, log_q, interval, rounding=2 * error)
+    none = np.zeros(near.log_p.size)
+    split = replace(
+        near, low=near.low - 2 * error, high=near.high + 2 * error, error_p=none, error_q=none
+    ).split()
+    logs = np.stack([split.log_p, split.log_q])
+    # shares of cells are exponentials of differences of logarithms
+    rounding = UNIT * (32 + 8 * float(np.abs(logs[np.isfinite(logs)]).max(initial=0.0)))
     upper = dominating(
-        np.append(log_p, [rest[0], -np.inf]),
-        np.append(log_q, [-np.inf, rest[1]]),
+        np.append(split.log_p, [rest[0], -np.inf]),
+        np.append(split.log_q, [-np.inf, rest[1]]),
         interval,
-        rounding=rounding,
+        rounding=2 * error + rounding,
     )
-    return _repeated([pair], compose([(lower, upper, times)]))
+    return lower, upper
+
+
+def _without_rest(cells: Cells) -> tuple[Cells, tuple[float, float]]:
+    """Return the cells that matter, and log masses of the others: their losses may be far away."""
+    far = np.maximum(cells.log_p, cells.log_q) < _NEGLIGIBLE
+    near = cells.part(~far)
+    tops = cells.log_p + cells.error_p, cells.log_q + cells.error_q
+    rest = [float(np.logaddexp.reduce(log[far], initial=-np.inf)) for log in tops]
+    return near, (rest[0], rest[1])
 
 
 def _repeated(pairs: Sequence[Drawn], dominating: DominatingCurve) -> RepeatedCurve:
     """Return the curve of several draws of each pair; all but epsilon and delta add up."""
 
     @functools.cache
-    def single(number: int) -> CellCurve | GaussianPairCurve:
-        pair = pairs[number]
+    def single(number: int) -> LawCurve | CellCurve | GaussianPairCurve:
+        pair = replace(pairs[number], times=1)
         normal = _normal_pair(pair) if isinstance(pair, Mixtures) else None
-        return CellCurve(replace(pair, times=1)) if normal is None else normal
+        return single_curve(pair) if normal is None else normal
 
-    def divergence(alpha: float, order: Order) -> Bracket:
-        ends = [single(number).renyi_bracket(alpha, order) for number in range(len(pairs))]
+    def total(ask: Callable[[BracketedCurve], Bracket]) -> Bracket:
+        ends = [ask(single(number)) for number in range(len(pairs))]
         return _sum(
             ((pair.times * a, pair.times * b) for pair, (a, b) in zip(pairs, ends, strict=True))
         )
 
     return RepeatedCurve(
-        dominating, lambda order: _sum(pure_bracket(pair, order) for pair in pairs), divergence
+        dominating,
+        lambda order: total(lambda curve: curve.epsilon_bracket(0.0, order)),
+        lambda alpha, order: total(lambda curve: curve.renyi_bracket(alpha, order)),
     )
 
 

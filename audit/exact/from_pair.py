@@ -12,7 +12,7 @@ from audit import validate
 from audit.constructions.base import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.process import Process
-from audit.exact.cells import CellCurve
+from audit.exact.cell_curve import CellCurve
 from audit.exact.divergence_rates import divergence_rates
 from audit.exact.explicit_curves import RepeatedCurve, explicit_curve
 from audit.exact.law import Law

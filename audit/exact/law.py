@@ -23,6 +23,7 @@ _NEAR, _NEGLIGIBLE = 12.0, -46.0
 _COLUMNS = ("log_density", "score", "top", "left", "right", "square")
 # Points that are evaluated together, in standard deviations and in number.
 _BLOCK_WIDTH, _BLOCK_SIZE = 8.0, 512
+_FEW = 8  # normals, whose blocks may be of any width
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +88,8 @@ class Law:
         Log of a bound on the mass that was left out.
     estimated : bool
         Whether ``quadrature`` is only an estimate, from which nothing is certified.
+    exact_means : bool
+        Whether means and deviations are given numbers, rather than rounded ones.
     """
 
     means: Array
@@ -100,6 +103,7 @@ class Law:
     depth_rounding: float = 0.0
     log_lost: float = -math.inf
     estimated: bool = False
+    exact_means: bool = False
 
     @classmethod
     def of(cls, means: Array, stds: Array, log_masses: Array, **others: object) -> Law:
@@ -127,6 +131,13 @@ class Law:
         return float(self.stds.min(initial=math.inf))
 
     @property
+    def exact(self) -> bool:
+        """Whether the law is that of its normals, on a line, but for relative errors of weights."""
+        on_line = self.lower == -math.inf and self.upper == math.inf
+        errors = self.quadrature, self.depth_rounding, math.exp(self.log_lost)
+        return on_line and self.means.size > 0 and max(errors) == 0
+
+    @property
     def lost_mass(self) -> float:
         """Bound on the mass that was left out."""
         return math.exp(self.log_lost)
@@ -134,8 +145,28 @@ class Law:
     @cached_property
     def position_error(self) -> float:
         """Rounding of the distance from a mean, in standard deviations."""
+        if self.exact_means:
+            return 0.0  # what is rounded is relative to the distance: part of that of the square
         farthest = float(np.abs(self.means).max(initial=0.0))
         return 4 * UNIT * farthest / self.narrowest
+
+    def outermost(self, side: int) -> tuple[tuple[float, float], float]:
+        """Return (deviation, ``side`` times mean) of the normal of a tail, and its log mass.
+
+        Parameters
+        ----------
+        side : int
+            -1 for the lower tail, 1 for the upper one.
+
+        Returns
+        -------
+        tuple of (tuple of (float, float), float)
+            The widest normal, and of those the farthest; they rise in the order of tails.
+        """
+        places = list(zip(self.stds.tolist(), (side * self.means).tolist(), strict=True))
+        farthest = max(places)
+        own = [place == farthest for place in places]
+        return farthest, float(np.logaddexp.reduce(self.log_masses[own]))
 
     def error_at(self, log_density: Array, square: Array | float = 0.0) -> Array:
         """Bound the error of log densities at points, and of log masses around them.
@@ -213,8 +244,9 @@ class Law:
                     centres, logs = (np.take_along_axis(a, rank, axis=1) for a in (centres, logs))
                 terms = np.exp(logs - logs.max(axis=1, keepdims=True))
                 sums = terms.cumsum(axis=1) / terms.sum(axis=1, keepdims=True)
-                limit = 0.25 * share if side < 0 else 1 - 0.25 * share
-                at = (sums < limit).sum(axis=1) + side  # outward, past rounding
+                # of a quarter of the share, rounding has some
+                limit = 0.25 * share - 4 * UNIT * logs.shape[1]
+                at = (sums < (limit if side < 0 else 1 - limit)).sum(axis=1)
                 at = np.clip(at, 0, centres.shape[1] - 1)
                 found[block] = np.take_along_axis(centres, at[:, None], axis=1)[:, 0]
             ends.append(found)
@@ -222,8 +254,9 @@ class Law:
 
     def _blocks(self, points: Array) -> Iterator[slice]:
         start = 0
+        width = math.inf if self.means.size <= _FEW else _BLOCK_WIDTH * self.narrowest
         while start < points.size:
-            stop = int(np.searchsorted(points, points[start] + _BLOCK_WIDTH * self.narrowest))
+            stop = int(np.searchsorted(points, points[start] + width))
             stop = min(max(stop, start + 1), start + _BLOCK_SIZE)
             yield slice(start, stop)
             start = stop
@@ -239,7 +272,7 @@ class Law:
 
         All others together have no share of a density that rounding would leave.
         """
-        reach = _NEAR
+        reach = math.inf if self.means.size <= _FEW else _NEAR
         while True:
             near = self._near(points, reach)
             z = points[:, None] - self.means[near]

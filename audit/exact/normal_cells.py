@@ -7,8 +7,12 @@ t^2/2s^2 or (w - t)^2/2s^2. The difference of the chord of log p and the tangent
 which the squares vanish, is piecewise linear: its maximum, at an end or where the tangents meet,
 bounds log p - log q.
 
-Beyond the outermost point of a line, each density of normals of one width is divided by its
-outermost normal: what is left is monotone.
+Normals that have no share of their law's density on a cell do not count for s there: a normal is
+log-concave, so that its least and its largest density on a cell are at the ends or at its mean.
+
+Beyond the outermost point of a line, each density is divided by its outermost normal N: the widest
+one, and of those the farthest. Another normal over N falls outward from where it begins to, so that
+p/N lies between the weight of N and p/N at the point. The log ratio of two normals is a quadratic.
 """
 
 from __future__ import annotations
@@ -16,12 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves.cells import Cells
-from audit.exact.law import WINDOW, EdgeTable, Law
+from audit.exact.law import UNIT, WINDOW, EdgeTable, Law
 
 Array = NDArray[np.float64]
 
@@ -31,6 +37,11 @@ _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Cells of a standard deviation that refinement starts from.
 _CELLS = 4
 _MOST_CELLS = 2_000_000
+# Cells beyond the window of a line: how far they reach, in windows of the widest normal.
+# None is needed where the ratio of a density to its outermost normal is all but constant.
+_FAR, _CLOSED = np.array([2.0, 6.0, 14.0]), 1e-12
+# Normals of this share of a density, in logarithms, have none; and where it is looked for.
+_NO_SHARE, _MOST_SHARES = -80.0, 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,21 +64,27 @@ class NormalCells:
     tables: tuple[EdgeTable, EdgeTable]
 
     @classmethod
-    def of(cls, first: Law, second: Law, per_deviation: int = _CELLS) -> NormalCells:
-        """Return cells of a fraction of the smallest standard deviation."""
+    def of(
+        cls,
+        first: Law,
+        second: Law,
+        per_deviation: int = _CELLS,
+        reach: tuple[float, float] | None = None,
+    ) -> NormalCells:
+        """Return cells of a fraction of the smallest standard deviation.
+
+        On a line, exact laws have cells as wide as their normals allow: of a share of deviations
+        over ``reach``, or few very wide ones beyond the window of all normals.
+        """
         laws = first, second
         if not any(law.means.size for law in laws):
             empty = EdgeTable(*np.zeros((6, 0)))
             return cls(first, second, np.zeros(0), (empty, empty))
-        std = min(law.narrowest for law in laws)
-        low, high = law_range(laws)
-        count = max(math.ceil((high - low) / std * per_deviation), 2)
-        if count > _MOST_CELLS:
-            raise ValueError(
-                "noise_std must be larger for an exact curve: the laws span "
-                f"{(high - low) / std:.4g} standard deviations, got {std:g}"
-            )
-        points = np.linspace(low, high, count + 1)
+        if all(law.exact for law in laws):
+            points = _line_points(laws, per_deviation, reach)
+        else:
+            std = min(law.narrowest for law in laws)
+            points = _even_points(*law_range(laws), std, per_deviation)
         return cls(first, second, points, (first.table(points), second.table(points)))
 
     def refined(self, points: Array) -> NormalCells:
@@ -85,11 +102,31 @@ class NormalCells:
             tables.append(EdgeTable.joined([old, law.table(new)])[rank])
         return replace(self, points=every[rank], tables=(tables[0], tables[1]))
 
-    @property
-    def ratios(self) -> tuple[Array, Array]:
-        """Log p - log q at the points, and its derivative."""
+    def end_losses(self) -> tuple[Array, Array, Array, Array]:
+        """Losses at the left and right ends of cells between points, and derivatives there."""
         p, q = self.tables
-        return p.log_density - q.log_density, p.score - q.score
+        loss, slope = p.log_density - q.log_density, p.score - q.score
+        return loss[:-1], loss[1:], slope[:-1], slope[1:]
+
+    def approached(self) -> tuple[Array, Array]:
+        """Lower and upper bounds on losses: at points, and in the limits at the ends of a line."""
+        laws, (p, q) = (self.first, self.second), self.tables
+        if self.points.size == 0:
+            return np.zeros(0), np.zeros(0)
+        losses, slack = p.log_density - q.log_density, np.zeros(self.points.size)
+        if not any(law.log_lost > -math.inf for law in laws):
+            for law, table in zip(laws, self.tables, strict=True):
+                slack = slack + law.error_at(table.log_density, table.square)
+        else:
+            slack = slack + np.inf
+        if all(law.exact for law in laws):
+            for side in (-1, 1):
+                (x, log_p), (y, log_q) = (law.outermost(side) for law in laws)
+                limit = log_p - log_q if x == y else math.inf if x > y else -math.inf
+                losses = np.append(losses, limit)
+                slack = np.append(slack, 8 * UNIT + laws[0].rounding + laws[1].rounding)
+        slack = np.where(np.isfinite(losses), slack, 0.0)
+        return losses - slack, losses + slack
 
     def cells(self) -> Cells:
         """Return the enclosed cells: those between points, then the two ends."""
@@ -129,7 +166,7 @@ class NormalCells:
     def _loss_ranges(self) -> tuple[Array, Array]:
         p, q = (table.ends for table in self.tables)
         width = np.diff(self.points)
-        std = min(self.first.narrowest, self.second.narrowest)
+        std = self.stds
         return -largest_ratio(width, q, p, std), largest_ratio(width, p, q, std)
 
     def _end_masses(self, law: Law) -> tuple[float, float]:
@@ -162,39 +199,44 @@ class NormalCells:
             highs.append(high)
         return np.array(lows), np.array(highs)
 
-    def _half_line(self, side: int) -> tuple[float, float]:
-        """Bound the loss beyond the outermost point of a line.
-
-        With the outermost normal N of a law, p = N f with f monotone, from the weight of N at
-        infinity to p/N at the point. The ratio of the two normals is log-linear.
-        """
+    @cached_property
+    def stds(self) -> Array | float:
+        """Smallest standard deviation of a normal that has a share of a density, by cell."""
         laws = self.first, self.second
-        if any(np.ptp(law.stds) > 0 for law in laws) or laws[0].stds[0] != laws[1].stds[0]:
+        narrowest = min(law.narrowest for law in laws)
+        several = any(np.ptp(law.stds) > 0 for law in laws)
+        size = self.points.size * sum(law.means.size for law in laws)
+        if not several or size > _MOST_SHARES or not all(law.means.size for law in laws):
+            return narrowest
+        found = []
+        for law in laws:
+            z = (self.points[:, None] - law.means) / law.stds
+            peaks = law.log_masses - np.log(law.stds)
+            logs = peaks - 0.5 * z * z
+            least = np.minimum(logs[:-1], logs[1:]).max(axis=1, keepdims=True)
+            inside = (z[:-1] < 0) & (z[1:] > 0)
+            most = np.where(inside, peaks, np.maximum(logs[:-1], logs[1:]))
+            found.append(np.where(most < least + _NO_SHARE, np.inf, law.stds).min(axis=1))
+        return np.asarray(np.minimum(*found))
+
+    def _half_line(self, side: int) -> tuple[float, float]:
+        """Bound the loss beyond the outermost point of a line."""
+        laws = self.first, self.second
+        if not all(law.exact for law in laws):
             return -math.inf, math.inf
         point = float(self.points[0 if side < 0 else -1])
-        std = float(laws[0].stds[0])
-        at = 0 if side < 0 else -1
-        means = [float(law.means[at]) for law in laws]
-        bounds = []
-        for law, table, mean in zip(laws, self.tables, means, strict=True):
-            weight = float(np.logaddexp.reduce(law.log_masses[law.means == mean]))
-            normal = -0.5 * ((point - mean) / std) ** 2 - math.log(std) - _LOG_SQRT_TWO_PI
-            slack = float(law.error_at(table.log_density[at], table.square[at]))
-            bounds.append((weight - slack, float(table.log_density[at]) - normal + slack))
-        (least_p, most_p), (least_q, most_q) = bounds
+        outermost = [law.outermost(side)[0] for law in laws]
+        shares = [_share(law, o, side, point) for law, o in zip(laws, outermost, strict=True)]
+        (least_p, most_p), (least_q, most_q) = shares
         low, high = least_p - most_q, most_p - least_q
-        gap = (means[0] - means[1]) * (2 * point - means[0] - means[1]) / (2 * std**2)
-        slack = (
-            16
-            * 2.0**-53
-            * (abs(gap) + (abs(point) + abs(means[0])) * abs(means[0] - means[1]) / std**2)
-        )
-        if means[0] == means[1]:
+        if outermost[0] == outermost[1]:
             return low, high
-        # the ratio of the normals falls or rises without limit from its value at the point
-        if (means[0] - means[1]) * side > 0:
-            return low + gap - slack, math.inf
-        return -math.inf, high + gap + slack
+        position = max(law.position_error for law in laws)
+        p, q = outermost
+        gap, slack, turn = (float(x) for x in _quotient(p, q, side, point, position))
+        limit = math.inf if outermost[0] > outermost[1] else -math.inf
+        ends = (gap - slack, gap + slack, gap + turn + math.copysign(slack, turn), limit)
+        return low + min(ends), high + max(ends)
 
     def _log_lost(self, law: Law, table: EdgeTable) -> float:
         """Log of the mass that is neither in a cell nor below the rounding of all of them."""
@@ -210,8 +252,48 @@ class NormalCells:
         return -math.inf if max(density, lost) < least - _NEGLIGIBLE else lost
 
 
+def _share(
+    law: Law, outermost: tuple[float, float], side: int, point: float
+) -> tuple[float, float]:
+    """Bound log p/N beyond a point, with N the outermost normal of p."""
+    weight, slack = law.outermost(side)[1], law.rounding + 16 * UNIT
+    normals = law.stds, side * law.means
+    gaps, errors, turns = _quotient(normals, outermost, side, point, law.position_error)
+    rises = np.where(law.stds < outermost[0], np.maximum(turns, 0.0), 0.0)
+    own = (law.stds == outermost[0]) & (side * law.means == outermost[1])
+    gaps = np.where(own, 0.0, gaps + errors + rises)
+    most = float(np.logaddexp.reduce(law.log_masses + gaps))
+    return weight - slack, max(most, weight) + slack
+
+
+def _quotient(
+    p: tuple[Any, Any], q: tuple[Any, Any], side: int, point: float, position: float
+) -> tuple[Any, Any, Any]:
+    """Log ratio of normals at a point, a bound on its error, and how far it turns beyond.
+
+    Of normals p and q, each (deviation, ``side`` times mean). The ratio is a quadratic: with slope
+    a at the point and second derivative b, it reaches its value there minus a^2/2b if that is
+    farther out.
+    """
+    (std_p, mean_p), (std_q, mean_q) = p, q
+    z_p, z_q = (side * point - mean_p) / std_p, (side * point - mean_q) / std_q
+    log_stds = np.log(std_q / std_p)
+    gap = 0.5 * (z_q - z_p) * (z_q + z_p) + log_stds
+    error = UNIT * (16 + 16 * (z_p**2 + z_q**2) + 4 * np.abs(log_stds))
+    error = error + position * (2 + np.abs(z_p) + np.abs(z_q))
+    slope, bend = z_q / std_q - z_p / std_p, (std_p - std_q) / (std_p * std_q)
+    bend = bend * (1 / std_p + 1 / std_q)
+    about = (8 * UNIT + position) * (np.abs(z_q / std_q) + np.abs(z_p / std_p))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turn = -0.5 * (np.abs(slope) + about) ** 2 / bend * (1 + 64 * UNIT)
+    return gap, error, np.where((bend != 0) & (slope * np.sign(bend) < about), turn, 0.0)
+
+
 def largest_ratio(
-    width: Array, p: tuple[EdgeTable, EdgeTable], q: tuple[EdgeTable, EdgeTable], std: float
+    width: Array,
+    p: tuple[EdgeTable, EdgeTable],
+    q: tuple[EdgeTable, EdgeTable],
+    std: Array | float,
 ) -> Array:
     """Bound log p - log q on intervals: the chord of log p minus the tangents of log q.
 
@@ -224,7 +306,7 @@ def largest_ratio(
     p, q
         Values of each law at the left and at the right ends.
     std
-        Smallest standard deviation of a normal of either law.
+        Smallest standard deviation of a normal of either law, on all or on each of the intervals.
     """
     bend = width**2 / (2 * std**2)
     (p0, p1), (q0, q1) = p, q
@@ -248,3 +330,41 @@ def law_range(laws: Sequence[Law]) -> tuple[float, float]:
     if math.isinf(high):
         high = max(float(np.max(law.means + WINDOW * law.stds)) for law in laws)
     return low, high
+
+
+def _even_points(low: float, high: float, std: float, per_deviation: int) -> Array:
+    count = max(math.ceil((high - low) / std * per_deviation), 2)
+    if count > _MOST_CELLS:
+        raise ValueError(
+            "noise_std must be larger for an exact curve: the laws span "
+            f"{(high - low) / std:.4g} standard deviations, got {std:g}"
+        )
+    return np.linspace(low, high, count + 1)
+
+
+def _line_points(
+    laws: Sequence[Law], per_deviation: int, reach: tuple[float, float] | None
+) -> Array:
+    """Return points that are close around narrow normals, and far apart where there are none."""
+    means, stds = (np.concatenate([getattr(law, n) for law in laws]) for n in ("means", "stds"))
+    low, high = law_range(laws)
+    widest = float(stds.max())
+    if reach is None:
+        parts = []
+        for side, end in ((-1, low), (1, high)):
+            shares = [_share(law, law.outermost(side)[0], side, end) for law in laws]
+            if any(most - least > _CLOSED for least, most in shares):
+                parts.append(end + side * _FAR * WINDOW * widest)
+    else:
+        parts = [np.arange(reach[0], low, widest), np.arange(high, reach[1], widest)]
+    levels = np.floor(np.log2(stds / stds.min()))
+    for level in np.unique(levels):
+        own = levels == level
+        std = float(stds[own].min())
+        starts = np.sort(means[own] - WINDOW * stds[own])
+        ends = np.sort(means[own] + WINDOW * stds[own])
+        apart = np.flatnonzero(starts[1:] > ends[:-1])  # the union of intervals
+        first, last = np.append(0, apart + 1), np.append(apart, starts.size - 1)
+        for a, b in zip(starts[first], ends[last], strict=True):
+            parts.append(_even_points(a, b, std, per_deviation))
+    return np.unique(np.concatenate(parts))

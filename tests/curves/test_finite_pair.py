@@ -38,7 +38,8 @@ def test_masses_without_the_other_law() -> None:
     pair = FinitePair.of(np.log([0.25, 0.75]), np.array([-np.inf, 0.0]))
     assert pair.epsilon(0.2) == np.inf
     assert pair.delta(100.0) == pytest.approx(0.25)
-    assert pair.reversed.epsilon(0.0) == pytest.approx(np.log(4 / 3))
+    swapped = FinitePair.of(pair.log_q, pair.log_p)
+    assert swapped.epsilon(0.0) == pytest.approx(np.log(4 / 3))
 
 
 def test_losses_beyond_the_range_of_doubles() -> None:
@@ -65,13 +66,27 @@ def gaussian_cells(count: int, shrink: float = 1.0) -> Cells:
 def test_the_truth_lies_between_merged_and_split(count: int) -> None:
     cells, truth = gaussian_cells(count), GaussianCurve(1.0)
     enclosure = cells.enclosure()
-    for delta in (0.1, 1e-3, 1e-6, 1e-12):
-        low, high = enclosure.lower.epsilon(delta), enclosure.upper.epsilon(delta)
-        assert low <= truth.epsilon(delta) <= high
-        assert high - low < 25.0 / count  # the losses of one cell
-    for alpha in (1e-6, 0.05, 0.5):
-        low, high = enclosure.lower.power(alpha), enclosure.upper.power(alpha)
-        assert low <= 1 - truth.beta(alpha) <= high
+    deltas = np.array([0.1, 1e-3, 1e-6, 1e-12])
+    low, high = enclosure.epsilon(deltas)
+    assert (low <= truth.epsilon(deltas)).all()
+    assert (truth.epsilon(deltas) <= high).all()
+    assert (high - low < 25.0 / count).all()  # the losses of one cell
+    alphas = np.array([1e-6, 0.05, 0.5])
+    low, high = enclosure.power(alphas)
+    assert (low <= 1 - truth.beta(alphas)).all()
+    assert (1 - truth.beta(alphas) <= high).all()
+    low, high = cells.part(slice(count)).enclosure().log_moment(3.0)
+    assert low - 1e-9 <= 2 * truth.renyi(3.0) <= high + 1e-9  # cut at 12 deviations
+    low, high = cells.enclosure(complement=True).beta(alphas)
+    assert (low <= truth.beta(alphas)).all()
+    assert (truth.beta(alphas) <= high).all()
+
+
+def test_the_least_mass_shows_at_delta_zero() -> None:
+    """Pure epsilon is the largest loss, also of an outcome whose mass underflows."""
+    pair = FinitePair.of(np.array([-1e6, 0.0]), np.array([-1e6 - 3.0, 0.0]))
+    assert pair.epsilon(0.0) == 3.0
+    assert pair.epsilon(1e-300) == 0.0
 
 
 def test_a_range_that_is_too_narrow_is_missed() -> None:

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from audit import Order
 from audit.constructions import Affine
 from audit.curves.brackets import BracketError
-from audit.exact import LawCurve, curve, law_curve, normal_cells
+from audit.exact import LawCurve, cell_curve, curve, normal_cells
 from tests.exact.cases import Pair, noisy, process
 
 # Means of mixtures of normals: what one step from 0 by maps with these shifts leads to.
@@ -77,7 +77,7 @@ def test_a_range_of_ratios_between_the_ends_of_cells_is_missed(
         return np.asarray(np.maximum(left, right))
 
     monkeypatch.setattr(normal_cells, "largest_ratio", ends)
-    monkeypatch.setattr(law_curve, "_ROUNDS", 1)  # cells as they are at first
+    monkeypatch.setattr(cell_curve, "_ROUNDS", 1)  # cells as they are at first
 
     def missed(means: tuple[float, ...]) -> float:
         try:

@@ -13,10 +13,11 @@ from scipy.stats import norm
 from audit import exact
 from audit.constructions.explicit import LaplaceMixtures, Mixture, Mixtures
 from audit.curves import Order
-from audit.exact import CellCurve, cells
-from audit.exact.loss_bounds import loss_bounds
+from audit.curves.cells import Cells
+from audit.exact.explicit_curves import mixture_law
+from audit.exact.normal_cells import NormalCells
 
-WIDTH = 1e-3  # of brackets, relative; cells are a hundredth of a standard deviation
+WIDTH = 1e-9  # of brackets, relative
 
 
 def random_mixture(rng: np.random.Generator, normals: int) -> Mixture:
@@ -84,7 +85,7 @@ def true_renyi(first: Mixture, second: Mixture, alpha: float):
 def misses(seed: int) -> list[str]:
     """Return which brackets of a random pair do not hold the truth."""
     pair, missed = random_pair(seed), []
-    curve = CellCurve(pair)
+    curve = exact.curve(pair)
     for order in Order:
         laws = (pair.first, pair.second)
         first, second = laws if order is Order.FORWARD else laws[::-1]
@@ -107,14 +108,14 @@ def test_brackets_of_random_mixtures_hold_the_truth(seed: int) -> None:
 
 
 def test_high_ends_of_cells_that_are_not_split_are_caught(monkeypatch) -> None:
-    monkeypatch.setattr(cells, "split_cells", lambda pair: cells.cells(pair, 4))
+    monkeypatch.setattr(Cells, "split", Cells.merged)
     assert len(misses(0)) > 3
 
 
 def test_divergences_of_mixtures_hold_the_truth() -> None:
     first = Mixture((0.3, 0.7), (0.0, 1.0), (1.0, 0.8))
     second = Mixture((0.6, 0.4), (0.5, -1.0), (1.0, 1.2))
-    curve = CellCurve(Mixtures(first, second))
+    curve = exact.curve(Mixtures(first, second))
     for alpha in (1.3, 4.0):
         low, high = curve.renyi_bracket(alpha, Order.FORWARD)
         assert low <= true_renyi(first, second, alpha) <= high
@@ -123,25 +124,52 @@ def test_divergences_of_mixtures_hold_the_truth() -> None:
     assert curve.renyi_bracket(4.0, Order.REVERSE)[1] == np.inf
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_losses_lie_in_their_bounds(seed: int) -> None:
-    rng, pair = np.random.default_rng(seed), random_pair(seed)
-    left = rng.uniform(-12, 12, 200)
-    right = left + 10 ** rng.uniform(-5, 1, 200)
-    low, high = loss_bounds(pair, left, right)
-    x = np.linspace(left, right, 101)
-    loss = log_densities(pair.first, x) - log_densities(pair.second, x)
-    assert (low <= loss.min(axis=0) + 1e-12).all()
-    assert (loss.max(axis=0) - 1e-12 <= high).all()
-    narrow = right - left < 1e-3
-    assert (high - low)[narrow].max() < 1.01 * np.ptp(loss, axis=0)[narrow].max() + 1e-6
-    ends = np.array([-np.inf, 5.0]), np.array([-5.0, np.inf])
-    low, high = loss_bounds(pair, *ends)
-    far = np.array([-50.0, -8.0, -5.0]), np.array([5.0, 8.0, 50.0])
-    for place, points in enumerate(far):
-        loss = log_densities(pair.first, points) - log_densities(pair.second, points)
-        assert (low[place] <= loss + 1e-9).all()
-        assert (loss - 1e-9 <= high[place]).all()
+@pytest.mark.parametrize("ratio", [1.0, 30.0, 1e4])
+@pytest.mark.parametrize("seed", range(6))
+def test_losses_lie_in_their_ranges(seed: int, ratio: float) -> None:
+    """Also of normals of which some are much wider than others, and on half-lines."""
+    rng = np.random.default_rng(seed)
+    pair = random_pair(seed)
+    laws = []
+    for law in (pair.first, pair.second):
+        stds = np.array(law.stds) * ratio ** rng.uniform(0, 1, len(law.stds))
+        laws.append(Mixture(law.weights, law.means, tuple(stds)))
+    grid = NormalCells.of(mixture_law(laws[0]), mixture_law(laws[1]))
+    cells, points = grid.cells(), grid.points
+    some = rng.integers(0, points.size - 1, 400)
+    at = points[some] + np.diff(points)[some] * rng.uniform(0, 1, some.size)
+    widest = max(max(law.stds) for law in laws)
+    out = widest * 10 ** rng.uniform(-1, 4, 50)
+    x = np.concatenate([at, points[0] - out, points[-1] + out])
+    own = np.concatenate([some, np.full(50, points.size - 1), np.full(50, points.size)])
+    loss = log_densities(laws[0], x) - log_densities(laws[1], x)
+    slack = 1e-12 * (1 + np.abs(log_densities(laws[0], x)))
+    assert (cells.low[own] <= loss + slack).all()
+    assert (loss - slack <= cells.high[own]).all()
+
+
+@pytest.mark.parametrize("order", Order)
+def test_laws_far_apart_and_widths_far_apart_hold_the_truth(order: Order) -> None:
+    for first, second in (
+        (Mixture((0.5, 0.5), (0.0, 1e6), (1, 1)), Mixture((0.4, 0.6), (0.5, 1e6 + 1), (1, 1))),
+        (Mixture((0.5, 0.5), (0.0, 0.0), (1, 500)), Mixture((0.5, 0.5), (0.1, 90.0), (1, 500))),
+        (Mixture((1 - 1e-9, 1e-9), (0.0, 1.0), (1, 1)), Mixture((1.0,), (0.0,), (1.0,))),
+    ):
+        laws = (first, second) if order is Order.FORWARD else (second, first)
+        with mpmath.workdps(25):
+            ends = sorted({m for law in laws for m in law.means})
+            widest = max(max(law.stds) for law in laws)
+            marks = sorted(
+                {m + k * s for m in ends for s in (1, widest) for k in range(-12, 13, 4)}
+            )
+            moment = mpmath.quad(
+                lambda x, laws=laws: density(laws[0], x) ** 3 / density(laws[1], x) ** 2, marks
+            )
+            true = mpmath.log(moment) / 2
+        low, high = exact.curve(Mixtures(first, second)).renyi_bracket(3.0, order)
+        slack = mpmath.mpf(10) ** -16  # of the quadrature
+        assert low <= true + slack
+        assert true - slack <= high <= low + 1e-7 * high + 1e-12
 
 
 def test_laplace_mixtures_hold_the_integral() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -10,15 +11,25 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from audit import exact
-from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures, Repeated
-from audit.curves import GaussianCurve, Order
+from audit.constructions.explicit import (
+    Densities,
+    Finite,
+    LaplaceMixtures,
+    Mixture,
+    Mixtures,
+    Repeated,
+)
+from audit.curves import GaussianCurve, LaplaceCurve, Order
 from audit.curves.brackets import BracketError
-from audit.exact import CellCurve, GaussianPairCurve
-from audit.exact.cells import DiscreteLaws, cells, mixture_masses
+from audit.curves.cells import Cells
+from audit.exact import GaussianPairCurve
+from audit.exact.explicit_curves import single_curve
+from audit.exact.finite_cells import FiniteCells
 from tests.bounds.fmtt18.one_pass import mixed_epsilon, mixed_renyi, one_pass
 from tests.bounds.survey.test_accountants import randomised_response_epsilon
 
 ORDERS = tuple(Order)
+WIDTHS = Mixtures(Mixture((0.3, 0.7), (0.0, 2.0), (1.0, 0.5)), Mixture((1.0,), (1.0,), (0.8,)))
 
 
 def normal(mean, std=1.0):
@@ -38,15 +49,18 @@ def test_positive_deltas_below_the_range_of_doubles_are_not_zero():
     assert exact.curve(bounded).delta_bracket(2.0) == (0, 0)
 
 
-@pytest.mark.parametrize("planted", ["cells", "split"])
-def test_a_wrong_side_is_an_error(planted):
+@pytest.mark.parametrize("planted", ["merged", "split"])
+def test_a_wrong_side_is_an_error(monkeypatch, planted):
     """A loss .1 too large below, or too small above, puts the lower end above the upper one."""
-    curve = CellCurve(Mixtures(normal(0.0), normal(2.0)))
-    law = curve._fine if planted == "cells" else curve._split
-    sign = 1 if planted == "cells" else -1
-    for cached in ("_forward", "_reverse"):
-        log_p, ratio = getattr(law, cached)
-        law.__dict__[cached] = log_p, ratio + sign * 0.1
+    curve, true = single_curve(Mixtures(normal(0.0), normal(2.0))), getattr(Cells, planted)
+    sign = 1 if planted == "merged" else -1
+
+    def wrong(self, **options):
+        pair = true(self, **options)
+        shift = sign * 0.1
+        return dataclasses.replace(pair, loss=pair.loss + shift, log_q=pair.log_q - shift)
+
+    monkeypatch.setattr(Cells, planted, wrong)
     for ask, at in ((curve.epsilon_bracket, 1e-5), (curve.delta_bracket, 1.0)):
         with pytest.raises(BracketError, match="must have 0 <= low <= high"):
             ask(at)
@@ -55,7 +69,7 @@ def test_a_wrong_side_is_an_error(planted):
 @pytest.mark.parametrize("mu", [0.1, 2.0, 12.0])
 def test_cells_of_two_normals_are_the_gaussian_curve(mu):
     pair = Mixtures(normal(0.0), normal(mu))
-    curve, gaussian = CellCurve(pair), GaussianCurve(mu)
+    curve, gaussian = single_curve(pair), GaussianCurve(mu)
     assert isinstance(exact.curve(pair), GaussianPairCurve)  # the closed form, where there is one
     for order in ORDERS:
         cases = [(curve.epsilon_bracket(d, order), gaussian.epsilon(d)) for d in (0.1, 1e-5, 1e-12)]
@@ -63,21 +77,16 @@ def test_cells_of_two_normals_are_the_gaussian_curve(mu):
             (curve.renyi_bracket(a, order), gaussian.renyi(a)) for a in (1.1, 2.0, 1 + 40 / mu)
         ]
         cases += [(curve.power_bracket(0.05, order), float(ndtr(mu + ndtri(0.05))))]
-        found = curve.mu_bracket(order)
-        cases += [((found.low, found.high), mu)]
+        cases += [(curve.delta_bracket(e, order), gaussian.delta(e)) for e in (0.0, 1.0, 8.0)]
         for (low, high), true in cases:
-            assert low <= true * (1 + 1e-12)
-            assert low == pytest.approx(true, rel=1e-4, abs=1e-6)
-            assert high >= low
-        for epsilon in (0.0, 1.0, 8.0):
-            low, high = curve.delta_bracket(epsilon, order)
-            assert low <= gaussian.delta(epsilon) * (1 + 1e-12)
-            assert low == pytest.approx(gaussian.delta(epsilon), rel=1e-4, abs=1e-12)
-            assert high >= low
+            # the closed form itself has some 1e-12
+            assert low * (1 - 1e-12) <= true <= high * (1 + 1e-12)
+            assert high - low <= 1e-9 * true + 1e-319
+        assert mu * (1 - 1e-3) < curve.mu_bracket(order).low <= mu
 
 
 def test_values_lie_in_their_brackets():
-    curve = CellCurve(Mixtures(Mixture((0.3, 0.7), (0.0, 2.0), (1.0, 0.5)), normal(1.0, 0.8)))
+    curve = exact.curve(WIDTHS)
     for order in ORDERS:
         for (low, high), value in (
             (curve.epsilon_bracket(1e-4, order), curve.epsilon(1e-4, order)),
@@ -123,9 +132,11 @@ def test_three_outcomes_by_enumeration():
         p, q = float(np.prod(first[list(draws)])), float(np.prod(second[list(draws)]))
         delta += max(p - math.exp(0.7) * q, 0.0)
         moment += p**2.5 * q**-1.5
-    laws = cells(pair)
-    assert math.exp(laws.log_delta(0.7, Order.FORWARD)) == pytest.approx(delta, rel=1e-12)
-    assert laws.renyi(2.5, Order.FORWARD) == pytest.approx(math.log(moment) / 1.5, rel=1e-12)
+    curve = exact.curve(pair)
+    low, high = curve.delta_bracket(0.7, Order.FORWARD)
+    assert low <= delta <= high < delta * (1 + 1e-11)
+    low, high = curve.renyi_bracket(2.5, Order.FORWARD)
+    assert low <= math.log(moment) / 1.5 <= high < low + 1e-11
 
 
 def test_exponential_densities_have_closed_forms():
@@ -142,34 +153,58 @@ def test_exponential_densities_have_closed_forms():
     assert 2 * slope * half - 1e-3 < low <= 2 * slope * half
 
 
-def test_finer_cells_say_more_and_never_too_much():
-    pair = Mixtures(Mixture((0.3, 0.7), (0.0, 2.0), (1.0, 0.5)), normal(1.0, 0.8))
-    curve = exact.curve(pair)
+@pytest.mark.parametrize("distance", [0.1, 1.0, 30.0])
+def test_two_laplace_laws_have_a_closed_form(distance):
+    curve = exact.curve(LaplaceMixtures(1.0, (0.0, distance), (1.0, 0.0), (0.0, 1.0)))
+    true = LaplaceCurve(distance)
     for order in ORDERS:
-        lows = []
-        for count in (60, 600, 6000):
-            edges = np.linspace(-30, 30, count)
-            laws = DiscreteLaws(
-                mixture_masses(pair.first, edges), mixture_masses(pair.second, edges)
-            )
-            lows.append((laws.renyi(2.0, order), laws.epsilon(1e-4, order), laws.power(0.1, order)))
-        highs = (
-            curve.renyi_bracket(2.0, order)[1],
-            curve.epsilon_bracket(1e-4, order)[1],
-            curve.power_bracket(0.1, order)[1],
-        )
-        for (coarse, middle, fine), high in zip(zip(*lows, strict=True), highs, strict=True):
-            assert coarse < middle < fine <= high * (1 + 1e-9)
+        low, high = curve.epsilon_bracket(0.0, order)
+        assert low <= distance <= high <= distance * (1 + 1e-12)
+        for epsilon in (0.0, 0.5 * distance, 0.999 * distance):
+            low, high = curve.delta_bracket(epsilon, order)
+            assert low <= true.delta(epsilon) * (1 + 1e-13) <= high * (1 + 2e-13)
+            assert high - low <= 1e-12
+        assert curve.delta_bracket(1.01 * distance, order) == (0, 0)
 
 
-def test_power_counts_what_only_one_law_meets():
-    with np.errstate(divide="ignore"):
-        laws = DiscreteLaws(np.log([0.5, 0.5, 0.0]), np.log([0.1, 0.5, 0.4]))
+def test_the_tightest_test_counts_what_only_one_law_meets():
+    curve = exact.curve(Finite((0.5, 0.5, 0.0), (0.1, 0.5, 0.4)))
     # 0.4 for free; the middle outcome at rate 1 up to its 0.5
-    assert laws.power(0.25, Order.FORWARD) == pytest.approx(0.4 + 0.25)
-    assert laws.power(0.75, Order.FORWARD) == pytest.approx(0.9 + 0.05)
-    assert laws.renyi(2.0, Order.REVERSE) == math.inf
-    assert laws.epsilon(0.3, Order.REVERSE) == math.inf
+    for alpha, power in ((0.25, 0.4 + 0.25), (0.75, 0.9 + 0.05)):
+        low, high = curve.power_bracket(alpha, Order.FORWARD)
+        assert low <= power <= high < power * (1 + 1e-12)
+    assert curve.renyi_bracket(2.0, Order.REVERSE) == (math.inf, math.inf)
+    assert curve.epsilon_bracket(0.3, Order.REVERSE) == (math.inf, math.inf)
+
+
+def test_errors_of_counts_grow_with_the_number_of_draws():
+    short, long = (
+        FiniteCells.of(Finite((0.5, 0.5), (0.4, 0.6), times)).cells() for times in (1, 100_000)
+    )
+    assert long.error_p.max() > 100 * short.error_p.max()
+    off = FiniteCells.of(Finite((0.3, 0.7 - 1e-10), (0.5, 0.5))).cells()
+    assert off.error_p.min() > 1e-10
+
+
+def test_divergences_that_are_infinite_are_said_to_be():
+    """Of normals of deviations 1 and 2, the moment of order a is finite where a/4 > a - 1."""
+    curve = exact.curve(Mixtures(normal(0.0, 2.0), normal(0.0, 1.0)))
+    assert math.isfinite(curve.renyi_bracket(1.3, Order.FORWARD)[1])
+    assert curve.renyi_bracket(1.34, Order.FORWARD) == (math.inf, math.inf)
+    assert curve.epsilon_bracket(0.0, Order.FORWARD) == (math.inf, math.inf)
+    low, high = curve.epsilon_bracket(0.0, Order.REVERSE)
+    assert low <= math.log(2.0) <= high < low + 1e-12
+
+
+def test_epsilons_above_a_billion_are_finite():
+    """The losses of N(1, 10^4) against N(0, 1) are of the order of the squared ratio."""
+    low, high = exact.curve(Mixtures(normal(1.0, 1e4), normal(0.0))).epsilon_bracket(
+        1e-12, Order.FORWARD
+    )
+    z = float(ndtri(0.5e-12))  # but for the mean, and the tail of the second law: far out
+    assert low <= 0.5 * (z * 1e4) ** 2 * (1 + 1e-3)
+    assert high >= 0.5 * (z * 1e4) ** 2 * (1 - 1e-3)
+    assert high < low * (1 + 1e-3)
 
 
 def test_repeated_runs_are_one_gaussian_pair():

@@ -1,0 +1,91 @@
+"""Outcomes of repeated draws from two finite laws, as cells that need no cutting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from audit.constructions.explicit import Finite
+from audit.curves.cells import Cells
+from audit.exact.law import UNIT
+
+Array = NDArray[np.float64]
+_NOTHING = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteCells:
+    """Cells of one loss each.
+
+    Parameters
+    ----------
+    outcomes : Cells
+        The cells.
+    """
+
+    outcomes: Cells
+
+    @property
+    def points(self) -> Array:
+        """No points: nothing lies on a line."""
+        return _NOTHING
+
+    @classmethod
+    def of(cls, pair: Finite) -> FiniteCells:
+        """Return the counts of each outcome, a sufficient statistic of the draws.
+
+        The errors are those of gammaln and log, some units of the last place; and probabilities
+        that are written down need not sum to 1 in their last digits.
+        """
+        counts = _counts(pair.times, len(pair.first))
+        factorials = gammaln(counts + 1)
+        ways = gammaln(pair.times + 1) - factorials.sum(axis=1)
+        logs, errors, sizes = [], [], []
+        for law in (pair.first, pair.second):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                terms = np.where(counts > 0, counts * np.log(law), 0.0)
+            log_power = terms.sum(axis=1)
+            size = np.where(np.isfinite(log_power), -log_power, 0.0)
+            own = UNIT * 6 * (size + gammaln(pair.times + 1) + factorials.sum(axis=1) + 2)
+            sums = 2 * pair.times * abs(math.fsum(law) - 1)
+            logs.append(log_power)
+            sizes.append(UNIT * 6 * (size + 1) + sums)
+            errors.append(own + sums)
+        some = (logs[0] > -np.inf) | (logs[1] > -np.inf)
+        loss, slack = (logs[0] - logs[1])[some], (sizes[0] + sizes[1])[some]
+        log_p, log_q = ((ways + log)[some] for log in logs)
+        error_p, error_q = (error[some] for error in errors)
+        return cls(Cells(log_p, log_q, loss - slack, loss + slack, error_p, error_q))
+
+    def cells(self) -> Cells:
+        """Return the cells."""
+        return self.outcomes
+
+    def refined(self, points: Array) -> FiniteCells:
+        """Return the cells as they are."""
+        return self
+
+    def end_losses(self) -> tuple[Array, Array, Array, Array]:
+        """No losses: nothing can be cut."""
+        return _NOTHING, _NOTHING, _NOTHING, _NOTHING
+
+    def approached(self) -> tuple[Array, Array]:
+        """Lower and upper bounds on the losses."""
+        cells = self.outcomes
+        in_p, in_q = cells.log_p > -np.inf, cells.log_q > -np.inf
+        return np.where(in_p, cells.low, -np.inf), np.where(in_q, cells.high, np.inf)
+
+
+def _counts(times: int, outcomes: int) -> Array:
+    """Return every way to spread ``times`` draws over the outcomes, shape (ways, outcomes)."""
+    if outcomes == 1:
+        return np.array([[float(times)]])
+    rows = []
+    for first in range(times + 1):
+        rest = _counts(times - first, outcomes - 1)
+        rows.append(np.column_stack([np.full(len(rest), float(first)), rest]))
+    return np.concatenate(rows)
