@@ -114,8 +114,8 @@ class Cells:
         """
         log_p = self.log_p + (-1 if complement else 1) * self.error_p
         with np.errstate(invalid="ignore"):
-            # errors of masses do not widen the range of the ratio
-            log_q = np.maximum(self.log_q - self.error_q, log_p - self.high)
+            # errors of masses do not widen the range of the ratio, where P has any
+            log_q = np.fmax(self.log_q - self.error_q, log_p - self.high)
             mean = np.where(log_p == -np.inf, -np.inf, log_p - log_q)
         mean = np.where(np.isnan(mean), -np.inf, mean)  # no mass of either law
         low, high = np.minimum(self.low, mean), np.maximum(self.high, mean)

@@ -123,6 +123,20 @@ def test_finite_laws_agree_with_the_binomial_sum():
     assert high - low < 1e-5
 
 
+def test_outcomes_of_one_law_count_in_both_orders_of_a_composition():
+    """Of a symmetric pair; with probability 1 - (1 - 1e-5)^1000 an outcome tells the law."""
+    p = 0.5249739376870652
+    rest = 1 - 1e-5 - p
+    pair = Finite((1e-5, 0.0, p, rest), (0.0, 1e-5, rest, p), 1000)
+    curve = exact.curve(pair)
+    for order in ORDERS:
+        assert curve.epsilon_bracket(1e-3, order)[1] == math.inf
+        low, high = curve.epsilon_bracket(0.1, order)
+        assert low == pytest.approx(high, rel=1e-6)
+        low, high = curve.delta_bracket(300.0, order)
+        assert low <= -math.expm1(1000 * math.log1p(-1e-5)) <= high
+
+
 def test_three_outcomes_by_enumeration():
     first, second = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
     pair = Finite(tuple(first), tuple(second), 4)
