@@ -10,6 +10,9 @@ import pytest
 
 from audit.claims.claim import Claim, decode_claim, encode_claim
 from audit.claims.claims_file import load
+from audit.claims.error_shares import ErrorShare
+from audit.claims.statements import Numbers, plain_statement
+from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 
 FOLDER = Path(__file__).parents[2] / "scenarios" / "claims"
 CLAIMS = load(FOLDER / f"{name}.claims.yaml" for name in ("published", "example", "own")).claims
@@ -47,3 +50,12 @@ def test_what_is_no_claim_is_refused(change: dict[str, object], message: str) ->
     plain = encode_claim(dataclasses.replace(CLAIMS[0], pair=None))
     with pytest.raises(ValueError, match=message):
         decode_claim({**plain, **change}, "x")
+
+
+def test_the_error_of_a_number_is_written_as_a_part_of_it() -> None:
+    number = ClaimedNumber(EpsilonAtDelta(1e-5), 1.0, slack=0.5)
+    assert plain_statement(Numbers((number,))) == {"epsilon": 1.5, "delta": 1e-5}
+
+
+def test_errors_are_divided_into_equal_parts() -> None:
+    assert ErrorShare(0.1, 0.4).divided(2) == ErrorShare(0.05, 0.2)

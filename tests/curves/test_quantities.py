@@ -43,6 +43,24 @@ def test_a_bracket_holds_the_value_of_the_finite_pair(quantity: AnyQuantity) -> 
         assert high - low < 1e-8
 
 
+@pytest.mark.parametrize("cls", [cls for cls in QUANTITIES.values() if cls.place])
+def test_numbers_rise_or_fall_with_their_place(cls: type[AnyQuantity]) -> None:
+    law, places = exact.curve(LAWS), np.array([0.1, 0.2]) + (1 if cls is RenyiAtOrder else 0)
+    for order in Order:
+        lows, highs = cls.brackets(law, places, order)
+        assert bool(highs[0] < lows[1]) is cls.rises
+        assert not cls.may_exceed(law, places, highs + 1e-6, order).any()
+        assert cls.may_exceed(law, places, lows - 1e-6, order).all()
+
+
+def test_numbers_of_independent_draws_add_up_where_they_say_so() -> None:
+    twice = exact.curve(Finite(LAWS.first, LAWS.second, times=2))
+    for quantity in (*VALUES, EpsilonAtDelta(0.0)):
+        once = quantity.bracket(exact.curve(LAWS), Order.FORWARD)[0]
+        both = quantity.bracket(twice, Order.FORWARD)[0]
+        assert bool(both == pytest.approx(2 * once, rel=1e-6)) is quantity.adds_up
+
+
 def test_mu_and_total_variation_of_normals() -> None:
     law, curve = exact.curve(Gaussian(sensitivity=1.0, noise_std=0.5)), GaussianCurve(2.0)
     assert Mu().bracket(law, Order.FORWARD)[0] == pytest.approx(2.0, abs=1e-9)
