@@ -59,3 +59,9 @@ def test_the_error_of_a_number_is_written_as_a_part_of_it() -> None:
 
 def test_errors_are_divided_into_equal_parts() -> None:
     assert ErrorShare(0.1, 0.4).divided(2) == ErrorShare(0.05, 0.2)
+
+
+def test_fields_with_their_defaults_are_left_out() -> None:
+    plain = encode_claim(CLAIMS[0])
+    assert "convex" not in plain["mechanism"]
+    assert set(plain["mechanism"]) >= {"steps", "noise_std"}

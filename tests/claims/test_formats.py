@@ -240,3 +240,11 @@ def test_markdown_is_a_table() -> None:
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in lines[:6]]
     assert bars == [len(formats.COLUMNS) + 1] * 6
     assert "a\\|b" in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "certified", "tightness"),
+    [(3.0, 2.0, 1.5), (3.0, 0.0, float("inf")), (0.0, 0.0, None), (3.0, None, None)],
+)
+def test_tightness(claimed: float, certified: float | None, tightness: float | None) -> None:
+    assert judged(claimed=claimed, certified=certified).tightness == tightness

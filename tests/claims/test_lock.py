@@ -127,3 +127,8 @@ def test_infinity_is_kept(tmp_path: Path) -> None:
     text = (tmp_path / "claims.json").read_text()
     assert json.loads(text)["claims"]["true"]["numbers"]["certified mu"] == "inf"
     assert lock.changes(lock.read(tmp_path / "claims.json"), lock.entries([endless])) == ()
+
+
+def test_what_nothing_certifies_has_no_certified_number() -> None:
+    nothing = judged(Verdict.INCONCLUSIVE, certified=None)
+    assert list(lock.entries([nothing])["true"].numbers) == ["claimed epsilon at delta 1e-5"]

@@ -110,3 +110,17 @@ def test_scores_judge_any_quantity() -> None:
     assert {one.verdict.value for one in judge_scores(scores, true, confidence=0.95)} == {
         "consistent"
     }
+
+
+def test_the_lower_end_of_mu_is_the_one_that_certifies() -> None:
+    law = exact.curve(LAWS)
+    for order in Order:
+        known = law.mu_bracket(order)
+        assert Mu().bracket(law, order) == (known.low, known.high)
+        assert known.low < known.high
+
+
+def test_ratios_are_claimed_over_certified() -> None:
+    number = ClaimedNumber(Mu(), 3.0)
+    assert number.ratio(2.0) == 1.5
+    assert number.ratio(0.0) == math.inf
