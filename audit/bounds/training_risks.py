@@ -11,9 +11,6 @@ from audit.curves import Order, PrivacyCurve
 from audit.curves.brackets import Bracket
 from audit.dominating import DominatingCurve
 
-_LEAST_LOG = -50.0  # smallest logarithm of a tangent's slope
-_STEPS = (1e-3, 1e-2, 0.1)  # relative steps of slopes around the best tangent
-
 
 @dataclass(frozen=True)
 class Risk:
@@ -66,34 +63,8 @@ def power_risk(goal: float, fpr: float) -> Risk:
         raise validate.fail("tpr", f"above fpr ({fpr:g}), which guessing attains", goal)
 
     def bracket(curve: DominatingCurve) -> Bracket:
-        both = [_power(curve, fpr, order) for order in Order]
+        both = [curve.power_bracket(fpr, order) for order in Order]
         return max(low for low, _ in both), max(high for _, high in both)
 
     text = f"the true positive rate of an attack at false positive rate {fpr:g}"
     return Risk(text, goal, bracket, lambda curve: 1 - curve.beta(fpr))
-
-
-def _power(curve: DominatingCurve, fpr: float, order: Order) -> Bracket:
-    """Return a bracket of the power at ``fpr``, min over x of f(x) = delta(log x) + x fpr.
-
-    Every x gives an upper end. The lower end rests on f being convex: where f is larger at both
-    neighbours of x, its minimum is between them, and above the lines through x and a neighbour.
-    """
-    from scipy.optimize import minimize_scalar  # takes a while to import
-
-    def ends(log_x: float) -> Bracket:
-        low, high = curve.delta_bracket(log_x, order)
-        return low + fpr * math.exp(log_x), high + fpr * math.exp(log_x)
-
-    found = minimize_scalar(
-        lambda log_x: ends(log_x)[1],
-        bounds=(_LEAST_LOG, -math.log(fpr)),
-        method="bounded",
-        options={"xatol": _STEPS[0]},
-    )
-    low, high = ends(found.x)
-    for step in _STEPS:
-        left, right = ends(found.x + math.log1p(-step)), ends(found.x + math.log1p(step))
-        if min(left[0], right[0]) > high:
-            return max(2 * low - max(left[1], right[1]), fpr), min(high, 1.0)
-    return fpr, min(high, 1.0)

@@ -12,9 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import validate
 from audit.curves import GaussianCurve, Order
-from audit.curves.base import PrivacyCurve
+from audit.curves.bracketed import BracketedCurve
 from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.dominating.closed_form import Limits, SampledGaussian
@@ -88,11 +87,11 @@ class Run(Protocol):
         """
 
 
-class DominatingCurve(PrivacyCurve):
+class DominatingCurve(BracketedCurve):
     """Curve of a pair of laws (P, Q), with P that of X, and a bracket around every value.
 
     ``epsilon`` and ``delta`` are upper ends and ``beta`` is a lower end: they are bounds for
-    everything that the pair dominates.
+    everything that the pair dominates. Of Renyi divergences only upper ends are known.
 
     Attributes
     ----------
@@ -101,56 +100,6 @@ class DominatingCurve(PrivacyCurve):
     """
 
     limits: Limits | None = None
-
-    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of the least epsilon >= 0 at ``delta``.
-
-        Parameters
-        ----------
-        delta : float
-            A number in [0, 1). At 0 epsilon is the largest loss, which may be infinite.
-        order : Order, optional
-            Order of the pair. None: the worse of both.
-
-        Returns
-        -------
-        tuple of (float, float)
-            Lower and upper bound in nats.
-
-        Raises
-        ------
-        ValueError
-            If ``delta`` is outside [0, 1).
-        BracketError
-            If the computed bracket contradicts itself or a theorem.
-        """
-        validate.half_open_unit(delta=delta)
-        return self._worse(lambda one: self._epsilon_bracket(float(delta), one), order)
-
-    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of delta at ``epsilon``.
-
-        Parameters
-        ----------
-        epsilon : float
-            Any real number.
-        order : Order, optional
-            Order of the pair. None: the worse of both.
-
-        Returns
-        -------
-        tuple of (float, float)
-            Lower and upper bound.
-
-        Raises
-        ------
-        ValueError
-            If ``epsilon`` is not finite.
-        BracketError
-            If the computed bracket contradicts itself or a theorem.
-        """
-        validate.finite(epsilon=epsilon)
-        return self._worse(lambda one: self._delta_bracket(float(epsilon), one), order)
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         ask = self._epsilon_ends if delta else self._pure_ends
@@ -182,15 +131,9 @@ class DominatingCurve(PrivacyCurve):
     @abstractmethod
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket: ...
 
-    def _worse(self, ask: Callable[[Order], Bracket], order: Order | None) -> Bracket:
-        if order is not None:
-            validate.instance(Order, order=order)
-            return ask(order)
-        first = ask(Order.FORWARD)
-        if self.symmetric:
-            return first
-        second = ask(Order.REVERSE)
-        return max(first[0], second[0]), max(first[1], second[1])
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        high = float(self._renyi(np.array([alpha]), order)[0])
+        return checked(f"Renyi divergence of order {alpha:g}", (0.0, high), order)
 
 
 @dataclass(frozen=True, eq=False)

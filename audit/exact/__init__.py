@@ -1,7 +1,7 @@
 """Exact laws of the last iterate and their privacy curves, with error brackets."""
 
+from audit.curves.bracketed import BracketedCurve, MuBracket
 from audit.dominating import DominatingCurve, dominating_curve
-from audit.exact.bracketed import BracketedCurve, MuBracket
 from audit.exact.cell_curve import CellCurve
 from audit.exact.explicit_curves import RepeatedCurve
 from audit.exact.from_pair import curve, curves, law

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Enclosure, Order
+from audit.curves.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
 from audit.curves.brackets import TINY, Bracket, checked_all
 from audit.curves.cells import Cells
-from audit.exact.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
 
 Array = NDArray[np.float64]
 
@@ -86,20 +86,14 @@ class CellBracketedCurve(BracketedCurve):
         """The curve whose values are given."""
         return self
 
-    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of epsilon at ``delta``."""
-        validate.half_open_unit(delta=delta)
-        return worse_bracket(lambda o: _only(self.epsilon_brackets(np.array([delta]), o)), order)
+    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+        return _only(self.epsilon_brackets(np.array([delta]), order))
 
-    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of delta at ``epsilon``."""
-        validate.finite(epsilon=epsilon)
-        return worse_bracket(lambda o: _only(self._delta_brackets(np.array([epsilon]), o)), order)
+    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        return _only(self._delta_brackets(np.array([epsilon]), order))
 
-    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of the Renyi divergence of order ``alpha``."""
-        validate.above_one(alpha=alpha)
-        return worse_bracket(lambda o: _only(self.renyi_brackets(np.array([alpha]), o)), order)
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        return _only(self.renyi_brackets(np.array([alpha]), order))
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
@@ -289,15 +283,6 @@ class CellCurve(CellBracketedCurve):
     @property
     def _base(self) -> Grid:
         return self.grid
-
-
-def worse_bracket(bracket: Callable[[Order], Bracket], order: Order | None) -> Bracket:
-    """Return the bracket of one order, or that of the worse one for None."""
-    if order is not None:
-        validate.instance(Order, order=order)
-        return bracket(order)
-    (low_a, high_a), (low_b, high_b) = bracket(Order.FORWARD), bracket(Order.REVERSE)
-    return max(low_a, low_b), max(high_a, high_b)
 
 
 def _thresholds(alphas: Array) -> Callable[[Enclosure, Array, Array], Places]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import validate
 from audit.constructions.explicit import (
     Densities,
     Distributions,
@@ -22,6 +21,7 @@ from audit.constructions.explicit import (
 )
 from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
+from audit.curves.bracketed import BracketedCurve
 from audit.curves.brackets import Bracket, checked
 from audit.curves.cells import Cells
 from audit.dominating.curve import DominatingCurve, compose
@@ -29,8 +29,7 @@ from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.without_replacement import ReplacedCurve
-from audit.exact.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
-from audit.exact.cell_curve import CellCurve, worse_bracket
+from audit.exact.cell_curve import CellCurve
 from audit.exact.exponential_cells import ExponentialCells
 from audit.exact.finite_cells import FiniteCells
 from audit.exact.law import UNIT, Law
@@ -49,8 +48,6 @@ _NEGLIGIBLE = math.log(1e-60)  # log probability of a draw's losses that are mer
 # Cells of one draw: of a standard deviation, and in all.
 _PER_DEVIATION, _PER_PAIR = 320, 40_000
 _ACCURACY = 1e-6  # of epsilon for subsampled Gaussian mechanisms, relative
-# Where a tradeoff function is looked for: e^epsilon.
-_SLOPES = np.exp(np.linspace(-12.0, 12.0, 17))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,53 +70,17 @@ class RepeatedCurve(BracketedCurve):
     pure: Callable[[Order], Bracket]
     divergence: Callable[[float, Order], Bracket]
 
-    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of epsilon at ``delta``."""
-        validate.half_open_unit(delta=delta)
+    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         if delta == 0:
-            return checked("epsilon at delta 0", worse_bracket(self.pure, order), order)
+            return checked("epsilon at delta 0", self.pure(order), order)
         return self.dominating.epsilon_bracket(delta, order)
 
-    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of delta at ``epsilon``."""
+    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         return self.dominating.delta_bracket(epsilon, order)
 
-    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of the Renyi divergence of order ``alpha``."""
-        validate.above_one(alpha=alpha)
-        bracket = worse_bracket(lambda o: self.divergence(alpha, o), order)
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        bracket = self.divergence(alpha, order)
         return checked(f"Renyi divergence of order {alpha:g}", bracket, order)
-
-    def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return a bracket of the power 1 - beta of the best test at ``alpha``.
-
-        It is the least delta(log t) + alpha t of the other order over all t > 0.
-        """
-        validate.open_unit(alpha=alpha)
-        other = order.other
-
-        def deltas(slopes: Array) -> Array:
-            return np.array([self.delta_bracket(float(e), other) for e in np.log(slopes)])
-
-        slopes = _SLOPES
-        found = deltas(slopes)
-        for _ in range(3):  # finer around the least one
-            best = int(np.argmin(found[:, 1] + alpha * slopes))
-            ends = slopes[max(best - 1, 0)], slopes[min(best + 1, slopes.size - 1)]
-            finer = np.geomspace(*ends, 14)[1:-1]
-            slopes, found = np.append(slopes, finer), np.concatenate([found, deltas(finer)])
-            rank = np.argsort(slopes)
-            slopes, found = slopes[rank], found[rank]
-        lows, highs = found.T
-        bracket = _least_sum(slopes, lows, highs, alpha)
-        return checked(f"power at alpha {alpha:g}", bracket, order, most=1.0)
-
-    def mu_bracket(self, order: Order) -> MuBracket:
-        """Return a bracket of the least mu of the pair in one order, open above."""
-        epsilons = EPSILONS[:25:2]
-        deltas = np.array([self.delta_bracket(float(e), order)[0] for e in epsilons])
-        low, epsilon = gaussian_mu(deltas, epsilons)
-        return MuBracket(low, math.inf, epsilon)
 
     def _pure_epsilon(self, order: Order) -> float:
         return self.pure(order)[1]
@@ -135,26 +96,6 @@ class RepeatedCurve(BracketedCurve):
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return np.array([self.renyi_bracket(float(a), order)[1] for a in alpha])
-
-
-def _least_sum(slopes: Array, lows: Array, highs: Array, alpha: float) -> Bracket:
-    """Return (low, high) around the least delta + alpha t, with delta in [low, high] at each t.
-
-    Delta falls in t: between two slopes, the one at the larger and alpha t at the smaller are
-    below. The sum is convex: where it has risen, it is larger farther out.
-    """
-    below, above = lows + alpha * slopes, highs + alpha * slopes
-    right = np.flatnonzero(below[1:] >= np.minimum.accumulate(above)[:-1]) + 1
-    left = np.flatnonzero(below[:-1] >= np.minimum.accumulate(above[::-1])[::-1][1:])
-    first = int(left[-1]) if left.size else 0
-    last = int(right[0]) if right.size else slopes.size - 1
-    between = lows[first + 1 : last + 1] + alpha * slopes[first:last]
-    ends = [] if left.size else [float(lows[0])]
-    ends += [] if right.size else [alpha * float(slopes[-1])]
-    least = min(float(np.min(between, initial=1.0)), *ends, 1.0)
-    # slopes and their logarithms, up to 14, agree but for some units of the last place
-    rounding = 2.0**-46
-    return least * (1 - rounding), min(float(np.min(above)) * (1 + rounding), 1.0)
 
 
 ExplicitCurve = LawCurve | CellCurve | GaussianPairCurve | RepeatedCurve

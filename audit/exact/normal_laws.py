@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from audit import validate
 from audit.constructions.process import Path, Process, Segment
 from audit.constructions.updates import Affine
 from audit.curves import Order
+from audit.curves.bracketed import PROBABILITY_ERROR, BracketedCurve, MuBracket
 from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.gaussian import GaussianCurve
-from audit.exact.bracketed import PROBABILITY_ERROR, BracketedCurve, MuBracket
 from audit.numerics.normal import log_density
 
 Array = NDArray[np.float64]
@@ -158,9 +157,7 @@ class GaussianPairCurve(GaussianCurve, BracketedCurve):
         error = self.mu * _ERROR + (1 + self.mu) * (self.first.rounding + self.second.rounding)
         return max(self.mu - error, 0.0), self.mu + error
 
-    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of epsilon at ``delta``."""
-        validate.half_open_unit(delta=delta)
+    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         least, most = self._mu_range
         if delta == 0:  # any two different normal laws have an unbounded ratio
             return math.inf if least > 0 else 0.0, math.inf if most > 0 else 0.0
@@ -169,15 +166,13 @@ class GaussianPairCurve(GaussianCurve, BracketedCurve):
         high = GaussianCurve(most).epsilon(delta * (1 - _ERROR))
         return checked(f"epsilon at delta {delta:g}", (low, high), order)
 
-    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of delta at ``epsilon``."""
+    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         least, most = self._mu_range
         low = max(GaussianCurve(least).delta(epsilon) * (1 - _ERROR) - TINY, 0.0)
         high = min(GaussianCurve(most).delta(epsilon) * (1 + _ERROR) + TINY, 1.0)
         return checked(f"delta at epsilon {epsilon:g}", (low, high), order, most=1.0)
 
-    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of the Renyi divergence of order ``alpha``."""
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
         least, most = (GaussianCurve(mu).renyi(alpha) for mu in self._mu_range)
         bracket = least * (1 - _ERROR), most * (1 + _ERROR)
         return checked(f"Renyi divergence of order {alpha:g}", bracket, order)

@@ -75,7 +75,10 @@ def gaussian_delta(epsilon: Array, mu: Array) -> Array:
         left = x < -5
         if np.any(left):
             other = ndtr(-x) - np.exp(log_density(inner)) * mills_ratio(inner + mu)
-            far_left = np.where(epsilon < 0, -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
+            # 1 - e^epsilon Phi(-x - mu), whose last factor is near 1 or near 0
+            below = np.minimum(epsilon, 0.0)
+            far_left = -np.expm1(below) + np.exp(below) * ndtr(x + mu)
+            far_left = np.where(epsilon < 0, far_left, 1.0)
             result = np.where(x < -30, far_left, np.where(left & (mu >= 1), other, result))
     return np.asarray(np.clip(result, 0, 1))
 

@@ -64,3 +64,11 @@ def test_extremes_raise_no_warning(epsilon: float, mu: float) -> None:
 
 def test_log_density() -> None:
     assert float(log_density(np.array(100.0))) == pytest.approx(-5000.918938533205)
+
+
+@pytest.mark.parametrize("mu", [20.0, 60.0, 61.0, 300.0])
+@pytest.mark.parametrize("epsilon", [-1e-6, -1.0, -40.0, -2e3, -5e4])
+def test_gaussian_delta_of_far_normals_at_negative_epsilons(mu: float, epsilon: float) -> None:
+    """Of normals 60 deviations apart it is 1 at epsilon -1, not 1 - e^-1."""
+    value = float(gaussian_delta(np.array(epsilon), np.array(mu)))
+    assert value == pytest.approx(float(reference.gaussian_delta(epsilon, mu)), rel=1e-12)

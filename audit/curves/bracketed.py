@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.curves import Order
-from audit.curves.base import PrivacyCurve
+from audit import validate
+from audit.curves.base import Order, PrivacyCurve
 from audit.curves.brackets import Bracket, checked
+from audit.curves.duality import power_bracket
 from audit.numerics.normal import gaussian_delta
 from audit.numerics.roots import decreasing_root
 
@@ -61,14 +62,13 @@ class BracketedCurve(PrivacyCurve):
 
     many_at_once: ClassVar[bool] = False
 
-    @abstractmethod
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of epsilon at ``delta``.
+        """Return a bracket of the least epsilon >= 0 at ``delta``.
 
         Parameters
         ----------
         delta : float
-            A number in [0, 1).
+            A number in [0, 1). At 0 epsilon is the largest loss, which may be infinite.
         order : Order, optional
             Order of the pair. None: the worse of both.
 
@@ -76,9 +76,17 @@ class BracketedCurve(PrivacyCurve):
         -------
         tuple of (float, float)
             Lower and upper bound in nats.
-        """
 
-    @abstractmethod
+        Raises
+        ------
+        ValueError
+            If ``delta`` is outside [0, 1).
+        BracketError
+            If the computed bracket contradicts itself or a theorem.
+        """
+        validate.half_open_unit(delta=delta)
+        return self._worse(lambda one: self._epsilon_bracket(float(delta), one), order)
+
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return a bracket of delta at ``epsilon``.
 
@@ -93,9 +101,17 @@ class BracketedCurve(PrivacyCurve):
         -------
         tuple of (float, float)
             Lower and upper bound.
-        """
 
-    @abstractmethod
+        Raises
+        ------
+        ValueError
+            If ``epsilon`` is not finite.
+        BracketError
+            If the computed bracket contradicts itself or a theorem.
+        """
+        validate.finite(epsilon=epsilon)
+        return self._worse(lambda one: self._delta_bracket(float(epsilon), one), order)
+
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return a bracket of the Renyi divergence of order ``alpha``.
 
@@ -110,9 +126,17 @@ class BracketedCurve(PrivacyCurve):
         -------
         tuple of (float, float)
             Lower and upper bound in nats.
-        """
 
-    @abstractmethod
+        Raises
+        ------
+        ValueError
+            If ``alpha`` is not above 1.
+        BracketError
+            If the computed bracket contradicts itself.
+        """
+        validate.above_one(alpha=alpha)
+        return self._worse(lambda one: self._renyi_bracket(float(alpha), one), order)
+
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the power 1 - beta of the best test at ``alpha``.
 
@@ -127,11 +151,20 @@ class BracketedCurve(PrivacyCurve):
         -------
         tuple of (float, float)
             Lower and upper bound.
-        """
 
-    @abstractmethod
+        Raises
+        ------
+        ValueError
+            If ``alpha`` is outside (0, 1).
+        BracketError
+            If the computed bracket contradicts itself.
+        """
+        validate.open_unit(alpha=alpha)
+        bracket = power_bracket(lambda e: self.delta_bracket(e, order.other), alpha)
+        return checked(f"power at alpha {alpha:g}", bracket, order, most=1.0)
+
     def mu_bracket(self, order: Order) -> MuBracket:
-        """Return a bracket of the least mu for which the pair is mu-GDP, in one order.
+        """Return a bracket of the least mu for which the pair is mu-GDP, in one order, open above.
 
         Parameters
         ----------
@@ -143,6 +176,33 @@ class BracketedCurve(PrivacyCurve):
         MuBracket
             The bracket.
         """
+        epsilons = EPSILONS[:25:2]
+        deltas = np.array([self.delta_bracket(float(e), order)[0] for e in epsilons])
+        low, epsilon = gaussian_mu(deltas, epsilons)
+        return MuBracket(low, math.inf, epsilon)
+
+    @abstractmethod
+    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+        """Return a bracket that is in order, in one order of the pair."""
+
+    @abstractmethod
+    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        """Return a bracket that is in order, in one order of the pair."""
+
+    @abstractmethod
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return a bracket that is in order, in one order of the pair."""
+
+    def _worse(self, ask: Callable[[Order], Bracket], order: Order | None) -> Bracket:
+        """Return the bracket of one order, or that of the worse one for None."""
+        if order is not None:
+            validate.instance(Order, order=order)
+            return ask(order)
+        first = ask(Order.FORWARD)
+        if self.symmetric:
+            return first
+        second = ask(Order.REVERSE)
+        return max(first[0], second[0]), max(first[1], second[1])
 
     def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
         """Return brackets of epsilon at many deltas.

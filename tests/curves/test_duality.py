@@ -1,0 +1,45 @@
+"""Brackets of power from brackets of delta."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scipy.special import ndtr, ndtri
+
+from audit.curves import GaussianCurve, PureCurve
+from audit.curves.duality import power_bracket
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.5, 3.0, 12.0, 60.0])
+@pytest.mark.parametrize("alpha", [1e-12, 0.05, 0.5, 0.99, 1 - 1e-9])
+def test_power_of_two_normals(mu: float, alpha: float) -> None:
+    curve = GaussianCurve(mu)
+
+    def delta(epsilon: float) -> tuple[float, float]:
+        value = float(curve.delta(epsilon))
+        return value * (1 - 1e-12), min(value * (1 + 1e-12), 1.0)
+
+    low, high = power_bracket(delta, alpha)
+    true = float(ndtr(mu + ndtri(alpha)))
+    assert low <= true * (1 + 1e-12)
+    assert true * (1 - 1e-12) <= high
+    assert high - low < 1e-2 * high
+
+
+def test_power_at_a_kink() -> None:
+    """Of randomised response, whose delta has a corner at epsilon."""
+    epsilon = 1.5
+    delta = PureCurve(epsilon).delta
+    alpha = 1 / (1 + math.exp(epsilon))
+    low, high = power_bracket(lambda e: (float(delta(e)),) * 2, alpha)
+    assert low <= math.exp(epsilon) * alpha * (1 + 1e-12)
+    assert math.exp(epsilon) * alpha <= high * (1 + 1e-12)
+    assert high - low < 1e-2
+
+
+def test_a_lower_end_that_is_not_convex_would_be_missed() -> None:
+    """A test of the test: where deltas are above the truth, the bracket lies above it."""
+    curve = GaussianCurve(1.0)
+    low, _ = power_bracket(lambda e: (1.05 * float(curve.delta(e)),) * 2, 0.05)
+    assert low > float(ndtr(1.0 + ndtri(0.05)))
