@@ -76,18 +76,7 @@ class LooseBy:
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:
-        """Convert the form used in claims files to the fields of the class.
-
-        Parameters
-        ----------
-        plain : object
-            The value in a claims file.
-
-        Returns
-        -------
-        object
-            The fields by name, or ``plain`` if it is not the short form.
-        """
+        """Convert the form used in claims files to the fields of the class."""
         if isinstance(plain, Mapping) and set(plain) == {"loose_by"}:
             return {"factor": plain["loose_by"]}
         return plain
@@ -350,13 +339,7 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
 
 
 def decode_claim(plain: Mapping[str, Any], id: str) -> Claim:
-    """Return the claim that `encode_claim` wrote; other keys of ``plain`` are ignored.
-
-    Raises
-    ------
-    ValueError
-        If the mechanism, the statement or the pair is invalid.
-    """
+    """Return the claim that `encode_claim` wrote; other keys of ``plain`` are ignored."""
     mechanism = decode(NoisySGD | Composition | None, plain["mechanism"], "mechanism")
     pair = plain["pair"]
     if pair is not None and isinstance(mechanism, Composition):

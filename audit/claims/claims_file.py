@@ -70,11 +70,6 @@ def load(paths: Iterable[str | Path]) -> Loaded:
     """Read claims files and all files that they include.
 
     A file that several others include is read once. Ids must be unique over all of them.
-
-    Parameters
-    ----------
-    paths
-        The files, with the names that complaints use.
     """
     reader = _Reader()
     for path in paths:

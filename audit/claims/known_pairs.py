@@ -73,12 +73,7 @@ class KnownPair:
     def law(self, until: float = math.inf) -> exact.BracketedCurve:
         """Return the exact curve, computed once.
 
-        Raises
-        ------
-        LawTooSlow
-            If it is not computed by the time ``until`` of `time.perf_counter`.
-        NoExactLaw
-            If there is none.
+        Raises `LawTooSlow` if it is not there by the time ``until``, `NoExactLaw` if there is none.
         """
         curve = self._laws.of(self.pair, until)
         self.many_at_once = curve.many_at_once
@@ -140,19 +135,7 @@ class Candidates:
         *,
         law_until: float = math.inf,
     ) -> Bracket | None:
-        """Return (low, high) around a number of a pair; None if another pair has a larger one.
-
-        Parameters
-        ----------
-        known
-            One of the pairs, or another pair that is compared with them.
-        quantity, order
-            The number and the order of the pair.
-        deadline
-            Extended by the time that is spent on other claims.
-        law_until
-            Time until which the law may be computed.
-        """
+        """Return (low, high) around a number of a pair; None if another pair has a larger one."""
         found = known.known(quantity, order)
         if found is not None:
             return found

@@ -34,11 +34,6 @@ def mechanism_from(
     """Return the mechanism of the ``DpEvent`` or ``PrivateTraining`` that a user function returns.
 
     ``name`` is "event" or "training"; ``arguments`` are plain data for the reader of that name.
-
-    Raises
-    ------
-    UserCodeError
-        If anything is wrong with the function, its object or the library.
     """
     task = f"{__name__}:read_{name}"
     with workers.function(target, task=task, limits=limits(budget), name=name) as function:
@@ -53,13 +48,7 @@ def ask_accountant(
     budget: Budget,
     workers: Workers,
 ) -> Answers:
-    """Return the claims of an accountant at ``deltas`` and the orders at which it is asked.
-
-    Raises
-    ------
-    UserCodeError
-        If anything is wrong with the function, the accountant or the library.
-    """
+    """Return the claims of an accountant at ``deltas`` and the orders at which it is asked."""
     known = asked.name in ACCOUNTANTS
     reference = f"{__name__}:of_library" if known else asked.name
     task = f"{__name__}:{'ask_library' if known else 'ask_function'}"

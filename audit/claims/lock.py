@@ -147,13 +147,7 @@ def _shown(value: object) -> str:
 
 
 def accept(lock: Lock, now: Mapping[str, LockedClaim], *, reason: str, date: str) -> Lock:
-    """Return the lock with the numbers of ``now``, and the reason recorded with the changes.
-
-    Raises
-    ------
-    ValueError
-        If ``reason`` is empty.
-    """
+    """Return the lock with the numbers of ``now``, and the reason recorded with the changes."""
     if not reason.strip():
         raise ValueError(f"the reason to accept must be given, got {reason!r}")
     kept = Accepted(date, audit.__version__, reason.strip(), changes(lock, now))
@@ -161,13 +155,7 @@ def accept(lock: Lock, now: Mapping[str, LockedClaim], *, reason: str, date: str
 
 
 def read(path: Path) -> Lock:
-    """Read a lock file; a missing file is an empty lock.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read or is not a lock file.
-    """
+    """Read a lock file; a missing file is an empty lock."""
     if not path.exists():
         return Lock()
     try:
@@ -184,13 +172,7 @@ def read(path: Path) -> Lock:
 
 
 def write(path: Path, lock: Lock) -> None:
-    """Write a lock file; the old one stays until the new one is complete.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be written.
-    """
+    """Write a lock file; the old one stays until the new one is complete."""
     text = json.dumps({"format": FORMAT, **encode(lock)}, indent=1, allow_nan=False) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

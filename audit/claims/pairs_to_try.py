@@ -26,13 +26,7 @@ def allowed_batches(claim: Claim) -> range | None:
 
 
 def candidates_for(claim: Claim, batches: range | None, known: KnownPairs) -> Candidates:
-    """Return the pairs to try, with their records in one of the allowed batches.
-
-    Raises
-    ------
-    InvalidClaim
-        If a pair must be named, or the named one cannot test the claim.
-    """
+    """Return the pairs to try, with their records in one of the allowed batches."""
     if claim.pair is not None:
         assert not isinstance(claim.pair, UserPair)  # judged in a worker
         return known.alone(_checked(claim, claim.pair, batches))

@@ -24,11 +24,6 @@ def judge_by_samples(
     """Return the judgement on a claim about samples.
 
     A false refutation has probability at most ``error.spent``.
-
-    Raises
-    ------
-    InvalidClaim
-        If the scores cannot be read, or there are too few.
     """
     try:
         given = samples.source.draw(claim.budget.seed)

@@ -37,13 +37,6 @@ def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]
     """Return the finite numbers that a claim's statement consists of.
 
     ``workers`` run user functions.
-
-    Raises
-    ------
-    NothingClaimed
-        If the bound does not apply to the mechanism, is asymptotic, or is infinite everywhere.
-    InvalidClaim
-        If the mechanism could not be read, or the statement cannot be evaluated.
     """
     if claim.unread:
         raise InvalidClaim(claim.unread)

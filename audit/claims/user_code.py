@@ -43,11 +43,6 @@ def claimed_function(
 
     The subject is a mechanism or, for claims without one, explicit laws. ``argument`` names the
     number in messages: "delta" or "order".
-
-    Raises
-    ------
-    UserCodeError
-        On entry or from the function, if anything is wrong with the user function.
     """
     from audit.constructions import encode_pair
 
@@ -70,11 +65,6 @@ def number_of(value: object, name: str, place: str = "") -> float:
     """Return the number that a user function returned, as a float.
 
     Real numbers of any type are accepted, also arrays and tensors without dimensions.
-
-    Raises
-    ------
-    UserCodeError
-        If it is not a number: ``name must return a number, got value``.
     """
     kind = str(getattr(value, "dtype", ""))
     refused = isinstance(value, bool | np.bool_ | str | bytes | bytearray) or len(

@@ -23,12 +23,6 @@ def judge_in_worker(
 
     The judgement may take the budget's ``callable_seconds`` in addition to its ``seconds``, and its
     ``callable_gigabytes`` of memory.
-
-    Raises
-    ------
-    InvalidClaim
-        If the class cannot be loaded, the pair cannot be constructed, or the worker hangs, dies or
-        exceeds its memory limit.
     """
     budget = claim.budget
     seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCHED * (claim.search is not None)

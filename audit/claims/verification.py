@@ -48,20 +48,9 @@ class Verification:
 
 
 def verify(witness: Witness | Mapping[str, Any], *, seconds: float = SECONDS) -> Verification:
-    """Return what the verifier says about a witness.
+    """Return what the verifier says about a witness within some seconds.
 
-    Parameters
-    ----------
-    witness
-        The witness, or the content of its file.
-    seconds
-        Limit on the time, above 0.
-
-    Returns
-    -------
-    Verification
-        ``NOT_VERIFIED`` if there is no partition or the verifier is not installed, and
-        ``CONTRADICTED`` if it does not find the refutation, or refuses the witness.
+    It is contradicted if the verifier does not find the refutation, or refuses the witness.
     """
     text = witness.to_json() if isinstance(witness, Witness) else json_text(dict(witness))
     partition = witness.partition if isinstance(witness, Witness) else witness["partition"]

@@ -165,13 +165,7 @@ class Witness(ShortRepr):
 
     @staticmethod
     def from_json(text: str) -> Witness:
-        """Read the text of a file.
-
-        Raises
-        ------
-        ValueError
-            If it is not a witness; the message names the error.
-        """
+        """Read the text of a file."""
         try:
             body = json.loads(text)
         except json.JSONDecodeError as error:
@@ -243,13 +237,7 @@ def _version() -> str:
 
 
 def plain_pair(pair: Pair) -> dict[str, Any]:
-    """Return the two laws of a pair as plain numbers: dictionaries, lists, numbers and texts.
-
-    Raises
-    ------
-    ValueError
-        If a process has an update map that is neither piecewise linear nor constant between jumps.
-    """
+    """Return the two laws of a pair as plain numbers: dictionaries, lists, numbers and texts."""
     if isinstance(pair, ExplicitPair):
         # vectors are kept: their law on a line is a computation that a reader should repeat
         distributions = pair if isinstance(pair, NormalVectors) else pair.distributions()

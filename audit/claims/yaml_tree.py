@@ -213,22 +213,7 @@ def _size(node: Node, done: dict[int, int]) -> int:
 
 
 def decode(hint: Any, node: Node, name: str = "") -> Any:
-    """Return the typed value of a node, by the hints of `audit.codec`.
-
-    Parameters
-    ----------
-    hint
-        The type of the value.
-    node
-        The node.
-    name
-        Its name in messages.
-
-    Raises
-    ------
-    Broken
-        If the value does not fit, at the line of the part that is wrong.
-    """
+    """Return the typed value of a node, by the hints of `audit.codec`."""
     return decoded(node, lambda data: codec.decode(hint, data, name))
 
 
@@ -282,20 +267,7 @@ for _tag, _pattern in {
 
 
 def parse(content: str, file: Path) -> Node:
-    """Read YAML text.
-
-    Parameters
-    ----------
-    content
-        The text of a file with one document.
-    file
-        Its name, for complaints.
-
-    Raises
-    ------
-    Broken
-        If the text is not YAML, repeats a key, or has tags or circular aliases.
-    """
+    """Read YAML text."""
     try:
         root = yaml.compose(content, Loader=_Loader)
     except yaml.MarkedYAMLError as error:

@@ -18,14 +18,7 @@ def first_line(cls: type) -> str:
 
 
 def about(target: Any) -> str:
-    """Return the part of a docstring before its first section, as Markdown.
-
-    Examples
-    --------
-    >>> from audit.mechanism import Release
-    >>> about(Release)
-    'Output that the adversary sees.'
-    """
+    """Return the part of a docstring before its first section, as Markdown."""
     lines = _text(target).split("\n")
     ends = (i for i in range(len(lines) - 1) if _is_heading(lines, i))
     return _markdown(lines[: next(ends, len(lines))])
@@ -36,12 +29,6 @@ def about_fields(target: Any) -> Mapping[str, str]:
 
     An entry ``dataset_size, batch_size`` describes both names. Fields that a class does not
     describe itself are described by its bases.
-
-    Examples
-    --------
-    >>> from audit.mechanism import NoisySGD
-    >>> about_fields(NoisySGD)["convex"]
-    'Whether the losses are convex.'
     """
     found: dict[str, str] = {}
     for base in getattr(target, "__mro__", (target,)):

@@ -23,26 +23,13 @@ REQUIRED = MappingProxyType({"required": True})
 
 
 def kind_of(cls: type) -> str | None:
-    """Return the tag of a dataclass in a union.
-
-    Examples
-    --------
-    >>> from audit.mechanism import Composition, NoisySGD
-    >>> kind_of(Composition), kind_of(NoisySGD)
-    ('composition', None)
-    """
+    """Return the tag of a dataclass in a union."""
     kind = getattr(cls, "kind", None)
     return kind if isinstance(kind, str) and "kind" not in init_fields(cls) else None
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
-    """Return a suggestion for a misspelt word, for the end of a message.
-
-    Examples
-    --------
-    >>> did_you_mean("poison", ["poisson", "cyclic"])
-    "; did you mean 'poisson'?"
-    """
+    """Return a suggestion for a misspelt word, for the end of a message."""
     spelt = {spelling(choice): choice for choice in choices}
     close = difflib.get_close_matches(spelling(str(word)), spelt, n=1)
     return f"; did you mean {spelt[close[0]]!r}?" if close else ""

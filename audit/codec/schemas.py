@@ -32,29 +32,10 @@ _WORDS = "^(-?inf|nan)$"  # numbers written as text in plain data
 def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of what `encode` writes for a hint.
 
-    Parameters
-    ----------
-    hint : object
-        A type hint that `decode` takes.
-    title, id : str
-        The schema's ``title`` and ``$id``.
-
-    Returns
-    -------
-    dict of str to object
-        The schema.
-
     Notes
     -----
     Objects refuse unknown properties. Fields without a default, and ``kind``, are required. Every
     dataclass and enum is defined once, under ``$defs``.
-
-    Examples
-    --------
-    >>> from audit.mechanism import Release
-    >>> schema = json_schema(Release, title="Release", id="release.json")
-    >>> schema["$defs"]["Release"]["enum"][0]
-    'last iterate'
     """
     schemas = Schemas()
     return document(schemas.of(hint), schemas.definitions, title=title, id=id)
@@ -63,13 +44,7 @@ def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
 def document(
     described: Mapping[str, Any], definitions: Mapping[str, Any], *, title: str, id: str
 ) -> dict[str, Any]:
-    """Return a complete schema from a description and its definitions.
-
-    Examples
-    --------
-    >>> document({"type": "array"}, {}, title="Claims", id="claims.json")["title"]
-    'Claims'
-    """
+    """Return a complete schema from a description and its definitions."""
     return {
         "$schema": DIALECT,
         "$id": id,
@@ -80,13 +55,7 @@ def document(
 
 
 def json_text(schema: Mapping[str, Any]) -> str:
-    """Return a schema as the text of a JSON file.
-
-    Examples
-    --------
-    >>> json_text({"type": "array"}).splitlines()[1]
-    ' "type": "array"'
-    """
+    """Return a schema as the text of a JSON file."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -213,13 +182,7 @@ class InputSchemas(Schemas):
         self.defined(cls.__name__, described)
 
     def defined(self, name: str, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Add a definition and return a reference to it.
-
-        Raises
-        ------
-        TypeError
-            If the name has another definition.
-        """
+        """Add a definition and return a reference to it."""
         if self.definitions.setdefault(name, dict(described)) != described:
             raise TypeError(f"name must be that of one definition, got {name!r} twice")
         return {"$ref": f"#/$defs/{name}"}
@@ -327,13 +290,7 @@ class InputSchemas(Schemas):
 
 
 def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:
-    """Return the members of an ``anyOf`` for given values.
-
-    Examples
-    --------
-    >>> one_of({"forward": "X first.", "reverse": ""})
-    [{'const': 'forward', 'description': 'X first.'}, {'const': 'reverse'}]
-    """
+    """Return the members of an ``anyOf`` for given values."""
     return [
         {"const": value, **({"description": text} if text else {})}
         for value, text in values.items()
@@ -341,13 +298,7 @@ def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:
 
 
 def any_spelling(word: str) -> str:
-    """Return a regular expression of all spellings of a choice that `decode` accepts.
-
-    Examples
-    --------
-    >>> re.search(any_spelling("replace one"), "REPLACE_ONE") is not None
-    True
-    """
+    """Return a regular expression of all spellings of a choice that `decode` accepts."""
     return rf"^[\s_-]*{''.join(map(_any_spelling, word.lower()))}[\s_-]*$"
 
 

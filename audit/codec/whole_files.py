@@ -12,18 +12,6 @@ def write_whole(path: Path, text: bytes) -> None:
 
     The new file is on the disk before it takes the place of the old one, and its name is before
     this function returns: neither a kill nor a power cut leaves half a file under ``path``.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-    text : bytes
-        Its content.
-
-    Raises
-    ------
-    OSError
-        If the disk is full or cannot be written to; the old file stays.
     """
     draft = path.with_name(path.name + ".new")
     try:
