@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import io
+import itertools
 import os
 import re
 import shutil
@@ -194,7 +195,7 @@ def run_python(blocks: Sequence[Block], page: Path) -> tuple[dict[str, Any], str
     """
     names: dict[str, Any] = {"__name__": "page"}
     everything = ""
-    for block in blocks:
+    for block, after in itertools.zip_longest(blocks, blocks[1:]):
         if block.language != "python" or block.file is not None:
             continue
         printed = io.StringIO()
@@ -202,6 +203,8 @@ def run_python(blocks: Sequence[Block], page: Path) -> tuple[dict[str, Any], str
             exec(compile(block.text, str(page), "exec"), names)
         for promise in promises(block.text):
             assert promise in printed.getvalue(), f"{promise!r} not in {printed.getvalue()!r}"
+        if after is not None and after.language == "text":  # what it prints, wrapped
+            assert " ".join(after.text.split()) in " ".join(printed.getvalue().split())
         everything += printed.getvalue()
     return names, everything
 

@@ -345,7 +345,7 @@ def _verify(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[s
         from audit_verify import Answer, NotAWitnessError, read, verify
     except ImportError:
         raise ValueError(
-            "audit-verify must be installed: pip install 'noisy-sgd-audit[verify]'"
+            "audit-verify must be installed: in a clone, pip install extras/verify"
         ) from None
     begin([str(file) for file in files])
     status, good = _OK, []
