@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 
 from audit import validate
 from audit.claims import (
@@ -198,4 +199,6 @@ def _divergence(
 def _name(bound: Bound) -> str:
     if isinstance(bound, str):
         return bound
+    if isinstance(bound, Real):
+        return f"epsilon {float(bound):g}"
     return str(getattr(bound, "__name__", type(bound).__name__))

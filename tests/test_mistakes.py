@@ -78,6 +78,9 @@ COMMAND_MISTAKES: tuple[tuple[str, list[str], str], ...] = (
     ("audit-bounds", [*WORDS, "delta=-0.1"], "delta must be in [0, 1), got -0.1"),
     ("audit-bounds", WORDS, "delta must be given, got nothing"),
     ("audit-bounds", [], "steps, dataset_size, batch_size, step_size, noise_std, delta must be"),
+    ("audit-bounds", ["sigma=1"], "a key must be one of those in audit-bounds --help, got 'sigma'"),
+    ("audit-bounds", ["epsilon=2"], "sampling_rate, relation must be given, got nothing"),
+    ("audit-bounds", [*WORDS, "delta=.1", "steps=10,000"], "steps must be one value ([a,b] is a l"),
     ("audit-bounds", [*WORDS, "delta"], "words must be KEY=VALUE, see audit-bounds --help, got 'd"),
     ("audit-bounds", [*WORDS, "delta=.1", "slow=maybe"], "slow must be true or false, got 'maybe'"),
     ("audit-bounds", ["--fromat", "csv"], "options must be those of audit-bounds --help, got '--f"),
@@ -99,7 +102,7 @@ COMMAND_MISTAKES: tuple[tuple[str, list[str], str], ...] = (
     ("audit-search", [*WORDS, "budget=1", "seed=1"], "delta or renyi_order must be given"),
     ("audit-plan", [*PLAN, "delta=2"], "delta must be in [0, 1), got 2.0"),
     ("audit-plan", [*PLAN, "delta=0", "law=gauss"], "law must be one of gaussian, laplace, ran"),
-    ("audit-check", [], "give claims files, or verify with witness files; see audit-check --help"),
+    ("audit-check", [], "the following arguments are required: FILE; see audit-check check --help"),
     ("audit-check", ["x.yaml", "--srch", "3"], "unrecognized arguments: --srch 3"),
     ("audit-check", ["x.yaml", "--format", "xml"], "--format: invalid choice: 'xml' (choose from"),
     ("audit-check", ["x.yaml", "--search", "x"], "argument --search: invalid int value: 'x'"),
@@ -112,7 +115,7 @@ COMMAND_MISTAKES: tuple[tuple[str, list[str], str], ...] = (
 # the text of a claims file after its mechanism, or the whole text, and what is said of it
 STATEMENTS: tuple[tuple[str, str], ...] = (
     ("epsilon: 1, delta: 1", "delta must be in [0, 1), got 1.0"),
-    ("epsilon: 1", "delta must be given for an EpsilonClaim, got nothing"),
+    ("epsilon: 1", "delta must be given, got nothing"),
     ("epsilon: -1, delta: 0.1", "epsilon must be a finite number of at least 0, got -1.0"),
     ("epsilon: .nan, delta: 0.1", "epsilon must be a finite number of at least 0, got nan"),
     ("epsilon: one, delta: 0.1", "epsilon must be a number, got 'one'"),

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from audit.cli import help
 from audit.cli.errors import OneLineParser, guarded
 from audit.codec import decode, encode
+from audit.codec.hints import did_you_mean
 from audit.mechanism import Batching, NoisySGD, Relation, decode_mechanism
 
 if TYPE_CHECKING:
     from audit.bounds import Row, TrainingEpsilon, TrainingNoise
 
 _NUMBERS = ("epsilon", "ratio")
-_TRAINING_KEYS = ("noise_multiplier=", "sampling_rate=", "epochs=")
 
 
 class Format(enum.Enum):
@@ -109,7 +109,7 @@ def _run() -> None:
         "--format", choices=[form.value for form in Format], default=Format.TEXT.value
     )
     options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
-    if any(word.startswith(_TRAINING_KEYS) for word in sys.argv[1:]):
+    if _of_a_training(sys.argv[1:]):
         for values in composed("audit-bounds", TrainingQuestion):
             _print_answer(decode(TrainingQuestion, values).answer(), Format(options.format))
         return
@@ -118,6 +118,19 @@ def _run() -> None:
             BoundsQuestion, {name: values.pop(name) for name in defaults_of(BoundsQuestion)}
         )
         _show(decode_mechanism(values), question, Format(options.format), every=options.all)
+
+
+def _of_a_training(words: Sequence[str]) -> bool:
+    """Return whether a key is one of a training alone; refuse a key that is not known at all."""
+    training = {field.name for field in dataclasses.fields(TrainingQuestion)}
+    others = {f.name for cls in (NoisySGD, BoundsQuestion) for f in dataclasses.fields(cls)}
+    keys = [word.partition("=")[0] for word in words if word[:1].isalpha() and "=" in word]
+    for key in keys:
+        if key.isidentifier() and key not in training | others:
+            close = did_you_mean(key, sorted(training | others))
+            requirement = "a known one" if close else "one of those in audit-bounds --help"
+            raise ValueError(f"a key must be {requirement}, got {key!r}{close}")
+    return any(key in training - others for key in keys)
 
 
 def _print_answer(answer: TrainingEpsilon | TrainingNoise, form: Format) -> None:

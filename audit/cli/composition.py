@@ -70,7 +70,7 @@ def composed(command: str, *classes: type) -> tuple[dict[str, Any], ...]:
     # Hydra handles what a job raises or prints, so the work is done afterwards
     run_with_hydra(command, lambda config: found.append(config))
     # a deleted key (~delta) gets its default again
-    return tuple(_complete({**defaults, **plain(config)}) for config in found)
+    return tuple(_complete(command, {**defaults, **plain(config)}) for config in found)
 
 
 def defaults_of(*classes: type) -> dict[str, Any]:
@@ -89,10 +89,10 @@ def plain(config: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
-def _complete(values: dict[str, Any]) -> dict[str, Any]:
+def _complete(command: str, values: dict[str, Any]) -> dict[str, Any]:
     missing = [key for key, value in values.items() if value == MISSING]
     if missing:
-        raise ValueError(f"{', '.join(missing)} must be given, got nothing")
+        raise ValueError(f"{', '.join(missing)} must be given, got nothing; see {command} --help")
     return values
 
 

@@ -26,6 +26,7 @@ BROKEN_RUNS, BROKEN_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _ADVICE_OF_HYDRA = re.compile(
     r"\s*(See https://hydra\.cc|To append to your config use).*", re.DOTALL
 )
+_SEVERAL_VALUES = re.compile(r"Ambiguous value for argument '([^=']+)=([^']*)'")
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -185,6 +186,10 @@ def _message_of_hydra(error: BaseException) -> str:
     for one in (error.__cause__, error):
         if isinstance(one, OmegaConfBaseException):
             return _wrong_key(one)
+    several = _SEVERAL_VALUES.match(str(error))
+    if several is not None:
+        key, value = several.groups()
+        return f"{key} must be one value ([a,b] is a list, and -m sweeps over a,b), got {value!r}"
     return _joined(_ADVICE_OF_HYDRA.sub("", str(error))) or type(error).__name__
 
 

@@ -250,9 +250,10 @@ example:
 keys:
     delta             maximise epsilon at this delta
     renyi_order       or the Renyi divergence of this order
-    budget            seconds (required)
+    budget            stop after this many seconds
+    evaluations       or after this many pairs: the result is the same on every machine
+                      (one of the two is required, and the first that is reached ends the search)
     seed              whole number (required)
-    evaluations       stop after this many pairs: the result is the same on every machine
     output            YAML file for the pair, for use in scenarios and claims
 
 the fields of audit.NoisySGD:

@@ -79,10 +79,10 @@ def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int
     from audit import report  # takes a while to import, which the help must not
     from audit.report import joined, latex
 
-    # a typing error must not replace a report by an empty one
-    if not any(place.exists() for place in places):
-        raise validate.fail("RUN", "a folder of stored results", " ".join(map(str, places)))
     runs = report.gather(places)
+    # a typing error must not replace a report by an empty one
+    if not any(run.is_stored for run in runs):
+        raise validate.fail("RUN", "a folder of stored results", " ".join(map(str, places)))
     if full:
         for run in runs:
             if run.result is not None:

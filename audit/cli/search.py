@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 class Request:
     """The objective and the limits of a search.
 
-    One of ``delta`` and ``renyi_order`` is maximised; ``budget`` is in seconds; ``output`` is the
-    file for the pair, or None. ``many_dimensions`` lets domains cancel a gradient of all records.
+    One of ``delta`` and ``renyi_order`` is maximised, within ``budget`` seconds, ``evaluations``
+    pairs, or what is reached first; ``output`` is the file for the pair, or None.
+    ``many_dimensions`` lets domains cancel a gradient of all records.
     """
 
     delta: float | None = None
     renyi_order: float | None = None
-    budget: float
+    budget: float | None = None
     seed: int
     evaluations: int | None = None
     many_dimensions: bool = False
@@ -66,9 +68,15 @@ def _search(mechanism: NoisySGD, request: Request) -> None:
     with progress.on_terminal() as bars:
         report = bars.stage("search")
 
+        pairs = itertools.count(1)
+
         def spent(seconds: float, _: float) -> None:
-            total = int(10 * request.budget)
-            report(min(int(10 * seconds), total), total)
+            done, limit = int(10 * seconds), request.budget
+            if limit is None:
+                done, total = next(pairs), request.evaluations or 1
+            else:
+                total = int(10 * limit)
+            report(min(done, total), total)
 
         found = worst_case(
             mechanism,

@@ -39,7 +39,12 @@ class Run:
     @property
     def name(self) -> str:
         """Name of the folder."""
-        return self.folder.name
+        return self.folder.name or self.folder.resolve().name  # "." has no name
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the folder holds the file of a result or of a status, readable or not."""
+        return (self.folder / RESULT).is_file() or (self.folder / STATUS).is_file()
 
 
 @dataclass(frozen=True)

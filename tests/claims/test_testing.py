@@ -35,7 +35,7 @@ def test_a_true_number_holds() -> None:
 
 @pytest.mark.parametrize(
     ("bound", "name"),
-    [(4.3, "float"), (claimed, "claimed"), (GaussianCurve(0.98), "GaussianCurve")],
+    [(4.3, "epsilon 4.3"), (claimed, "claimed"), (GaussianCurve(0.98), "GaussianCurve")],
 )
 def test_a_false_one_raises_one_line(bound: Any, name: str) -> None:
     with pytest.raises(AssertionError) as raised:

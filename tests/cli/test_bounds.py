@@ -153,8 +153,9 @@ def test_several_mechanisms(ended: Command) -> None:
         (["delta=1e-5", "noise_std=-1"], "noise_std must be a positive finite number, got -1"),
         (
             ["delta=1e-5", "sigma=3"],
-            "a key must be one of steps, dataset_size, batch_size, step_size, noise_std, ",
+            "a key must be one of those in audit-bounds --help, got 'sigma'",
         ),
+        (["delta=1e-5", "step_size=10,5"], "step_size must be one value ([a,b] is a list, and -m "),
         (
             ["delta=1e-5", "difmeter=3"],
             "a key must be a known one, got 'difmeter'; did you mean 'diameter'?",
@@ -224,6 +225,7 @@ def test_words_of_trainings(ended: Command) -> None:
     [
         (["noise_multiplier=1", "delta=1e-5", "epsilon=2"], "got epsilon with it"),
         (["noise_multiplier=1"], "or left out, got no delta with it"),
+        (["noise_multipler=1"], "a key must be a known one, got 'noise_multipler'; did you mean '"),
         (["noise_multiplier=1", "delta=1e-5", "step_size=1"], "got 'step_size'; did you mean"),
         (["delta=1e-5"], "the goal must be epsilon and delta, or advantage, or tpr and fpr, got"),
     ],

@@ -37,7 +37,8 @@ def test_a_found_pair_is_printed_and_written(ended: Command, tmp_path: Path) -> 
 
 
 def test_a_renyi_divergence(ended: Command) -> None:
-    done = ended(main, *MECHANISM, *SHORT, "renyi_order=4", "batching=FULL")
+    words = ["evaluations=5", "seed=0"]  # without a budget
+    done = ended(main, *MECHANISM, *words, "renyi_order=4", "batching=FULL")
     assert done.status == 0
     assert "Certified Renyi divergence of order 4: " in done.out
 
@@ -47,7 +48,8 @@ def test_a_renyi_divergence(ended: Command) -> None:
     [
         ([*SHORT], "delta or renyi_order must be given, and not both"),
         ([*SHORT, "delta=1e-5", "renyi_order=4"], "delta or renyi_order must be given, and not"),
-        (["delta=1e-5"], "budget, seed must be given, got nothing"),
+        (["delta=1e-5"], "seed must be given, got nothing; see audit-search --help"),
+        (["delta=1e-5", "seed=0"], "budget or evaluations must be given, got neither"),
         ([*SHORT, "budgte=5"], "a key must be a known one, got 'budgte'; did you mean 'budget'?"),
         ([*SHORT, "delta=1e-5", "noise_std=0"], "noise_std must be a positive finite number"),
         ([*SHORT, "delta=1e-5", "relation=zero"], "relation must be one of replace one, zero out"),

@@ -420,11 +420,13 @@ def test_a_path_that_is_not_there_replaces_nothing(
         main([str(tmp_path / "runs"), "--output", str(output), "--latex"])
     assert (output / "results.tex").is_file()
     before = (output / "index.html").read_bytes()
-    with pytest.raises(SystemExit) as ended:
-        main([str(tmp_path / "nowhere"), "--output", str(output)])
-    assert ended.value.code == 2
-    assert "RUN must be a folder of stored results, got" in capsys.readouterr().err
-    assert (output / "index.html").read_bytes() == before
+    (tmp_path / "empty").mkdir()
+    for place in ("nowhere", "empty"):
+        with pytest.raises(SystemExit) as ended:
+            main([str(tmp_path / place), "--output", str(output)])
+        assert ended.value.code == 2
+        assert "RUN must be a folder of stored results, got" in capsys.readouterr().err
+        assert (output / "index.html").read_bytes() == before
     with pytest.raises(SystemExit):
         main([str(tmp_path / "runs"), "--output", str(output)])
     assert not (output / "results.tex").exists()  # of the runs before

@@ -114,7 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: refuted; 1: not refuted by this witness; 2: not a witness; 3: it would take too long.
     """
-    parser = argparse.ArgumentParser(prog="audit-verify", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="audit-verify",
+        description="Verify a refutation of a privacy claim in ball arithmetic.",
+        epilog="exit status: 0 refuted; 1 not refuted by this witness; 2 not a witness, with the "
+        "reason; 3 it would take too long",
+    )
     parser.add_argument("file", type=Path, metavar="WITNESS.json")
     try:
         outcome = verify(read(parser.parse_args(arguments).file))
