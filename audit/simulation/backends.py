@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class Backend(enum.Enum):
-    """Kind of a backend, which runs the blocks."""
+    """Where blocks run."""
 
     THREADS = "threads"  # of this process: compiled loops let each other run
     LOKY = "loky"  # processes of this machine, through joblib
@@ -58,7 +58,7 @@ class Parallel:
 
     Parameters
     ----------
-    kind : Kind, default: Kind.THREADS
+    kind : Backend, default: Backend.THREADS
         Threads, processes or a cluster.
     workers : int, optional
         Number of threads or processes; defaults to one per core that the process may use. None for
@@ -79,7 +79,7 @@ class Parallel:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, Backend):
-            raise validate.fail("kind", "a Kind", self.kind)
+            raise validate.fail("kind", "a Backend", self.kind)
         if self.kind in (Backend.DASK, Backend.RAY):
             if not (isinstance(self.address, str) and self.address):
                 raise validate.fail("address", "that of a running cluster", self.address)
@@ -172,8 +172,8 @@ def pool(where: Parallel) -> AbstractContextManager[Pool]:
 
     Examples
     --------
-    >>> from audit.simulation import Kind, Parallel, pool
-    >>> with pool(Parallel(Kind.THREADS, workers=2)) as workers:
+    >>> from audit.simulation import Backend, Parallel, pool
+    >>> with pool(Parallel(Backend.THREADS, workers=2)) as workers:
     ...     workers.workers
     2
     """

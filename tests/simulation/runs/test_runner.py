@@ -258,7 +258,7 @@ def test_the_default_is_a_thread_for_each_core() -> None:
     ("given", "message"),
     [
         ({"workers": 0}, "^workers must be a whole number of at least 1, got 0$"),
-        ({"kind": "dask"}, "^kind must be a Kind, got 'dask'$"),
+        ({"kind": "dask"}, "^kind must be a Backend, got 'dask'$"),
         ({"address": "tcp://x:1"}, "^address must be None with threads, got 'tcp://x:1'$"),
         ({"kind": Backend.LOKY, "address": "auto"}, "^address must be None with loky, got 'auto'$"),
         ({"kind": Backend.DASK}, "^address must be that of a running cluster, got None$"),
