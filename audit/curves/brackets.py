@@ -26,24 +26,7 @@ class BracketError(ValueError):
 def checked(
     quantity: str, bracket: Bracket, order: Order | None, *, most: float = math.inf
 ) -> Bracket:
-    """Return a bracket whose ends are in order, and between 0 and ``most``.
-
-    Parameters
-    ----------
-    quantity : str
-        The number and its place, for the message: ``"epsilon at delta 1e-05"``.
-    bracket : tuple of (float, float)
-        Lower and upper bound.
-    order : Order or None
-        Order of the pair; None for the worse of both.
-    most : float, default: infinity
-        Largest possible value of the number.
-
-    Raises
-    ------
-    BracketError
-        If an end is NaN or out of range, or the lower one exceeds the upper one.
-    """
+    """Return a bracket whose ends are in order, and between 0 and ``most``."""
     low, high = bracket
     if not 0 <= low <= high <= most:  # false for NaN
         raise broken(quantity, bracket, order, "0 <= low <= high" + _limit(most))

@@ -58,18 +58,7 @@ class Cells:
         )
 
     def part(self, chosen: slice | NDArray[np.bool_]) -> Cells:
-        """Return some of the cells, without what is in none.
-
-        Parameters
-        ----------
-        chosen : slice or ndarray of bool
-            Which ones.
-
-        Returns
-        -------
-        Cells
-            The cells.
-        """
+        """Return some of the cells, without what is in none."""
         return Cells(
             self.log_p[chosen],
             self.log_q[chosen],
@@ -83,16 +72,6 @@ class Cells:
         """Return the lower pair: one outcome a cell, with the least of P and the most of Q.
 
         Divergences of the true pair are at least those of this one, up to the lost mass of Q.
-
-        Parameters
-        ----------
-        complement : bool, default: False
-            Take the most of P, for upper bounds on the mass of P outside of a test.
-
-        Returns
-        -------
-        FinitePair
-            The pair.
         """
         sign = 1 if complement else -1
         return FinitePair.of(self.log_p + sign * self.error_p, self.log_q + self.error_q)
@@ -101,16 +80,6 @@ class Cells:
         """Return the upper pair: two outcomes a cell, with the most of P and the least of Q.
 
         The lost mass of P is an outcome that Q does not have.
-
-        Parameters
-        ----------
-        complement : bool, default: False
-            Take the least of P, for lower bounds on the mass of P outside of a test.
-
-        Returns
-        -------
-        FinitePair
-            The pair.
         """
         log_p = self.log_p + (-1 if complement else 1) * self.error_p
         with np.errstate(invalid="ignore"):
@@ -139,18 +108,7 @@ class Cells:
         return FinitePair(loss[kept], up[kept], down[kept])
 
     def enclosure(self, *, complement: bool = False) -> Enclosure:
-        """Return both pairs.
-
-        Parameters
-        ----------
-        complement : bool, default: False
-            For bounds on the mass of P outside of tests.
-
-        Returns
-        -------
-        Enclosure
-            The merged and the split cells.
-        """
+        """Return both pairs."""
         return Enclosure(
             self.merged(complement=complement),
             self.split(complement=complement),

@@ -47,18 +47,6 @@ def best_epsilon(curve: RenyiCurve, delta: float) -> float:
     `asoodeh_epsilon` on a grid of orders. The second is better where delta is large: by 12% for
     D_alpha = alpha/800 at delta = 0.01, by nothing to four digits at 1e-5. It takes some hundred
     times longer, so curves do not use it.
-
-    Parameters
-    ----------
-    curve : RenyiCurve
-        Renyi bounds.
-    delta : float
-        A number in (0, 1).
-
-    Returns
-    -------
-    float
-        Upper bound on epsilon at ``delta``, in nats.
     """
     validate.instance(RenyiCurve, curve=curve)
     validate.open_unit(delta=delta)
@@ -77,18 +65,6 @@ def asoodeh_epsilon(alpha: float, divergence: float, delta: float) -> float:
     By data processing every event has probabilities p = P(S) and q = Q(S) with p^a q^(1-a) +
     (1-p)^a (1-q)^(1-a) <= e^((a-1) D), and two-point laws attain equality. So epsilon is the
     largest log((p - delta)/q), with q the least that p allows; it is quasi-concave in p.
-
-    Parameters
-    ----------
-    alpha, divergence : float
-        A Renyi order above 1, and the divergence of this order in nats.
-    delta : float
-        A number in (0, 1).
-
-    Returns
-    -------
-    float
-        Upper bound, within 1e-8 (relative, or absolute below 1) of the best for this order.
     """
     _check(alpha, divergence, delta)
     if divergence == 0:
@@ -133,25 +109,6 @@ def renyi_from_profile(curve: PrivacyCurve, alpha: float, order: Order = Order.F
     e^((a-1) D) = 1 + a (a-1) times the integral over epsilon > 0 of e^((a-1) epsilon)
     delta(epsilon) + e^(-a epsilon) delta'(epsilon), with delta' the profile of the other order
     (Sason and Verdu 2016).
-
-    Parameters
-    ----------
-    curve : PrivacyCurve
-        Curve whose profile is known for every epsilon.
-    alpha : float
-        Renyi order, above 1.
-    order : Order, default: Order.FORWARD
-        Order of the pair.
-
-    Returns
-    -------
-    float
-        Divergence in nats; infinite if delta does not tend to 0.
-
-    Raises
-    ------
-    ValueError
-        If the divergence lies where delta is below the smallest double.
     """
     validate.above_one(alpha=alpha)
     validate.instance(PrivacyCurve, curve=curve)

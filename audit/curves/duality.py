@@ -25,19 +25,6 @@ def tradeoff_from_profile(alpha: Array, epsilon: Array, delta: Array) -> Array:
     equivalent to (Wasserman and Zhou 2010; Dong, Roth and Su 2022, Proposition 2.5)
 
         beta >= max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)).
-
-    Parameters
-    ----------
-    alpha : ndarray
-        Type I errors, shape ``(a,)``.
-    epsilon, delta : ndarray
-        Points of an upper bound on the profile, shape ``(e,)`` each, epsilon >= 0.
-
-    Returns
-    -------
-    ndarray
-        Lower bound on the type II error at each alpha, shape ``(a,)``. Valid for any choice of
-        points; more points make it tighter.
     """
     best = np.zeros_like(alpha)
     with np.errstate(over="ignore"):
@@ -68,18 +55,6 @@ def power_bracket(delta_bracket: Callable[[float], Bracket], alpha: float) -> Br
     Every x gives an upper end. The lower end rests on f being convex: where f is larger at both
     neighbours of x, its minimum is between them, and above the lines through x and a neighbour.
     Else it follows from some slopes; f is at least 1 beyond 1/alpha.
-
-    Parameters
-    ----------
-    delta_bracket : callable
-        Brackets of delta at each epsilon, in the other order of the pair.
-    alpha : float
-        Type I error, in (0, 1).
-
-    Returns
-    -------
-    tuple of (float, float)
-        Lower and upper bound.
     """
     from scipy.optimize import minimize_scalar  # takes a while to import
 

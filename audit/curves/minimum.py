@@ -62,23 +62,7 @@ class MinimumCurve(PrivacyCurve):
             validate.instance(PrivacyCurve, curve=curve)
 
     def winner(self, delta: float) -> str:
-        """Return the label of the component with the smallest epsilon at ``delta``.
-
-        Parameters
-        ----------
-        delta : float
-            A number in (0, 1).
-
-        Returns
-        -------
-        str
-            A label; of equal components the first.
-
-        Raises
-        ------
-        ValueError
-            If ``delta`` is outside (0, 1).
-        """
+        """Return the label of the component with the smallest epsilon at ``delta``."""
         validate.half_open_unit(delta=delta)
         values = [curve.epsilon(delta) for curve in self.curves]
         return self.labels[int(np.argmin(values))]

@@ -77,18 +77,7 @@ class LossDistribution:
         return np.maximum.accumulate(profile[::-1])
 
     def delta(self, epsilon: Array) -> Array:
-        """Return the privacy profile.
-
-        Parameters
-        ----------
-        epsilon : ndarray
-            Values of at least 0, in nats.
-
-        Returns
-        -------
-        ndarray
-            Delta, shape of ``epsilon``.
-        """
+        """Return the privacy profile."""
         start, p_tail, q_tail = self._tails
         place = np.clip(np.floor(epsilon / self.interval) - start, 0, p_tail.size - 1).astype(int)
         rest = epsilon - (place + start) * self.interval
@@ -98,19 +87,7 @@ class LossDistribution:
         return np.asarray(np.clip(delta, self.infinite_mass, 1.0))
 
     def epsilon(self, delta: Array) -> Array:
-        """Return the smallest epsilon >= 0 with ``self.delta(epsilon) <= delta``.
-
-        Parameters
-        ----------
-        delta : ndarray
-            Values in (0, 1).
-
-        Returns
-        -------
-        ndarray
-            Epsilon in nats, shape of ``delta``; infinite where ``delta`` is at most the infinite
-            mass.
-        """
+        """Return the smallest epsilon >= 0 with ``self.delta(epsilon) <= delta``."""
         start, p_tail, q_tail = self._tails
         at_points = self._falling_profile
         # the last point whose profile is above delta

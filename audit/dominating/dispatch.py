@@ -233,13 +233,7 @@ def _composition(mechanism: Composition, accuracy: float) -> DominatingCurve:
 
 
 def collapsed(parts: Sequence[NoisySGD]) -> list[NoisySGD]:
-    """Return parts with equal steps merged, in a canonical order.
-
-    Parameters
-    ----------
-    parts : sequence of NoisySGD
-        Parts of a `Composition`.
-    """
+    """Return parts with equal steps merged, in a canonical order."""
     steps: dict[tuple[object, ...], int] = defaultdict(int)
     kinds: dict[tuple[object, ...], NoisySGD] = {}
     for number, part in enumerate(parts):
@@ -275,13 +269,7 @@ def _checked_sampler(mechanism: NoisySGD) -> Sampler:
 
 
 def sampler(mechanism: NoisySGD) -> Sampler:
-    """Return the function for a mechanism's batches and divisor.
-
-    Raises
-    ------
-    ValueError
-        If no pair is known for the divisor.
-    """
+    """Return the function for a mechanism's batches and divisor."""
     chosen = SAMPLERS[mechanism.batching]
     if mechanism.divisor is Divisor.NOMINAL:
         return chosen

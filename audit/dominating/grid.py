@@ -85,13 +85,7 @@ class GridPair:
         return np.arange(self.first, self.first + self.p.size, dtype=float) * self.interval
 
     def swapped(self) -> GridPair:
-        """Return the pair (Q, P).
-
-        Returns
-        -------
-        GridPair
-            The pair, on the same side.
-        """
+        """Return the pair (Q, P)."""
         with np.errstate(divide="ignore"):
             p, q = (np.exp(np.log(one) - self.losses) for one in (self.p, self.lifted))
         return GridPair(
@@ -111,20 +105,6 @@ def dominated(log_p: Array, log_q: Array, interval: float, *, rounding: float = 
     """Return a pair that two laws on finitely many outcomes dominate.
 
     Outcomes whose losses round to the same grid point are merged.
-
-    Parameters
-    ----------
-    log_p, log_q : ndarray
-        Logarithms of the probabilities, -inf for 0; shape ``(outcomes,)``.
-    interval : float
-        Distance between grid points, in nats.
-    rounding : float, default: 0.0
-        Bound on the relative error of the probabilities.
-
-    Returns
-    -------
-    GridPair
-        The pair.
     """
     both, p_only, q_only = _split_singular(log_p, log_q)
     loss = log_p[both] - log_q[both]
@@ -140,25 +120,6 @@ def dominating(log_p: Array, log_q: Array, interval: float, *, rounding: float =
     """Return a pair that dominates two laws on finitely many outcomes.
 
     Every outcome is split between the two grid points next to its loss.
-
-    Parameters
-    ----------
-    log_p, log_q : ndarray
-        Logarithms of the probabilities, -inf for 0; shape ``(outcomes,)``.
-    interval : float
-        Distance between grid points, in nats.
-    rounding : float, default: 0.0
-        Bound on the relative error of the probabilities.
-
-    Returns
-    -------
-    GridPair
-        The pair.
-
-    Raises
-    ------
-    ValueError
-        If a loss is so large that its probability under the other law would underflow.
     """
     both, p_only, q_only = _split_singular(log_p, log_q)
     loss = log_p[both] - log_q[both]
@@ -204,17 +165,7 @@ def mixed(parts: tuple[tuple[float, GridPair], ...]) -> GridPair:
 def regridded(
     pair: GridPair, interval: float, inner: float = 0.0, outer: float = math.inf
 ) -> GridPair:
-    """Return the pair on a grid of another interval, on the same side.
-
-    Parameters
-    ----------
-    pair : GridPair
-        A pair on any grid.
-    interval : float
-        Distance between grid points, in nats.
-    inner, outer : float
-        Range of absolute losses to include, in nats: above ``inner`` and at most ``outer``.
-    """
+    """Return the pair on a grid of another interval, on the same side."""
     size = np.abs(pair.losses)
     chosen = (size <= outer) & ((size > inner) | (inner == 0)) & (pair.p + pair.lifted > 0)
     last = outer == math.inf

@@ -118,13 +118,6 @@ class GridComposition:
         """Return a bound on the least epsilon >= 0 with delta(epsilon) <= ``delta``.
 
         It is an upper bound if the pairs dominate, and a lower one if they are dominated.
-
-        Parameters
-        ----------
-        delta : float
-            A number in (0, 1).
-        near : float, optional
-            Approximate epsilon, if known.
         """
         if self.above and delta <= self.p_only * (1 + self.rounding):
             return math.inf

@@ -286,23 +286,6 @@ def largest_sum(weights: Array, participation: Participation) -> float:
     """Return the largest sum of weights over one of the sets of separated steps.
 
     A dynamic program from the last step on (Choquette-Choo et al. 2023, Algorithm 3).
-
-    Parameters
-    ----------
-    weights : ndarray
-        One weight of at least 0 a step.
-    participation : Participation
-        Sets of steps; the pattern is taken as ``SEPARATED``.
-
-    Returns
-    -------
-    float
-        The sum.
-
-    Examples
-    --------
-    >>> largest_sum(np.array([2.0, 3.0, 2.0]), Participation(Pattern.SEPARATED, separation=2))
-    4.0
     """
     steps, gap = weights.size, participation.separation
     best = np.zeros(steps + gap)
@@ -347,28 +330,7 @@ def square_root_strategy(steps: int) -> Array:
 
 
 def tree_strategy(steps: int) -> Array:
-    """Return the nodes of a binary tree over the steps, one row a node (Kairouz et al. 2021).
-
-    Parameters
-    ----------
-    steps : int
-        Number of leaves. Nodes whose subtree is not complete are not released.
-
-    Returns
-    -------
-    ndarray
-        Matrix of zeros and ones with one column a step.
-
-    Raises
-    ------
-    ValueError
-        If ``steps`` is below 1.
-
-    Examples
-    --------
-    >>> tree_strategy(4).sum(axis=0)
-    array([3., 3., 3., 3.])
-    """
+    """Return the nodes of a binary tree over the steps, one row a node (Kairouz et al. 2021)."""
     validate.integer(1, steps=steps)
     rows, size = [], 1
     while size <= steps:

@@ -171,16 +171,6 @@ class MixturePair:
 
         The excess of w^order over its tangent at w = dP/dQ = 1 is integrated under Q on panels
         that resolve both mixtures.
-
-        Parameters
-        ----------
-        order : float
-            Renyi order, above 1.
-
-        Returns
-        -------
-        float
-            The log-moment; infinite if it needs more than a million points.
         """
         scale, apart = self.noise, self.mean / self.noise
         low, high = -apart - _REACH, max(order, 1.0) * apart + _REACH
@@ -223,18 +213,7 @@ class MixturePair:
     def grid_pairs(
         self, width: float, steps: int, inner: int = 0, outer: int | None = None
     ) -> tuple[GridPair, GridPair]:
-        """Return a pair on a grid that this one dominates, and one that dominates it.
-
-        Parameters
-        ----------
-        width : float
-            Width of a cell.
-        steps : int
-            Number of composed pairs.
-        inner, outer : int
-            Range of absolute losses to include, in widths; up to the largest loss if ``outer`` is
-            None.
-        """
+        """Return a pair on a grid that this one dominates, and one that dominates it."""
         low, high = self.loss(np.array(self.ends(steps)))
         first, last = math.floor(low / width), math.ceil(high / width)
         least, most = (first, last) if outer is None else (max(first, -outer), min(last, outer))

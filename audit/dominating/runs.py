@@ -168,18 +168,6 @@ def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> floa
 
     Splitting and merging move the mean of the composed loss apart by about T width^2/8, and its
     variance by twice that.
-
-    Parameters
-    ----------
-    spread : float
-        Standard deviation of one step's loss.
-    steps : int
-        Number of steps T.
-    reach : float
-        Length of the range of one step's losses.
-    accuracy : float
-        Target for the relative width of brackets of epsilon. It is not reached if that needs too
-        many cells.
     """
     total = spread * math.sqrt(steps)
     wanted = math.sqrt(8 * accuracy * min(total**2, 4 * total) / steps)
@@ -189,19 +177,7 @@ def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> floa
 def refined(
     runs: Sequence[Run], accuracy: float, moments: Moments | None, *, same: bool
 ) -> RefinedCurve:
-    """Return the curve of independent runs on a grid as fine as the accuracy requires.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        At least one run.
-    accuracy : float
-        Target for the relative width of brackets.
-    moments : Moments or None
-        As in `ComposedCurve`.
-    same : bool
-        As in `ComposedCurve`.
-    """
+    """Return the curve of independent runs on a grid as fine as the accuracy requires."""
     steps = sum(run.times for run in runs)
     reach = max(run.reach(steps) for run in runs)
     spread = math.sqrt(sum(run.variance for run in runs) / steps)
@@ -243,17 +219,6 @@ def _bounds(
     """Return the ends of the layers, in intervals of the first one; the last layer is unbounded.
 
     The grid of the next layer is _COARSER times as wide, so few losses may lie beyond.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        All runs.
-    interval, reach : float
-        Interval of the first grid, and range of the losses.
-    tilt : float
-        Tilt under which losses are counted.
-    order : Order
-        Order of the pair under which losses are counted.
     """
     if reach < _FEWEST_CELLS * interval:
         return []
@@ -309,15 +274,7 @@ def _sides(
 
 
 def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> DominatingCurve:
-    """Return the curve of independent pairs, given the curve of each.
-
-    Parameters
-    ----------
-    curves : sequence of DominatingCurve
-        At least one. Of an `EnclosedCurve` its dominating part is used.
-    accuracy : float
-        Target for the relative width of brackets.
-    """
+    """Return the curve of independent pairs, given the curve of each."""
     squares = [curve.mu**2 for curve in curves if isinstance(curve, GaussianDominatingCurve)]
     square = math.fsum(squares)
     if len(squares) == len(curves):

@@ -50,33 +50,6 @@ def sampled_gaussian_renyi(
     integrated on the logarithmic scale: nothing cancels and nothing overflows, however close to 0
     or infinity the divergence is. Relative error below 1e-10 for sigma from 0.01 to 1000, rates
     from 1e-8 to 1 and orders from 1.001 to 1e4.
-
-    Parameters
-    ----------
-    alpha : array_like
-        Renyi orders above 1.
-    rate : float
-        Sampling rate q, in [0, 1].
-    sigma : array_like
-        Noise for sensitivity 1, above 0; broadcasts against ``alpha``.
-    order : Order, optional
-        ``FORWARD`` is D(mixture || base), ``REVERSE`` is D(base || mixture). None: the larger one.
-
-    Returns
-    -------
-    float or ndarray
-        Divergences in nats, of the shape to which ``alpha`` and ``sigma`` broadcast.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> from audit.bounds.accounting import sampled_gaussian_renyi
-    >>> round(sampled_gaussian_renyi(2.0, 0.01, 1.0), 9)
-    0.000171813
     """
     orders = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
     validate.closed_unit(rate=rate)

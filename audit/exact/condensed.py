@@ -41,13 +41,7 @@ _WORTH = 4
 
 
 def condensed(law: Law) -> Law:
-    """Return a law of as few normals as its density needs, or the law itself.
-
-    Parameters
-    ----------
-    law
-        A law of any number of normals.
-    """
+    """Return a law of as few normals as its density needs, or the law itself."""
     if law.means.size == 0 or not (math.isfinite(law.lower) and math.isfinite(law.upper)):
         return law
     std, widest = law.narrowest, float(law.stds.max())

@@ -55,64 +55,20 @@ class NormalLaw:
         return -math.inf, -math.inf
 
     def log_density(self, x: ArrayLike) -> Array:
-        """Return the log density.
-
-        Parameters
-        ----------
-        x : array_like
-            Points, of any shape.
-
-        Returns
-        -------
-        ndarray
-            Values, shape of ``x``.
-        """
+        """Return the log density."""
         scaled = (np.asarray(x, dtype=np.float64) - self.mean) / self.std
         return np.asarray(log_density(scaled) - math.log(self.std))
 
     def density(self, x: ArrayLike) -> Array:
-        """Return the density.
-
-        Parameters
-        ----------
-        x : array_like
-            Points, of any shape.
-
-        Returns
-        -------
-        ndarray
-            Values, shape of ``x``.
-        """
+        """Return the density."""
         return np.asarray(np.exp(self.log_density(x)))
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Return the probability of being at most ``x``.
-
-        Parameters
-        ----------
-        x : array_like
-            Points, of any shape.
-
-        Returns
-        -------
-        ndarray
-            Values, shape of ``x``.
-        """
+        """Return the probability of being at most ``x``."""
         return np.asarray(ndtr((np.asarray(x, dtype=np.float64) - self.mean) / self.std))
 
     def log_probability(self, low: float, high: float) -> float:
-        """Return the log probability of [low, high].
-
-        Parameters
-        ----------
-        low, high : float
-            Ends of the interval.
-
-        Returns
-        -------
-        float
-            The log probability.
-        """
+        """Return the log probability of [low, high]."""
         if low > high:
             return -np.inf
         a, b = (low - self.mean) / self.std, (high - self.mean) / self.std
@@ -122,20 +78,7 @@ class NormalLaw:
         return upper + math.log(-math.expm1(lower - upper)) if lower < upper else -np.inf
 
     def probability(self, low: float = -np.inf, high: float = np.inf) -> float:
-        """Return the probability of [low, high].
-
-        Parameters
-        ----------
-        low : float, default: -np.inf
-            Lower end of the interval.
-        high : float, default: np.inf
-            Upper end of the interval.
-
-        Returns
-        -------
-        float
-            The probability.
-        """
+        """Return the probability of [low, high]."""
         return math.exp(self.log_probability(low, high))
 
 

@@ -86,15 +86,7 @@ class StepPanels:
 
 
 def step_panels(processes: Sequence[Process], lower: float, upper: float) -> StepPanels:
-    """Return panels between two ends for the steps of processes on one domain.
-
-    Parameters
-    ----------
-    processes
-        Processes that share their domain.
-    lower, upper
-        Ends of the domain; where it is unbounded, where it is cut.
-    """
+    """Return panels between two ends for the steps of processes on one domain."""
     steps = list(dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes))))
     kernels = list(dict.fromkeys((phi, step.noise_std) for step in steps for phi in step.maps))
     narrowest = min(step.noise_std for step in steps)
