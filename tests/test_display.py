@@ -220,3 +220,12 @@ def test_a_plot_of_an_upper_bound() -> None:
     curve = RenyiCurve(lambda alpha: 0.1 * alpha)
     (line,) = curve.plot(axes).lines
     assert line.get_ydata()[-1] == pytest.approx(curve.epsilon(0.1))
+
+
+def test_an_audit_prints_what_it_certifies() -> None:
+    audited = samples()
+    text = str(audited)
+    assert re.fullmatch(r"(epsilon >= [\d.]+ at delta [\de.-]+(; )?)+confidence 0\.\d+", text), text
+    for low, delta in re.findall(r"epsilon >= ([\d.]+) at delta ([\de.-]+)", text):
+        exact = audited.epsilon_lower(float(delta))
+        assert exact - 1e-3 * max(exact, 1.0) <= float(low) <= exact  # rounded downward

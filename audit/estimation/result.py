@@ -26,6 +26,7 @@ from audit.estimation.record import (
 from audit.estimation.thresholds import Spent
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
+from audit.numerics.number_format import Rounding, number
 
 Array = NDArray[np.float64]
 
@@ -101,6 +102,12 @@ class Audit(ShortRepr):
         deltas = sorted({*display.DELTAS, *(delta for delta in self.deltas if delta > 0)})
         ax.plot(deltas, self.epsilon_lower(np.array(deltas)), **style)
         return ax
+
+    def __str__(self) -> str:
+        deltas = self.deltas or display.FEW_DELTAS
+        lowers = ((number(self.epsilon_lower(d), 4, Rounding.DOWN), d) for d in deltas)
+        bounds = "; ".join(f"epsilon >= {low} at delta {d:g}" for low, d in lowers)
+        return f"{bounds}; confidence {self.confidence:g}"
 
     def _repr_html_(self) -> str:
         marks = [
