@@ -25,10 +25,6 @@ _ROUNDING = 1e-12
 # From here on a quarter of the cells will do: brackets of random allocation as wide as 2e-3.
 _COARSE = 1e-4
 
-# enclosed from both sides, without a pair that could be composed with others
-_ENCLOSED = (Batching.SHUFFLED, Batching.RESHUFFLED, Batching.WITHOUT_REPLACEMENT)
-_EPOCHS = (Batching.CYCLIC, Batching.RANDOM_ALLOCATION)
-
 Sampler = Callable[[NoisySGD, float], DominatingCurve]
 
 
@@ -221,7 +217,7 @@ def dominating_curve(
 def _composition(mechanism: Composition, accuracy: float) -> DominatingCurve:
     for part in mechanism.parts:
         _checked_sampler(part)
-        if part.batching in _ENCLOSED:
+        if part.batching.is_random and not part.batching.has_random_size:  # enclosed only
             raise ValueError(
                 "batching must not be shuffled or without replacement in a part of a composition, "
                 "because no pair is known that could be composed, "
@@ -238,7 +234,10 @@ def collapsed(parts: Sequence[NoisySGD]) -> list[NoisySGD]:
     kinds: dict[tuple[object, ...], NoisySGD] = {}
     for number, part in enumerate(parts):
         # an incomplete epoch ends with its part; the next part begins a new one
-        ended = part.batching not in _EPOCHS or part.steps % part.steps_per_epoch == 0
+        ended = (
+            not (part.batching.repeats or part.batching.renews)
+            or part.steps % part.steps_per_epoch == 0
+        )
         key = (
             part.batching.value,
             part.divisor.value,
@@ -275,8 +274,7 @@ def sampler(mechanism: NoisySGD) -> Sampler:
         return chosen
     if mechanism.batching is Batching.POISSON:
         return _actual_divisor
-    fixed = (Batching.FULL, Batching.CYCLIC, *_ENCLOSED)
-    if mechanism.batching in fixed and mechanism.relation is not Relation.ADD_REMOVE:
+    if not mechanism.batching.has_random_size and mechanism.relation is not Relation.ADD_REMOVE:
         return chosen  # equal batch sizes in both datasets
     raise ValueError(
         "divisor must be 'nominal' except for Poisson batches and batches of fixed size, "

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.simulation.blocks import Block, Floats, available_threads
-from audit.simulation.kernels import stepped
+from audit.simulation.kernels import CHUNK, stepped
 from audit.simulation.program import GENERAL, TWO_LINES, Tables, compiled, is_compilable
 from audit.simulation.rng import LANES, Words, advanced, normal_pair, seeded
 from audit.simulation.samplers import Walks
@@ -28,8 +28,7 @@ from audit.simulation.samples import Samples
 
 cuda: Any = importlib.import_module("numba.cuda")  # most of it has no types
 
-_CHUNK = 16  # steps whose normals are drawn together, as in `kernels`
-_NORMALS = _CHUNK * LANES
+_NORMALS = CHUNK * LANES
 _MOST = 2**26  # walks under way: their iterates fill half a gigabyte
 
 
@@ -144,9 +143,9 @@ def _walk(
         for segment in range(times.size):
             for _ in range(times[segment]):
                 for place in range(first_place[segment], first_place[segment + 1]):
-                    row = done % _CHUNK
+                    row = done % CHUNK
                     if row == 0:
-                        for j in range((min(_CHUNK, steps - done) + 1) // 2):
+                        for j in range((min(CHUNK, steps - done) + 1) // 2):
                             k, a, b, c, counter = advanced(a, b, c, counter)
                             m, a, b, c, counter = advanced(a, b, c, counter)
                             at = 2 * j * LANES + lane

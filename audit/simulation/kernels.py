@@ -34,7 +34,7 @@ from audit.simulation.rng import (
     signed_power,
 )
 
-_CHUNK = 16  # steps; their normals fill half of a usual first cache
+CHUNK = 16  # steps; their normals fill half of a usual first cache
 _FEW = 16  # pieces; applying them all takes no longer than finding the right one
 LARGEST = float(np.finfo(np.float64).max)
 _MANY = 64  # maps; a binary search, which has no vectors, is faster for more
@@ -257,8 +257,8 @@ class Scratch(NamedTuple):
     """What the walks of all lanes work on."""
 
     words: Words  # (5 LANES,): the states of the generators, and drawn words
-    normals: Floats  # (_CHUNK/2, 2 LANES)
-    rows: Floats  # (_CHUNK LANES,), the same normals: a row of LANES for each step
+    normals: Floats  # (CHUNK/2, 2 LANES)
+    rows: Floats  # (CHUNK LANES,), the same normals: a row of LANES for each step
     numbers: Floats  # (4 LANES,)
     counts: Integers  # (3 LANES,): a step's map; whether one left the finite numbers; the memory
     cursors: Integers  # (LANES, 6), by run of lanes on one path: see `_advance`
@@ -268,7 +268,7 @@ def scratch(states: Words) -> Scratch:
     """Return room for walks whose generators have these states."""
     words = aligned(5 * LANES, np.uint64)
     words[: states.size] = states
-    rows = aligned(_CHUNK * LANES)
+    rows = aligned(CHUNK * LANES)
     return Scratch(
         words,
         rows.reshape(-1, 2 * LANES),
@@ -376,10 +376,10 @@ def _walker(general: bool) -> Callable[[Tables, Scratch, Integers, Integers, Flo
             runs, longest = _set_out(p, paths[begin : begin + count], lengths, cursors)
             done = 0
             while done < longest:
-                row = done % _CHUNK
+                row = done % CHUNK
                 if row == 0:
-                    fill_normals(words, (min(_CHUNK, longest - done) + 1) // 2, normals)
-                same = _advance(sequence, first_place, times, kind, cursors, runs, _CHUNK - row)
+                    fill_normals(words, (min(CHUNK, longest - done) + 1) // 2, normals)
+                same = _advance(sequence, first_place, times, kind, cursors, runs, CHUNK - row)
                 done += same
                 run = 0
                 while run < runs:  # neighbouring paths that take the same step take it together
