@@ -129,14 +129,14 @@ def from_dp_event(
     """
     validate.integer(1, dataset_size=dataset_size)
     validate.positive(clip_norm=clip_norm)
-    reader = _Reader(library(), dataset_size, relation_of(relation), clip_norm)
+    reader = _EventConverter(library(), dataset_size, relation_of(relation), clip_norm)
     steps = list(reader.steps(event, 1, "event"))
     if not steps:
         raise ValueError("event must release something in at least one step, got none")
     return composed(steps)
 
 
-class _Reader:
+class _EventConverter:
     """Converter of the nodes of an event to steps."""
 
     def __init__(

@@ -21,7 +21,7 @@ from audit.mechanism import Composition, NoisySGD, Relation
 
 
 @dataclass(frozen=True)
-class Answers:
+class AccountantValues:
     """The values that an accountant claims at the deltas and the Renyi orders of a claim."""
 
     epsilons: tuple[float, ...]
@@ -47,7 +47,7 @@ def ask_accountant(
     deltas: Sequence[float],
     budget: Budget,
     workers: Workers,
-) -> Answers:
+) -> AccountantValues:
     """Return the claims of an accountant at ``deltas`` and the orders at which it is asked."""
     known = asked.name in ACCOUNTANTS
     reference = f"{__name__}:of_library" if known else asked.name
@@ -57,7 +57,7 @@ def ask_accountant(
         reference, task=task, limits=limits(budget), name="accountant"
     ) as function:
         plain = function(asked.name, subject, list(deltas), list(asked.orders))
-    found: Answers = decode(Answers, plain)
+    found: AccountantValues = decode(AccountantValues, plain)
     return found
 
 
@@ -109,7 +109,9 @@ def ask_library(
 ) -> dict[str, Any]:
     """Return the claims of a library's accountant about a mechanism."""
     try:
-        found: Answers = function(target, mechanism_of(subject), tuple(deltas), tuple(orders))
+        found: AccountantValues = function(
+            target, mechanism_of(subject), tuple(deltas), tuple(orders)
+        )
     except (ValueError, ImportError) as error:
         raise UserCodeError(f"{target}: {' '.join(str(error).split())}") from None
     plain: dict[str, Any] = encode(found)
@@ -121,7 +123,7 @@ def of_library(
     mechanism: NoisySGD | Composition,
     deltas: tuple[float, ...],
     orders: tuple[float, ...],
-) -> Answers:
+) -> AccountantValues:
     """Compose a mechanism with the accountant of a library, one of `ACCOUNTANTS`."""
     library, _, name = target.partition(".")
     if orders and name != "rdp":
@@ -129,7 +131,7 @@ def of_library(
     if library == "opacus":
         from audit.adapters import opacus
 
-        return Answers(
+        return AccountantValues(
             opacus.claimed_epsilons(mechanism, accountant=name, deltas=deltas) if deltas else (),
             opacus.rdp_divergences(mechanism, orders=orders) if orders else (),
         )
@@ -144,7 +146,7 @@ def of_library(
     if orders:
         asked = dp_accounting.accountant(mechanism, which, orders=orders)
         divergences = tuple(number_of(value, target) for value in asked.rdp)
-    return Answers(epsilons, divergences)
+    return AccountantValues(epsilons, divergences)
 
 
 def ask_function(
@@ -160,7 +162,7 @@ def ask_function(
     relation = getattr(made, "neighboring_relation", None)
     if relation is not None and subject is not None:
         _check_relation(relation, mechanism_of(subject).relation, target)
-    answers = Answers(
+    answers = AccountantValues(
         tuple(number_of(curve.epsilon(delta), target) for delta in deltas),
         tuple(number_of(curve.renyi(order), target) for order in orders),
     )

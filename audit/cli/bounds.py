@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NUMBERS = ("epsilon", "ratio")
 
 
-class Format(enum.Enum):
+class BoundsFormat(enum.Enum):
     """The output format."""
 
     TEXT = "text"
@@ -106,18 +106,18 @@ def _run() -> None:
     parser = OneLineParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
     parser.add_argument("--all", action="store_true")
     parser.add_argument(
-        "--format", choices=[form.value for form in Format], default=Format.TEXT.value
+        "--format", choices=[form.value for form in BoundsFormat], default=BoundsFormat.TEXT.value
     )
     options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
     if _of_a_training(sys.argv[1:]):
         for values in composed("audit-bounds", TrainingQuestion):
-            _print_answer(decode(TrainingQuestion, values).answer(), Format(options.format))
+            _print_answer(decode(TrainingQuestion, values).answer(), BoundsFormat(options.format))
         return
     for values in composed("audit-bounds", NoisySGD, BoundsQuestion):
         question = decode(
             BoundsQuestion, {name: values.pop(name) for name in defaults_of(BoundsQuestion)}
         )
-        _show(decode_mechanism(values), question, Format(options.format), every=options.all)
+        _show(decode_mechanism(values), question, BoundsFormat(options.format), every=options.all)
 
 
 def _of_a_training(words: Sequence[str]) -> bool:
@@ -133,10 +133,10 @@ def _of_a_training(words: Sequence[str]) -> bool:
     return any(key in training - others for key in keys)
 
 
-def _print_answer(answer: TrainingEpsilon | TrainingNoise, form: Format) -> None:
-    if form is Format.JSON:
+def _print_answer(answer: TrainingEpsilon | TrainingNoise, form: BoundsFormat) -> None:
+    if form is BoundsFormat.JSON:
         print(json.dumps(encode(answer), indent=1))
-    elif form is Format.CSV:
+    elif form is BoundsFormat.CSV:
         writer = csv.DictWriter(sys.stdout, list(encode(answer)), lineterminator="\n")
         writer.writeheader()
         writer.writerow(encode(answer))
@@ -144,20 +144,22 @@ def _print_answer(answer: TrainingEpsilon | TrainingNoise, form: Format) -> None
         print(answer)
 
 
-def _show(mechanism: NoisySGD, question: BoundsQuestion, form: Format, *, every: bool) -> None:
+def _show(
+    mechanism: NoisySGD, question: BoundsQuestion, form: BoundsFormat, *, every: bool
+) -> None:
     """Print one row per bound, the tightest first; inapplicable bounds are last, or counted."""
     from audit import bounds
 
     if question.assumed is not None:
         gap = bounds.batching_gap(mechanism, assumed=question.assumed, delta=question.delta)
-        print(json.dumps(encode(gap), indent=1) if form is Format.JSON else gap)
+        print(json.dumps(encode(gap), indent=1) if form is BoundsFormat.JSON else gap)
         return
     rows = bounds.table(mechanism, question.delta, slow=question.slow)
     rows = tuple(sorted(rows, key=lambda row: math.inf if row.value is None else row.value))
     shown = [row for row in rows if every or row.value is not None]
-    if form is Format.JSON:
+    if form is BoundsFormat.JSON:
         print(json.dumps([encode(_line(row)) for row in shown], indent=1, allow_nan=False))
-    elif form is Format.CSV:
+    elif form is BoundsFormat.CSV:
         _write_csv(shown)
     else:
         _print_table(shown, question.delta, every=every)

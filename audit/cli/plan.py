@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from audit.estimation import TrialPlan
 
 
-class Format(enum.Enum):
+class PlanFormat(enum.Enum):
     """The output format."""
 
     TEXT = "text"
@@ -107,12 +107,12 @@ def _run() -> None:
 
     parser = OneLineParser(prog="audit-plan", add_help=False, allow_abbrev=False)
     parser.add_argument(
-        "--format", choices=[form.value for form in Format], default=Format.TEXT.value
+        "--format", choices=[form.value for form in PlanFormat], default=PlanFormat.TEXT.value
     )
     options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
     questions = [decode(PlanQuestion, values) for values in composed("audit-plan", PlanQuestion)]
     plans = [(question, _planned(question)) for question in questions]
-    if Format(options.format) is Format.JSON:
+    if PlanFormat(options.format) is PlanFormat.JSON:
         written = [{"law": one.described, **encode(plan)} for one, plan in plans]
         print(json.dumps(written, indent=1, allow_nan=False))
         return

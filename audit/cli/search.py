@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class SearchRequest:
     """The objective and the limits of a search.
 
     One of ``delta`` and ``renyi_order`` is maximised, within ``budget`` seconds, ``evaluations``
@@ -50,12 +50,12 @@ def _run() -> None:
         return
     from audit.cli.composition import composed, defaults_of  # Hydra takes a while to import
 
-    for values in composed("audit-search", NoisySGD, Request):
-        asked = {name: values.pop(name) for name in defaults_of(Request)}
-        _search(decode_mechanism(values), decode(Request, asked))
+    for values in composed("audit-search", NoisySGD, SearchRequest):
+        asked = {name: values.pop(name) for name in defaults_of(SearchRequest)}
+        _search(decode_mechanism(values), decode(SearchRequest, asked))
 
 
-def _search(mechanism: NoisySGD, request: Request) -> None:
+def _search(mechanism: NoisySGD, request: SearchRequest) -> None:
     from audit import progress
     from audit.search import Epsilon, RenyiDivergence, to_yaml, worst_case, write_found
 

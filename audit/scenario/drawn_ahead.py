@@ -27,7 +27,7 @@ MOST_AHEAD = 1 << 25  # trials; more are drawn when they are asked for, or memor
 
 
 @dataclass(frozen=True)
-class Request:
+class SampleRequest:
     """What a setting will ask for: the arguments of `Sampling.final_iterates`."""
 
     pair: Construction
@@ -43,7 +43,7 @@ class _Stopped(Exception):
 class _Begun:
     """A draw in the background; its progress is shown once it is asked for."""
 
-    draw: Request
+    draw: SampleRequest
     report: Report | None = None
     future: Future[Samples] = field(init=False)
 
@@ -59,7 +59,7 @@ class DrawnAhead:
         In the order in which they will be asked for.
     """
 
-    def __init__(self, sampling: Sampling, draws: Sequence[Request]) -> None:
+    def __init__(self, sampling: Sampling, draws: Sequence[SampleRequest]) -> None:
         self._sampling, self._draws = sampling, list(draws)
         self._begun: _Begun | None = None
         self._stopped = threading.Event()
@@ -88,7 +88,7 @@ class DrawnAhead:
     ) -> Samples:
         """Return the samples of one setting, and begin to draw the next ones."""
         begun, self._begun = self._begun, None
-        if begun is None or begun.draw != Request(pair, trials, seed):
+        if begun is None or begun.draw != SampleRequest(pair, trials, seed):
             samples = self._sampling.final_iterates(pair, trials, seed, progress)
         else:
             begun.report = progress

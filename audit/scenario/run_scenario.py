@@ -13,7 +13,7 @@ from audit.progress import Silent, StageProgress
 from audit.results import Provenance, Result, ScenarioHeading, SettingResult
 from audit.results.provenance import current_environment, package_version
 from audit.scenario.definition import Scenario
-from audit.scenario.drawn_ahead import DrawnAhead, Request
+from audit.scenario.drawn_ahead import DrawnAhead, SampleRequest
 from audit.scenario.kinds import RunContext, Setting
 from audit.scenario.pair import PairSetting
 from audit.scenario.sampling import Sampling
@@ -58,7 +58,7 @@ def run(
     started, clock = datetime.now(UTC), time.perf_counter()
     seeds = [setting_seed(scenario.seed, index) for index in range(len(scenario.settings))]
     draws = [
-        Request(setting.pair, setting.trials, seed)
+        SampleRequest(setting.pair, setting.trials, seed)
         for setting, seed in zip(scenario.settings, seeds, strict=True)
         if isinstance(setting, PairSetting)
     ]

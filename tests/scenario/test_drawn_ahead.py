@@ -13,7 +13,7 @@ import pytest
 
 from audit.constructions import BiasedWalk, Construction
 from audit.progress import Report
-from audit.scenario.drawn_ahead import MOST_AHEAD, DrawnAhead, Request, Samples
+from audit.scenario.drawn_ahead import MOST_AHEAD, DrawnAhead, SampleRequest, Samples
 
 from .small import mechanism
 
@@ -47,7 +47,7 @@ class Recorded:
 
 def ahead(sampling: Recorded, *seeds: int, trials: int = 1000) -> DrawnAhead:
     given: Any = sampling
-    return DrawnAhead(given, [Request(PAIR, trials, seed) for seed in seeds])
+    return DrawnAhead(given, [SampleRequest(PAIR, trials, seed) for seed in seeds])
 
 
 def take(drawn: DrawnAhead, seed: int, trials: int = 1000) -> float:

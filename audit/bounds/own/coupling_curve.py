@@ -97,7 +97,7 @@ from audit.bounds.own.adaptive_shifts import AdaptiveShiftsCurve
 from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.merged_batches import step_of
-from audit.bounds.own.options import Grid
+from audit.bounds.own.options import DistanceGrid
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu
 from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.recursion import coupling_profiles
@@ -140,7 +140,7 @@ class ClosedForms:
     """
 
     run: WorstRun
-    grid: Grid
+    grid: DistanceGrid
 
     def before(self, covered: int) -> Array:
         """Return the bounds with ``covered`` steps to go, shape (rows, weights), at most 1."""
@@ -244,7 +244,7 @@ class CouplingTable:
     """
 
     run: WorstRun
-    grid: Grid
+    grid: DistanceGrid
     merged: int
     lengths: tuple[int, ...]
 
@@ -332,14 +332,14 @@ def _merged(run: WorstRun) -> int:
 
 def grid_of(
     run: WorstRun, fallback: PrivacyCurve, merged: int, distances: int | None, weights: int | None
-) -> Grid:
+) -> DistanceGrid:
     """Return the grid of a run whose steps are merged by ``merged``."""
     top, open_end = reach(run)
     largest = 1.1 * float(fallback.epsilon(_RANGE_DELTA)) + 1e-6
     if weights is None:
         wanted = largest / max(_spacing(s) for s in layouts(run, merged, 0.0)[0])
         weights = int(min(max(wanted, _FEWEST), _MOST))
-    return Grid(top, distances or DISTANCES, largest / weights, weights, open_end)
+    return DistanceGrid(top, distances or DISTANCES, largest / weights, weights, open_end)
 
 
 def _spacing(stretch: Stretch) -> float:

@@ -41,7 +41,7 @@ from audit.bounds.own.kernels import PADDING, mirror, weigh
 from audit.bounds.own.landing import landed, rising
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.options import (
-    Grid,
+    DistanceGrid,
     MergedReflection,
     Options,
     Rounds,
@@ -80,7 +80,7 @@ class MergedBatches:
     stretch: Steps with ``count`` above 1 and ``rate`` below 1; ``shift`` is that of one step.
     """
 
-    def __init__(self, grid: Grid, stretch: Stretch) -> None:
+    def __init__(self, grid: DistanceGrid, stretch: Stretch) -> None:
         self.grid, self.stretch = grid, stretch
         rows = grid.rows
         self.step = SubsampledGaussian(stretch.rate, stretch.ratio)
@@ -184,7 +184,7 @@ class MergedBatches:
         return round_up(np.minimum.accumulate(result, axis=1))
 
 
-def step_of(grid: Grid, stretch: Stretch) -> GridStretch | MergedBatches:
+def step_of(grid: DistanceGrid, stretch: Stretch) -> GridStretch | MergedBatches:
     """Return the stretch on a grid."""
     return (
         MergedBatches(grid, stretch)

@@ -37,7 +37,7 @@ _GROWTH = 1.2  # ratio of the later such rounds
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class DistanceGrid:
     """Distances from 0 to ``top`` in equal steps, and weights e^(j spacing), j = 0..count.
 
     If no wall bounds the distance, one more row represents all larger distances, where the bound is
@@ -108,7 +108,7 @@ def step_loss(mu: float, rate: float, spacing: float, count: int) -> StepLoss | 
     )
 
 
-def gaussian_loss(mu: float, grid: Grid) -> StepLoss | None:
+def gaussian_loss(mu: float, grid: DistanceGrid) -> StepLoss | None:
     """Return the loss of G(mu), the same for all mu that agree up to rounding."""
     return step_loss(float(f"{mu * (1 + 6e-13):.13g}"), 1.0, grid.spacing, grid.count)
 
@@ -207,7 +207,7 @@ class Rounds:
 
 
 def reflection_of(
-    grid: Grid, gap: float, near: int, divided: Landing, powers: Integers
+    grid: DistanceGrid, gap: float, near: int, divided: Landing, powers: Integers
 ) -> Reflection:
     """Reflect two means that are ``gap`` plus the near distance apart."""
     std, half = divided.first, gap / 2
@@ -259,7 +259,7 @@ class MergedReflection:
     @classmethod
     def of(
         cls,
-        grid: Grid,
+        grid: DistanceGrid,
         near: int,
         pushes: Array,
         chances: Array,
@@ -296,7 +296,7 @@ class MergedReflection:
         np.minimum(result[rows], cost, out=result[rows])
 
 
-def near_rows(grid: Grid, stretch: Stretch) -> list[int]:
+def near_rows(grid: DistanceGrid, stretch: Stretch) -> list[int]:
     """Return the rows of the local distances that reflections try."""
     unit = power_of_two(grid.distances / _NEAR_UNITS)
     size = unit * grid.width
@@ -305,7 +305,7 @@ def near_rows(grid: Grid, stretch: Stretch) -> list[int]:
 
 
 def merged_reflections(
-    grid: Grid, stretch: Stretch, nears: Sequence[int], pushes: Array, chances: Array
+    grid: DistanceGrid, stretch: Stretch, nears: Sequence[int], pushes: Array, chances: Array
 ) -> list[MergedReflection]:
     """Return the reflections over a stretch whose record adds ``pushes`` with the ``chances``."""
     divided, noise = stretch.landing(grid.width)
@@ -318,7 +318,7 @@ def merged_reflections(
 
 
 def options_of(
-    grid: Grid, stretch: Stretch, start: float, shift: float, powers: Integers
+    grid: DistanceGrid, stretch: Stretch, start: float, shift: float, powers: Integers
 ) -> Options:
     """List the options from distance ``start``; ``shift`` is v' or 0."""
     rows = grid.rows

@@ -11,7 +11,7 @@ from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, mirror, split, weigh
 from audit.bounds.own.landing import landed, rising
 from audit.bounds.own.options import (
-    Grid,
+    DistanceGrid,
     MergedReflection,
     Options,
     Rounds,
@@ -45,7 +45,7 @@ def round_up(values: Array) -> Array:
 class GridStretch:
     """One stretch of the recursion on a grid."""
 
-    def __init__(self, grid: Grid, stretch: Stretch) -> None:
+    def __init__(self, grid: DistanceGrid, stretch: Stretch) -> None:
         self.grid, self.stretch = grid, stretch
         sampled = stretch.rate < 1
         unit = power_of_two(grid.count / _LOCAL_UNITS)
@@ -168,7 +168,7 @@ class StretchLayer(Protocol):
 def coupling_profiles(
     run: WorstRun,
     lengths: Sequence[int],
-    grid: Grid,
+    grid: DistanceGrid,
     choices: Sequence[Sequence[StretchLayer]],
     most_rounds: int,
     known: Callable[[int], Array],

@@ -24,7 +24,7 @@ from scipy.special import ndtr
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.landing import bin_masses, landing, rising
-from audit.bounds.own.options import Grid
+from audit.bounds.own.options import DistanceGrid
 from audit.bounds.own.stretches import Stretch
 from audit.numerics.arrays import Array
 
@@ -34,7 +34,7 @@ _INFLATION = 1e-10  # for the rounding of matrix products, relative
 _ABSOLUTE = 2e-13  # for the rounding of masses
 
 
-def reflected_steps(grid: Grid, stretch: Stretch) -> Array:
+def reflected_steps(grid: DistanceGrid, stretch: Stretch) -> Array:
     """Return bounds on the law of the row after the stretch, from each row; shape (rows, rows).
 
     The rows are those of the distances, and the one above all others if there is one. A function

@@ -13,13 +13,13 @@ from audit import Batching, Order, bounds, exact
 from audit.bounds import own
 from audit.bounds.own.coupling_curve import ClosedForms, shifts_curve
 from audit.bounds.own.killed_walk import walk_of
-from audit.bounds.own.options import Grid
+from audit.bounds.own.options import DistanceGrid
 from audit.bounds.own.run import WorstRun
 from audit.constructions import Construction, DriftedWalk, Process
 from audit.numerics.normal import gaussian_delta
 from tests.bounds.own.soundness import mechanism, settings
 
-GRID = Grid(top=1.0, distances=32, spacing=0.05, count=120, open_end=False)
+GRID = DistanceGrid(top=1.0, distances=32, spacing=0.05, count=120, open_end=False)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds.own.coupling_curve import coupling_curve
 from audit.bounds.own.kernels import PADDING, mirror, reflect, split, weigh
 from audit.bounds.own.landing import landing
-from audit.bounds.own.options import Grid, reflection_of
+from audit.bounds.own.options import DistanceGrid, reflection_of
 from audit.bounds.own.recursion import GridStretch, coupling_profiles
 from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import Stretch, layouts
@@ -63,7 +63,7 @@ def test_a_budget_that_is_overspent_breaks_the_lemma():
 
 # --- the loops and their rounding ---
 
-GRID = Grid(top=1.0, distances=32, spacing=0.05, count=160, open_end=False)
+GRID = DistanceGrid(top=1.0, distances=32, spacing=0.05, count=160, open_end=False)
 ONE = Stretch(1, 1.0, 0.04, 0.2)
 
 

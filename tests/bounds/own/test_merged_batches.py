@@ -11,7 +11,7 @@ from audit import Batching
 from audit.bounds.own.coupling_curve import coupling_curve
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.merged_batches import MergedBatches
-from audit.bounds.own.options import Grid
+from audit.bounds.own.options import DistanceGrid
 from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import layouts
 from audit.constructions import DriftedWalk
@@ -41,7 +41,7 @@ def test_unlikely_meetings_are_not_rounded_down(rate):
 
 def test_a_stretch_is_not_below_its_parts():
     """Bounds of a table that knows normal laws after the stretch; composition is never beaten."""
-    grid = Grid(top=0.3, distances=24, spacing=0.05, count=160, open_end=False)
+    grid = DistanceGrid(top=0.3, distances=24, spacing=0.05, count=160, open_end=False)
     [stretch] = layouts(RUN, 20, 0.0)[0]
     step = MergedBatches(grid, stretch)
     mus = np.maximum(grid.rows, 1e-9) / 0.02

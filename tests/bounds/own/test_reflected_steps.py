@@ -11,14 +11,14 @@ from scipy.special import ndtr
 
 from audit import Batching
 from audit.bounds.own.coupling_curve import coupling_curve
-from audit.bounds.own.options import Grid
+from audit.bounds.own.options import DistanceGrid
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import layouts
 from audit.constructions import DriftedWalk
 from tests.bounds.own.soundness import check, mechanism
 
-GRID = Grid(top=1.0, distances=32, spacing=0.05, count=160, open_end=False)
+GRID = DistanceGrid(top=1.0, distances=32, spacing=0.05, count=160, open_end=False)
 FULL = WorstRun(steps=400, noise=0.05, shift=0.006, gap=0.0, diameter=1.0, period=1, rate=1.0)
 RUNS = {
     "full": FULL,
