@@ -284,6 +284,30 @@ def test_refusals_name_the_path(changes, message):
     assert message.endswith(refusal.value.problem)
 
 
+def test_all_errors_are_told_at_once():
+    plain = drawing(size=["x", True], closed=1, names2="x", shapes=[{"kind": "circle"}])
+    del plain["path"]
+    with pytest.raises(DecodeError) as refusal:
+        decode(Drawing, plain, "page")
+    told = {
+        ("names2",): "page.names2 must be left out of a Drawing, got 'x'; did you mean 'names'?",
+        ("shapes", 0, "centre"): "page.shapes[0].centre must be given for a Circle, got nothing",
+        ("size", 0): "page.size[0] must be a whole number, got 'x'",
+        ("size", 1): "page.size[1] must be a number, got True",
+        ("closed",): "page.closed must be true or false, got 1",
+    }
+    assert {error.path: str(error) for error in refusal.value.errors} == told
+    assert str(refusal.value) == "; ".join(told.values())
+    with pytest.raises(DecodeError, match=r"^page.shapes, size must be given for a Drawing, got n"):
+        decode(Drawing, {"path": "a"}, "page")
+    with pytest.raises(DecodeError) as refusal:  # of many, the first
+        decode(Mapping[str, tuple[int, ...]], {"a": ["x"] * 9, "b": "x"})
+    assert [error.path for error in refusal.value.errors] == [
+        *(("a", place) for place in range(8)),
+        ("b",),
+    ]
+
+
 def test_path_without_a_name():
     with pytest.raises(
         DecodeError, match=r"^settings\[0\].steps must be a whole number"

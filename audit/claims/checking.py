@@ -13,9 +13,9 @@ from audit import validate
 from audit.claims.claim import Claim, Search, Severity
 from audit.claims.claims_file import load
 from audit.claims.judgement import Judgement
+from audit.claims.parts import Complaint
 from audit.claims.verification import with_verification
 from audit.claims.work import in_threads
-from audit.claims.yaml_tree import Complaint
 from audit.results import Verdict
 
 # Default bound on the probability that a run refutes any true claim.

@@ -7,12 +7,11 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
 from audit import bounds, validate
+from audit.claims.parts import Location
 from audit.claims.statements import Asked, Source, Statement, plain_statement, statement_of
-from audit.claims.yaml_tree import Location
 from audit.codec import decode, encode
 from audit.constructions import Construction, decode_any_pair, encode_pair
 from audit.constructions.explicit import ExplicitPair
@@ -47,48 +46,30 @@ class Expected(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Looseness:
-    """``{loose_by: 1.2}``: consistent, and at most this many times the certified lower bound."""
-
-    loose_by: float
-
-
-@dataclass(frozen=True)
 class LooseBy:
-    """Expect a consistent claim that is at most ``factor`` times the best certified lower bound.
-
-    Claims files write ``{loose_by: 1.2}``.
+    """``{loose_by: 1.2}``: consistent, and at most this many times the certified lower bound.
 
     Parameters
     ----------
-    factor : float
-        The largest ratio of the claim to the certified lower bound, at least 1.
+    loose_by : float
+        The largest ratio of the claim to the best certified lower bound, at least 1.
 
     Raises
     ------
     ValueError
-        If ``factor`` is below 1.
+        If ``loose_by`` is below 1.
     """
 
-    factor: float
-
-    shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"": Looseness})
-
-    @classmethod
-    def expand_shorthand(cls, plain: Any) -> Any:
-        """Convert the form used in claims files to the fields of the class."""
-        if isinstance(plain, Mapping) and set(plain) == {"loose_by"}:
-            return {"factor": plain["loose_by"]}
-        return plain
+    loose_by: float
 
     @property
     def words(self) -> str:
         """The expectation in a word or two."""
-        return f"loose by at most {self.factor:g}"
+        return f"loose by at most {self.loose_by:g}"
 
     def __post_init__(self) -> None:
-        if not self.factor >= 1:
-            raise validate.fail("loose_by", "a number of at least 1", self.factor)
+        if not self.loose_by >= 1:
+            raise validate.fail("loose_by", "a number of at least 1", self.loose_by)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,37 +5,34 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from audit import validate
-from audit.claims import yaml_tree
-from audit.claims.claim import (
-    Budget,
-    Claim,
-    Expected,
-    LooseBy,
-    Pair,
-    Samples,
-    Search,
-    Severity,
-    UserPair,
+from audit.claims.claim import Claim, Pair, UserPair
+from audit.claims.named_mechanisms import (
+    Named,
+    Resolved,
+    Resolver,
+    Written,
+    read_mechanism,
+    read_named,
 )
-from audit.claims.named_mechanisms import Named, Resolved, Resolver, read_mechanism, read_named
-from audit.claims.statements import KEYS, TARGET, Statement, statement_of
-from audit.claims.user_code import workers_for
-from audit.claims.yaml_tree import (
+from audit.claims.parts import (
     Broken,
     Complaint,
+    Complaints,
     Fields,
-    ListNode,
     Location,
-    MappingNode,
-    Node,
+    Part,
     broken,
-    is_nothing,
+    joined,
+    read_part,
 )
+from audit.claims.statements import KEYS, TARGET, Statement, statement_of
+from audit.claims.user_code import workers_for
+from audit.codec import decode
 from audit.constructions import decode_any_pair
 from audit.constructions.registry import decode_laws
 from audit.isolation import Workers
@@ -49,9 +46,9 @@ ABOUT = ("mechanism", "pair", "laws", "samples")
 EXCLUDED = {"laws": ("mechanism", "pair"), "samples": ("pair", "laws")}
 # keys that are also allowed in defaults
 COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", *ABOUT)
+# fields of `Claim` that are read one by one
+_OTHERS = ("mechanism", "statement", "pair", "source", "unread")
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,7 @@ def load(paths: Iterable[str | Path]) -> Loaded:
     """
     reader = _Reader()
     for path in paths:
-        try:
-            reader.read(Path(path), ())
-        except Broken as error:
-            reader.complaints.extend(error.complaints)
+        reader.complaints.tried(reader.read, Path(path), ())
     complaints = dict.fromkeys(reader.complaints)
     place = {file: index for index, file in enumerate(c.file for c in complaints)}
     ordered = sorted(complaints, key=lambda c: (place[c.file], c.line or 0))
@@ -88,7 +82,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
-        self.complaints: list[Complaint] = []
+        self.complaints = Complaints()
         self.files: list[Path] = []
         self._mechanisms: dict[Path, Named] = {}
         self._resolve = Resolver()
@@ -99,59 +93,51 @@ class _Reader:
         key = path.resolve()
         if key in self._mechanisms:
             return self._mechanisms[key]
-        root = yaml_tree.parse(_text(path), path)
-        top = yaml_tree.fields("the file", root, FILE_KEYS, self.complaints)
-        named: dict[str, MappingNode | None] = {}
-        for node in _included(top.get("include")):
-            try:
-                named.update(self._include(node, path, (*chain, key)))
-            except Broken as error:
-                self.complaints.extend(error.complaints)
+        top = read_part(path).fields("the file", FILE_KEYS, self.complaints)
+        named: dict[str, Part | None] = {}
+        for part in _included(top.get("include")):
+            named.update(self.complaints.tried(self._include, part, (*chain, key)) or {})
         if "mechanisms" in top:
-            named = read_named(top["mechanisms"], named, self.complaints)
+            named = dict(read_named(top["mechanisms"], named, self.complaints))
         self._mechanisms[key] = named
         self.files.append(path)
         if "claims" in top:
             with workers_for(self.files) as workers:
-                defaults = _read_defaults(top.get("defaults"))
-                self._claims(top["claims"], defaults, named, workers)
+                defaults: Fields = {}
+                if "defaults" in top:  # its values are checked where a claim uses them
+                    defaults = top["defaults"].fields("defaults", COMMON_KEYS)
+                for part in top["claims"].items("claims"):
+                    self.complaints.tried(self._claim, part, defaults, named, workers)
         elif "include" not in top and "mechanisms" not in top:
             raise broken(Location(path, 1), "the file needs 'claims'")
         return named
 
-    def _include(self, node: Node, path: Path, chain: tuple[Path, ...]) -> Named:
-        name = yaml_tree.text("include", node)
-        target = Path(os.path.normpath(path.parent / name))
+    def _include(self, part: Part, chain: tuple[Path, ...]) -> Named:
+        name = part.text("include")
+        target = Path(os.path.normpath(part.file.parent / name))
         if target.resolve() in chain:
             circle = chain[chain.index(target.resolve()) :]
             files = " -> ".join(file.name for file in (*circle, target))
-            raise broken(node.location, f"include must not be circular, got {files}")
+            raise broken(part.location, f"include must not be circular, got {files}")
         if not target.is_file():
-            raise broken(node.location, f"include must be a file that exists, got {shown(name)}")
+            raise broken(part.location, f"include must be a file that exists, got {shown(name)}")
         if not _is_claims_file(target):  # whose content is not quoted
-            raise broken(node.location, f"include must be a claims file, got {shown(name)}")
+            raise broken(part.location, f"include must be a claims file, got {shown(name)}")
         return self.read(target, chain)
 
-    def _claims(self, block: Node, defaults: Fields, named: Named, workers: Workers) -> None:
-        for node in yaml_tree.items("claims", block):
-            try:
-                name = _read_id(node)
-                if name in self._locations:
-                    first = self._locations[name]
-                    raise broken(
-                        node.location, f"duplicate id {shown(name)}, first used at {first}"
-                    )
-                self._locations[name] = node.location
-                claim = _read_claim(name, node, defaults, named, self._resolve, workers)
-                self.claims.append(claim)
-            except Broken as error:
-                self.complaints.extend(error.complaints)
+    def _claim(self, part: Part, defaults: Fields, named: Named, workers: Workers) -> None:
+        id = _read_id(part)
+        if id in self._locations:
+            first = self._locations[id]
+            raise broken(part.location, f"duplicate id {shown(id)}, first used at {first}")
+        self._locations[id] = part.location
+        self.claims.append(_read_claim(id, part, defaults, named, self._resolve, workers))
 
 
-def _included(node: Node | None) -> tuple[Node, ...]:
-    if node is None:
+def _included(part: Part | None) -> tuple[Part, ...]:
+    if part is None:
         return ()
-    return yaml_tree.items("include", node) if isinstance(node, ListNode) else (node,)
+    return part.items("include") if isinstance(part.value, list) else (part,)
 
 
 def _is_claims_file(path: Path) -> bool:
@@ -163,36 +149,22 @@ def _is_claims_file(path: Path) -> bool:
         return True  # reading it will report that
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Broken(Complaint(path, None, f"cannot be read: {error.strerror}")) from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise broken(Location(path, line), "must be UTF-8 text") from None
-
-
 # claims
 
 
-def _read_defaults(node: Node | None) -> Fields:
-    """Return the values that a file's claims share; they are checked where a claim uses them."""
-    return {} if node is None else yaml_tree.fields("defaults", node, COMMON_KEYS)
-
-
-def _read_id(node: Node) -> str:
-    found = yaml_tree.fields("a claim", node)
-    written = yaml_tree.needed("a claim", "id", found, node.location)
-    name = yaml_tree.text("id", written)
+def _read_id(part: Part) -> str:
+    found = part.fields("a claim")
+    if "id" not in found:
+        raise broken(part.location, "a claim needs 'id'")
+    name = found["id"].text("id")
     if not ID.fullmatch(name):
-        raise yaml_tree.bad("id", "letters, digits, '.', '_' and '-'", written)
+        raise found["id"].bad("id", "letters, digits, '.', '_' and '-'")
     return name
 
 
 def _read_claim(
     id: str,
-    node: Node,
+    part: Part,
     defaults: Fields,
     named: Named,
     resolve: Resolver,
@@ -200,30 +172,35 @@ def _read_claim(
 ) -> Claim:
     """Return a claim, with the values of ``defaults`` for missing keys.
 
-    Raises ``Broken`` if anything is wrong with it; without a complaint if the mechanism that it
+    Raises ``Broken`` with all that is wrong with it; without a complaint if the mechanism that it
     names is itself broken.
     """
-    own = yaml_tree.fields("a claim", node, ("id", *COMMON_KEYS, *KEYS))
+    complaints = Complaints()
+    own = part.fields("a claim", ("id", *COMMON_KEYS, *KEYS), complaints)
     found = _with_defaults(own, defaults)
-    budget = _read_joined("budget", Budget, defaults, own)
+    misspelt = bool(complaints)  # the subject or the statement, which would be told twice
+    claim = complaints.tried(_read_fields, id, part.location, found, defaults, own)
+    mechanism: tuple[Part, Written] | None = None
+    if "mechanism" in found:
+        mechanism = complaints.tried(read_mechanism, "mechanism", found["mechanism"], named)
+    statement = None if misspelt else complaints.tried(_read_statement, found, part.location)
+    if claim is None or misspelt or (mechanism is None and "mechanism" in found):
+        raise Broken(*complaints)
     read = Resolved(None)
-    if not is_nothing(found.get("mechanism")):
-        _, written = read_mechanism("mechanism", found["mechanism"], named)
-        read = resolve(written, budget, workers)
-    return Claim(
-        id=id,
+    if mechanism is not None:
+        read = resolve(mechanism[1], claim.budget, workers)
+    pair = None
+    if not read.unread:
+        pair = complaints.tried(_read_subject, found, read.mechanism, part.location, own)
+    if complaints or statement is None:
+        raise Broken(*complaints)
+    return replace(
+        claim,
         mechanism=read.mechanism,
-        statement=_read_statement(found, node.location),
-        citation=yaml_tree.text("citation", found["citation"]) if "citation" in found else "",
-        expected=_read_optional("expected", found, Expected | LooseBy, Expected.CONSISTENT),
-        severity=_read_optional("severity", found, Severity, Severity.ERROR),
-        budget=budget,
-        search=_read_optional("search", found, Search | None, None),
-        samples=_read_samples(found, node.location),
-        pair=None if read.unread else _read_subject(found, read.mechanism, node, own),
+        statement=statement,
+        pair=pair,
         source=read.source,
         unread=read.unread,
-        location=node.location,
     )
 
 
@@ -231,73 +208,58 @@ def _with_defaults(own: Fields, defaults: Fields) -> Fields:
     """Return the keys of a claim and the defaults; a claim's own subject replaces theirs."""
     about = [key for key in ABOUT if key in own]
     replaced = ABOUT if "laws" in about or "samples" in about else ("laws", "samples")
-    kept = {key: node for key, node in defaults.items() if not about or key not in replaced}
-    return {**kept, **own}
+    kept = {key: one for key, one in defaults.items() if not about or key not in replaced}
+    found = {**kept, **own}
+    return {key: one for key, one in found.items() if key not in ABOUT or one.value is not None}
 
 
-def _read_samples(found: Fields, location: Location) -> Samples | None:
-    """Return the samples that a claim names, with paths relative to the claims file."""
-    samples: Samples | None = _read_optional("samples", found, Samples | None, None)
-    if samples is None:
-        return None
+def _read_fields(
+    id: str, location: Location, found: Fields, defaults: Fields, own: Fields
+) -> Claim:
+    """Return a claim with the fields that are decoded as they stand, and nothing in the others."""
+    decoded = set(COMMON_KEYS) - {"laws", *_OTHERS}
+    written = {key: one for key, one in found.items() if key in decoded}
+    budgets = [block["budget"] for block in (defaults, own) if "budget" in block]
+    if budgets:  # the keys of a claim and those of the defaults
+        keys = {key: one for budget in budgets for key, one in budget.fields("budget").items()}
+        written["budget"] = joined(keys, budgets[-1].location)
+    given = {"id": id, "location": location, **dict.fromkeys(_OTHERS)}
+    part = joined(written, location)
+    claim: Claim = part.decoded(lambda plain: decode(Claim, plain, given=given))
+    if claim.samples is None:
+        return claim
     for key in EXCLUDED["samples"]:
-        if not is_nothing(found.get(key)):
+        if key in found:
             raise broken(found["samples"].location, f"'samples' cannot be combined with {key!r}")
-    return samples.inside(location.file.parent)
+    return replace(claim, samples=claim.samples.inside(location.file.parent))
 
 
-def _read_optional(name: str, found: Fields, hint: object, default: _Value) -> _Value:
-    if name not in found:
-        return default
-    value: _Value = yaml_tree.decode(hint, found[name], name)
-    return value
-
-
-def _read_joined(name: str, cls: type[_Value], *blocks: Fields) -> _Value:
-    """Return an object from the fields of several mappings; later ones override earlier ones."""
-    found: dict[str, Node] = {}
-    location = None
-    for block in blocks:
-        if name in block:
-            found.update(yaml_tree.fields(name, block[name]))
-            location = block[name].location
-    if location is None:
-        return cls()
-    value: _Value = yaml_tree.decode(cls, yaml_tree.mapping(found, location), name)
-    return value
+def _read_statement(found: Fields, location: Location) -> Statement:
+    """Return the statement among the keys of a claim."""
+    written = {key: part for key, part in found.items() if key in KEYS}
+    return joined(written, location).decoded(lambda plain: statement_of(**plain))
 
 
 def _read_subject(
-    found: Fields, mechanism: NoisySGD | Composition | None, claim: Node, own: Fields
+    found: Fields, mechanism: NoisySGD | Composition | None, location: Location, own: Fields
 ) -> Pair | UserPair | None:
     """Return the pair that a claim names under ``pair`` or ``laws``; None if it names none.
 
     ``laws: {laplace: {sensitivity: 1, scale: 2}}`` names explicit laws, without a mechanism.
     """
-    laws = found.get("laws")
-    if mechanism is None and all(is_nothing(found.get(key)) for key in ("pair", "laws", "samples")):
-        raise broken(claim.location, "a claim needs 'mechanism', 'laws' or 'samples'")
-    if laws is None or is_nothing(laws):
-        return _read_pair(found.get("pair"), mechanism, claim, "pair" in own)
-    for key in EXCLUDED["laws"]:
-        if not is_nothing(found.get(key)):
-            raise broken(laws.location, f"'laws' cannot be combined with {key!r}")
-    used = laws if "laws" in own else yaml_tree.moved(laws, claim.location)
-    return yaml_tree.decoded(used, decode_laws)
-
-
-def _read_pair(
-    node: Node | None,
-    mechanism: NoisySGD | Composition | None,
-    claim: Node,
-    own: bool,
-) -> Pair | UserPair | None:
-    """Return the pair that a claim names; None if it names none."""
-    if node is None or is_nothing(node):
+    if mechanism is None and not found.keys() & {"pair", "laws", "samples"}:
+        raise broken(location, "a claim needs 'mechanism', 'laws' or 'samples'")
+    name = "laws" if "laws" in found else "pair"
+    if name not in found:
         return None
+    for key in EXCLUDED.get(name, ()):
+        if key in found:
+            raise broken(found[name].location, f"'laws' cannot be combined with {key!r}")
     # a pair of the defaults that does not fit is an error where it is used
-    used = node if own else yaml_tree.moved(node, claim.location)
-    return yaml_tree.decoded(used, lambda data: _decode_pair(data, mechanism))
+    used = found[name] if name in own else found[name].moved(location)
+    if name == "laws":
+        return used.decoded(decode_laws)
+    return used.decoded(lambda plain: _decode_pair(plain, mechanism))
 
 
 def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair | UserPair:
@@ -315,11 +277,3 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair |
             raise validate.fail("pair.kind", "package.module:Class", kind)
         return UserPair(kind, {name: value for name, value in fields.items() if name != "kind"})
     return decode_any_pair(fields, mechanism)
-
-
-def _read_statement(found: Fields, location: Location) -> Statement:
-    """Return the statement among the keys of a claim."""
-    written = {key: node for key, node in found.items() if key in KEYS}
-    return yaml_tree.decoded(
-        yaml_tree.mapping(written, location), lambda plain: statement_of(**plain)
-    )

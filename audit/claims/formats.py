@@ -15,7 +15,7 @@ from audit.claims import wording
 from audit.claims.checking import Checked, complaint
 from audit.claims.claim import Severity, encode_claim
 from audit.claims.judgement import Judgement
-from audit.claims.yaml_tree import Complaint
+from audit.claims.parts import Complaint
 from audit.codec import encode
 from audit.results import Verdict
 

@@ -87,7 +87,7 @@ class Judgement(ShortRepr):
         if not self.as_expected and self.verdict is not Verdict.REFUTED:
             loose = self.verdict is Verdict.CONSISTENT and ratio is not None
             if isinstance(expected, LooseBy) and loose:
-                head += f" but loose by {ratio:.4g}, expected at most {expected.factor:g}"
+                head += f" but loose by {ratio:.4g}, expected at most {expected.loose_by:g}"
             else:
                 head += f", expected {expected.words}"
         return f"{head}: {self._comparison or self.message}"
@@ -126,4 +126,6 @@ class Judgement(ShortRepr):
         if isinstance(expected, Expected):
             return self.verdict.value == expected.value
         ratio = self.tightness
-        return self.verdict is Verdict.CONSISTENT and ratio is not None and ratio <= expected.factor
+        return (
+            self.verdict is Verdict.CONSISTENT and ratio is not None and ratio <= expected.loose_by
+        )

@@ -11,25 +11,16 @@ from typing import Any
 
 from audit import validate
 from audit.adapters.steps import in_words
-from audit.claims import yaml_tree
 from audit.claims.claim import Budget
 from audit.claims.library_objects import mechanism_from
+from audit.claims.parts import Broken, Complaints, Fields, Part, broken, joined
 from audit.claims.statements import TARGET
-from audit.claims.yaml_tree import (
-    Broken,
-    Complaint,
-    Fields,
-    MappingNode,
-    Node,
-    Scalar,
-    broken,
-)
-from audit.codec.hints import did_you_mean
+from audit.codec.hints import did_you_mean, init_fields
 from audit.isolation import UserCodeError, Workers
 from audit.mechanism import Composition, NoisySGD, Relation
 from audit.validate import shown
 
-Named = Mapping[str, "MappingNode | None"]
+Named = Mapping[str, Part | None]
 """Each named mechanism's fields; None if its definition is broken, which has been reported."""
 
 BASE = "base"
@@ -219,48 +210,38 @@ class Resolver:
         return Resolved(found, f"{written.source}: {in_words(found, sized)}; {written.given}")
 
 
-def read_named(
-    node: Node, inherited: Named, complaints: list[Complaint]
-) -> dict[str, MappingNode | None]:
+def read_named(part: Part, inherited: Named, complaints: Complaints) -> Named:
     """Return the fields of every mechanism of a ``mechanisms:`` block, and of the inherited ones.
 
     Each must be a complete mechanism; errors are added to ``complaints``.
     """
-    found: dict[str, MappingNode | None] = dict(inherited)
-    try:
-        written = yaml_tree.fields("mechanisms", node, complaints=complaints)
-    except Broken as error:
-        complaints.extend(error.complaints)
-        return found
-    for name in written:
-        if name in inherited:
-            wrong = f"mechanism {shown(name)} is already defined in an included file"
-            complaints.extend(broken(written[name].location, wrong).complaints)
-    own = {name: value for name, value in written.items() if name not in inherited}
-    resolved: set[str] = set()
+    found = dict(inherited)
+    written = complaints.tried(part.fields, "mechanisms", complaints=complaints) or {}
+    for name in written.keys() & inherited.keys():
+        wrong = f"mechanism {shown(name)} is already defined in an included file"
+        complaints.extend(broken(written.pop(name).location, wrong).complaints)
 
     def resolve(name: str, chain: tuple[str, ...]) -> None:
-        if name in resolved:
+        if name in found:
             return
-        resolved.add(name)
         found[name] = None
         try:
-            base = yaml_tree.fields("a mechanism", own[name]).get(BASE)
-            if isinstance(base, Scalar) and base.value in (*chain, name):
-                circle = " -> ".join((*chain, name, str(base.value)))
+            base = written[name].fields("a mechanism").get(BASE)
+            if base is not None and base.value in (*chain, name):
+                circle = " -> ".join((*chain, name, base.value))
                 raise broken(base.location, f"base must not be circular, got {circle}")
-            if isinstance(base, Scalar) and base.value in own:
-                resolve(str(base.value), (*chain, name))
-            found[name] = read_mechanism(f"mechanism {name!r}", own[name], found)[0]
+            if base is not None and isinstance(base.value, str) and base.value in written:
+                resolve(base.value, (*chain, name))
+            found[name] = read_mechanism(f"mechanism {name!r}", written[name], found)[0]
         except Broken as error:
             complaints.extend(error.complaints)
 
-    for name in own:
+    for name in written:
         resolve(name, ())
     return found
 
 
-def read_mechanism(name: str, node: Node, named: Named) -> tuple[MappingNode, Written]:
+def read_mechanism(name: str, part: Part, named: Named) -> tuple[Part, Written]:
     """Return a mechanism and its fields: a name, fields, or a ``base`` and the fields that differ.
 
     Events, histories and trainings stay in their written form.
@@ -268,47 +249,40 @@ def read_mechanism(name: str, node: Node, named: Named) -> tuple[MappingNode, Wr
     Raises ``Broken`` for an unknown name or field, or a value out of its range; without a complaint
     if the named definition was broken.
     """
-    if isinstance(node, Scalar) and isinstance(node.value, str):
-        fields = _look_up(node, named)
+    if isinstance(part.value, str):
+        fields = _look_up(part, named)
     else:
-        own = _placed(yaml_tree.fields(name, node))
+        own = _placed(part.fields(name))
         base = own.pop(BASE, None)
         inherited: Fields = {}
         if base is not None:
-            if not isinstance(base, Scalar) or not isinstance(base.value, str):
-                raise yaml_tree.bad(BASE, "the name of a mechanism", base)
+            if not isinstance(base.value, str):
+                raise base.bad(BASE, "the name of a mechanism")
             # a base is valid by itself, so an error is where it is used
-            looked_up = yaml_tree.moved(_look_up(base, named), node.location)
-            inherited = yaml_tree.fields(name, looked_up)
-        fields = yaml_tree.mapping({**inherited, **own}, node.location)
-    keys = [key.value for key, _ in fields.entries]
+            inherited = _look_up(base, named).moved(part.location).fields(name)
+        fields = joined({**inherited, **own}, part.location)
     for key, form in WRITTEN.items():
-        if key in keys:
+        if key in fields.value:
             # messages list its keys; those of another mechanism cannot be combined with it
-            yaml_tree.fields(f"a mechanism with {key!r}", fields, _names(form))
-            return fields, yaml_tree.decode(form, fields)
-    return fields, yaml_tree.decode(NoisySGD | Composition, fields)
+            fields.fields(f"a mechanism with {key!r}", init_fields(form))
+            return fields, fields.decode(form)
+    return fields, fields.decode(NoisySGD | Composition)
 
 
-def _names(form: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(form)]
-
-
-def _placed(own: dict[str, Node]) -> dict[str, Node]:
+def _placed(own: dict[str, Part]) -> dict[str, Part]:
     """Return the fields, with the file of a history relative to the file that names it."""
     history = own.get("history")
-    if isinstance(history, Scalar) and isinstance(history.value, str):
-        file = history.location.file.parent / history.value
+    if history is not None and isinstance(history.value, str):
+        file = history.file.parent / history.value
         own["history"] = dataclasses.replace(history, value=str(file))
     return own
 
 
-def _look_up(node: Scalar, named: Named) -> MappingNode:
-    name = str(node.value)
-    if name not in named:
-        hint = did_you_mean(name, named)
-        raise broken(node.location, f"unknown mechanism {shown(name)}{hint}")
-    found = named[name]
+def _look_up(part: Part, named: Named) -> Part:
+    if part.value not in named:
+        hint = did_you_mean(part.value, named)
+        raise broken(part.location, f"unknown mechanism {shown(part.value)}{hint}")
+    found = named[part.value]
     if found is None:
         raise Broken()
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, get_args, get_origin
 
@@ -26,6 +26,7 @@ from audit.codec.hints import (
 from audit.validate import shown, with_article
 
 _Path = tuple[str | int, ...]
+_MOST_ERRORS = 8  # of one value
 
 
 class DecodeError(ValueError):
@@ -39,12 +40,41 @@ class DecodeError(ValueError):
         Keys and indices of the offending value inside the decoded one.
     problem : str, default: ""
         The message without the path: ``"must be a whole number, got 'x'"``.
+    errors : sequence of DecodeError, optional
+        The errors that this one joins; by default only itself.
     """
 
-    def __init__(self, message: str, path: _Path = (), problem: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        path: _Path = (),
+        problem: str = "",
+        errors: Sequence[DecodeError] = (),
+    ) -> None:
         super().__init__(message)
         self.path = path
         self.problem = problem
+        self.errors = tuple(errors) or (self,)
+
+    @staticmethod
+    def joined(errors: Sequence[DecodeError]) -> DecodeError:
+        """Return one error for several, in one line.
+
+        Parameters
+        ----------
+        errors : sequence of DecodeError
+            The errors, at least one.
+
+        Returns
+        -------
+        DecodeError
+            The first error, with the messages and the ``errors`` of all.
+        """
+        first, *others = (one for error in errors for one in error.errors)
+        if not others:
+            return first
+        message = "; ".join(str(one) for one in (first, *others))
+        return DecodeError(message, first.path, first.problem, (first, *others))
 
     @staticmethod
     def at(name: str, path: _Path, problem: str, separator: str = " ") -> DecodeError:
@@ -245,11 +275,24 @@ class _Decoder:
             hints = args
         else:
             hints = (args[0] if args else Any,) * len(plain)
-        items = [
-            self.decode(hint, item, (*path, i), {})
-            for i, (hint, item) in enumerate(zip(hints, plain, strict=True))
-        ]
-        return items if origin is list else tuple(items)
+        found = self.decode_each(((i, hints[i], item) for i, item in enumerate(plain)), path)
+        return list(found.values()) if origin is list else tuple(found.values())
+
+    def decode_each(
+        self, parts: Iterable[tuple[Any, Any, Any]], path: _Path, errors: Sequence[DecodeError] = ()
+    ) -> dict[Any, Any]:
+        """Return values by key, from keys, hints and plain data; all errors are raised together."""
+        wrong, values = list(errors), {}
+        for key, hint, plain in parts:
+            if len(wrong) >= _MOST_ERRORS:
+                break
+            try:
+                values[key] = self.decode(hint, plain, (*path, key), {})
+            except DecodeError as error:
+                wrong.append(error)
+        if wrong:
+            raise DecodeError.joined(wrong)
+        return values
 
     def decode_array(self, hint: Any, plain: Any, path: _Path) -> Any:
         if not _could_fit(hint, plain):
@@ -266,12 +309,9 @@ class _Decoder:
         if not isinstance(plain, Mapping):
             raise self.error(path, "a mapping", plain)
         key_hint, item_hint = get_args(hint) or (str, Any)
-        return {
-            self.decode_key(key_hint, key, path): self.decode(
-                item_hint, item, (*path, str(key)), {}
-            )
-            for key, item in plain.items()
-        }
+        keys = {str(key): self.decode_key(key_hint, key, path) for key in plain}
+        found = self.decode_each(((str(k), item_hint, item) for k, item in plain.items()), path)
+        return {keys[key]: value for key, value in found.items()}
 
     def decode_key(self, hint: Any, key: Any, path: _Path) -> Any:
         if hint in (int, float) and isinstance(key, str):
@@ -326,6 +366,7 @@ class _Decoder:
         if not isinstance(plain, Mapping):
             raise self.error(path, _described(cls), plain)
         fields = {name: f for name, f in init_fields(cls).items() if name not in given}
+        errors: list[DecodeError] = []
         for key, item in plain.items():
             if key == "kind" and kind_of(cls) is not None:
                 if item != kind_of(cls):
@@ -333,17 +374,14 @@ class _Decoder:
             elif key not in fields:
                 requirement = f"left out of {with_article(cls.__name__)}"
                 close = did_you_mean(key, fields) or f"; known are {', '.join(fields) or 'none'}"
-                raise self.error((*path, str(key)), requirement, item, close)
-        for name, field in fields.items():
-            if name not in plain and default_of(field) is MISSING:
-                problem = f"must be given for {with_article(cls.__name__)}, got nothing"
-                raise DecodeError.at(self.name, (*path, name), problem)
+                errors.append(self.error((*path, str(key)), requirement, item, close))
+        missing = [n for n, f in fields.items() if n not in plain and default_of(f) is MISSING]
+        if missing and not errors:  # one that is misspelt would be told twice
+            problem = f"must be given for {with_article(cls.__name__)}, got nothing"
+            errors.append(DecodeError.at(self.name, (*path, ", ".join(missing)), problem))
         hints = hints_of(cls)
-        values = {
-            name: self.decode(hints[name], plain[name], (*path, name), {})
-            for name in fields
-            if name in plain
-        }
+        own = ((name, hints[name], plain[name]) for name in fields if name in plain)
+        values = self.decode_each(own, path, errors)
         return self.constructed(path, cls, lambda: cls(**given, **values))
 
     def constructed(self, path: _Path, cls: type, make: Callable[[], Any]) -> Any:

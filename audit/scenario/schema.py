@@ -8,6 +8,7 @@ from typing import Any
 
 from audit.codec.docstrings import about, about_fields
 from audit.codec.schemas import FieldsOf, InputSchemas, document, one_of
+from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
 from audit.scenario import config  # noqa: F401 registers the kinds of setting
@@ -184,10 +185,8 @@ def _of_parameters(schemas: InputSchemas, target: Any) -> dict[str, Any]:
 
 def load_shipped_studies() -> None:
     """Import the studies that shipped scenarios name, so that they are registered."""
-    import yaml
-
     for file in scenario_files().values():
-        plain = yaml.safe_load(file.read_text(encoding="utf-8"))
+        plain, _ = read_yaml(file.read_text(encoding="utf-8"))
         for setting in plain["settings"].values():
             if "study" in setting:
                 load(setting["study"]["function"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,8 @@ import yaml
 
 import audit
 from audit import codec, exact
+from audit.codec.whole_files import write_whole
+from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, decode_pair, encode_pair
 from audit.mechanism import Composition, NoisySGD
 from audit.numerics.display import ShortRepr
@@ -102,26 +102,18 @@ def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
 def write_found(found: Found, objective: Epsilon | RenyiDivergence, path: Path) -> None:
     """Write a found pair to a file, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(to_yaml(found, objective))
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, to_yaml(found, objective).encode("utf-8"))
 
 
 def read_found(path: Path) -> StoredPair:
     """Read a file of `write_found`, and check that its pair is admissible."""
     try:
-        content: FoundFile = codec.decode(
-            FoundFile, yaml.safe_load(path.read_text(encoding="utf-8"))
-        )
+        plain, _ = read_yaml(path.read_text(encoding="utf-8"))
+        content: FoundFile = codec.decode(FoundFile, plain)
         pair = decode_pair(content.pair, content.mechanism)
         check_admissible(pair)
         return StoredPair(pair, content.objective.objective(), content.bracket)
-    except (ValueError, yaml.YAMLError) as error:
+    except ValueError as error:
         message = " ".join(str(error).split())
         raise ValueError(f"{path} must be a found pair: {message}") from error
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from audit import validate
 from audit.claims import Expected
 from audit.codec import decode
 from audit.codec.hints import did_you_mean
+from audit.codec.yaml_text import read_yaml
 
 CASE = "case.yaml"
 PROGRAM = "program.py"
@@ -84,7 +83,7 @@ def read(folder: Path) -> Case:
     for name in (CASE, PROGRAM, PAGE):
         if not (folder / name).is_file():
             raise ValueError(f"{folder}: {name} is missing")
-    plain = yaml.safe_load((folder / CASE).read_text(encoding="utf-8"))
+    plain, _ = read_yaml((folder / CASE).read_text(encoding="utf-8"))
     case = decode(Case, plain, str(folder / CASE), given={"folder": folder})
     assert isinstance(case, Case)
     if not case.releases:

@@ -42,7 +42,7 @@ def test_lock_files_hold_claims() -> None:
             "a claim needs one of epsilon, points, renyi, .*",
         ),
         ({"statement": {"mu": "x"}}, "mu must be a number, got 'x'"),
-        ({"mechanism": {"steps": 1}}, "mechanism.dataset_size must be given for a NoisySGD"),
+        ({"mechanism": {"steps": 1}}, "mechanism.dataset_size, batch_size, .* must be given"),
         ({"pair": {"kind": "NoWalk"}}, "pair.kind must be one of .*, got 'NoWalk'"),
     ],
 )

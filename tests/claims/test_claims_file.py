@@ -294,7 +294,7 @@ GOOD = "- {id: good, mu: 2}\n"
         (
             "- {id: x, mu: 1, mechanism: {steps: 1}}",
             1,
-            "dataset_size must be given for a NoisySGD",
+            "dataset_size, batch_size, step_size, noise_std must be given for a NoisySGD",
         ),
         ("- {id: x, mu: 1, mechanism: {base: one_step, steps: 1.5}}", 1, "steps must be a whole"),
         ("- {id: x, mu: 1, mechanism: {base: one_step, step: 1}}", 1, "did you mean 'steps'?"),
@@ -377,7 +377,7 @@ def test_what_is_bad_is_one_line_and_the_rest_is_read(
         (
             "mechanisms:\n  a: {steps: 1}",
             2,
-            "dataset_size must be given for a NoisySGD",
+            "dataset_size, batch_size, step_size, noise_std must be given for a NoisySGD",
         ),
         ("x: \x07", 1, "not YAML: "),
         ("[" * 5000, 1, "nested too deeply"),
@@ -413,6 +413,41 @@ def test_all_complaints_are_told_in_the_order_of_the_lines(tmp_path: Path) -> No
     assert lines == [HEAD_LINES + 1, HEAD_LINES + 1, HEAD_LINES + 2, HEAD_LINES + 4]
     assert "did you mean 'mechanisms'?" in str(loaded.complaints[-1])
     assert [claim.id for claim in loaded.claims] == ["good"]
+
+
+def test_all_that_is_wrong_with_a_claim_is_told_at_once(tmp_path: Path) -> None:
+    """A misspelt key is told once: its claim is not said to lack a statement or a subject."""
+    claims = """\
+- id: x
+  expected: {loose_by: .5}
+  mechanism: {base: one_step,
+              steps: 1.5,
+              noise_std: much}
+  budget: {trials: many,
+           seed: -1}
+  epsilon: 1
+- {id: y, mechansim: one_step, epsilom: 1, severity: fatal}
+- {id: z, mu: 1, pair: {kind: DriftedWalk,
+                        drift: far, begin: 1}}
+"""
+    loaded = load([write(tmp_path, claims)])
+    told = [(wrong.line or 0) - HEAD_LINES for wrong in loaded.complaints]
+    assert loaded.claims == ()
+    assert list(zip(told, (wrong.message for wrong in loaded.complaints), strict=True)) == [
+        (1, "delta must be given, got nothing"),
+        (2, "expected.loose_by must be a number of at least 1, got 0.5"),
+        (4, "steps must be a whole number, got 1.5"),
+        (5, "noise_std must be a number, got 'much'"),
+        (6, "budget.trials must be a whole number, got 'many'"),
+        (9, "unknown key 'mechansim' in a claim; did you mean 'mechanism'?"),
+        (9, "unknown key 'epsilom' in a claim; did you mean 'epsilon'?"),
+        (9, "severity must be one of error, warn, got 'fatal'"),
+        (
+            11,
+            "pair.begin must be left out of a DriftedWalk, got 1; known are drift, start, position",
+        ),
+        (11, "pair.drift must be a number, got 'far'"),
+    ]
 
 
 def test_a_broken_mechanism_is_told_once(tmp_path: Path) -> None:

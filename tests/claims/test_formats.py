@@ -16,9 +16,9 @@ from audit.claims import formats
 from audit.claims.checking import Checked, complaint
 from audit.claims.formats import Format
 from audit.claims.judgement import Evidence, Judgement
+from audit.claims.parts import Complaint
 from audit.claims.sources import claimed_numbers
 from audit.claims.statements import statement_of
-from audit.claims.yaml_tree import Complaint
 from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
 from audit.isolation import Workers
 from audit.results import Verdict

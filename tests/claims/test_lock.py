@@ -109,7 +109,7 @@ def test_reasons_are_kept() -> None:
         ('{"format": 2, "claims": 3, "accepted": []}', "claims must be a mapping, got 3"),
         (
             '{"format": 2, "claims": {"x": {"verdict": "luck"}}, "accepted": []}',
-            "claims.x.mechanism must be given for a LockedClaim, got nothing",
+            "claims.x.mechanism, statement, pair, numbers must be given for a LockedClaim, got no",
         ),
     ],
 )

@@ -17,11 +17,12 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from audit.claims import claims_file, yaml_tree
+from audit.claims import claims_file
 from audit.claims import schema as claims_schema
 from audit.claims.schema import schema
 from audit.claims.statements import FORMS
 from audit.claims.statements import KEYS as STATEMENT_KEYS
+from audit.codec.yaml_text import read_yaml
 from audit.curves.quantities import QUANTITIES, TotalVariation
 
 from . import test_claims_file as written
@@ -55,7 +56,7 @@ def validator() -> Any:
 
 def plain(text: str) -> Any:
     """What the reader sees, with the keys that JSON has."""
-    return _with_texts_as_keys(yaml_tree.plain(yaml_tree.parse(text, Path("x.claims.yaml"))))
+    return _with_texts_as_keys(read_yaml(text)[0])
 
 
 def _with_texts_as_keys(node: Any) -> Any:
@@ -187,7 +188,7 @@ def changed(document: Any, dice: random.Random) -> Any:
 def test_what_the_reader_takes_fits(tmp_path: Path) -> None:
     """Changed copies of the shipped claims: no false alarm, and slips are seen by both."""
     dice, path = random.Random(4), tmp_path / "changed.claims.yaml"
-    whole = [yaml_tree.plain(yaml_tree.parse(f.read_text(encoding="utf-8"), f)) for f in SHIPPED]
+    whole = [read_yaml(f.read_text(encoding="utf-8"))[0] for f in SHIPPED]
     both = taken = 0
     for _ in range(150):
         source = dice.choice([one for one in whole if "claims" in one])

@@ -357,7 +357,7 @@ def changed(**changes: Any) -> str:
         ('{"version": NaN}', "result must be JSON: numbers must be finite, got NaN"),
         ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
         ("{}", "version must be 2, got None; run the scenario again"),
-        ('{"version": 2}', "scenario must be given for a Result, got nothing"),
+        ('{"version": 2}', "scenario, provenance, confidence, settings must be given for a Re"),
     ],
 )
 def test_what_is_no_result_is_refused_in_one_line(text: str, message: str) -> None:
