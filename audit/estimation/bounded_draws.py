@@ -30,23 +30,10 @@ _SMALLEST = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class BoundedDraws:
-    """Independent draws of a nonnegative variable that is known to be at most ``largest``.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        The draws, shape (n,).
-    largest : float
-        A number that no draw can exceed, positive. It must be proven, not observed.
-
-    Raises
-    ------
-    ValueError
-        If a draw is negative or exceeds ``largest`` by more than rounding.
-    """
+    """Independent draws of a nonnegative variable that is known to be at most ``largest``."""
 
     values: Array
-    largest: float
+    largest: float  # no draw can exceed it; it must be proven, not observed
 
     def __post_init__(self) -> None:
         validate.positive(largest=self.largest)
@@ -96,23 +83,10 @@ class BoundedDraws:
 
 @dataclass(frozen=True)
 class Stakes:
-    """Stakes of the bets against small and against large means, for draws scaled to [0, 1].
+    """Stakes of the bets against small and against large means, for draws scaled to [0, 1]."""
 
-    Parameters
-    ----------
-    lower : float
-        Stake of the lower limit, positive.
-    upper : float
-        Stake of the upper limit, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If a stake is out of its range.
-    """
-
-    lower: float
-    upper: float
+    lower: float  # stake of the lower limit, positive
+    upper: float  # stake of the upper limit, in (0, 1)
 
     def __post_init__(self) -> None:
         validate.positive(lower=self.lower)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.evidence import CountedTest, Evidence, evidence_of, opposite
+from audit.estimation.evidence import CountedTest, Evidence, evidence_of
 from audit.estimation.regions import Region, two_point_renyi
 from audit.estimation.tradeoff_hull import hull_points, hull_renyi, tradeoff_points
 from audit.estimation.two_rates import (
@@ -36,36 +35,11 @@ _POINTS = np.array([0.5, 2.0])
 _KNOWN_AT_MOST = 2**16  # for one question
 
 
-class Certificate(Protocol):
-    """Lower bounds that hold simultaneously; without an order, for the worse one of the pair."""
+def certificate(tests: Sequence[CountedTest]) -> RegionCertificate | RankCertificate:
+    """Return the certificate of tests of one kind.
 
-    def epsilons(self, deltas: Array, order: Order | None) -> Array:
-        """Return the certified epsilon at each delta, shape (deltas,); >= 0."""
-        ...
-
-    def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
-        """Return the certified epsilon at one delta with its counts."""
-        ...
-
-    def mu_evidence(self) -> Evidence:
-        """Return the certified mu with its counts."""
-        ...
-
-    def renyis(self, alphas: Array, order: Order | None) -> Array:
-        """Return the certified Renyi divergence at each order alpha > 1; >= 0."""
-        ...
-
-    def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
-        """Return the single event that certifies most of the divergence."""
-        ...
-
-    def beta_points(self, order: Order) -> tuple[Array, Array]:
-        """Return the vertices of an upper bound on the tradeoff function, alpha ascending."""
-        ...
-
-
-def certificate(tests: Sequence[CountedTest]) -> Certificate:
-    """Return the certificate of tests of one kind."""
+    Its bounds hold simultaneously; without an order they are for the worse one of the pair.
+    """
     if all(counted.region is None for counted in tests):
         return RankCertificate(tuple(tests))
     return RegionCertificate(tuple(tests))
@@ -92,11 +66,12 @@ class RegionCertificate:
 
         A test and its complement imply the same, so that tests are taken as they were made.
         """
-        least = [region.mu() for region in self._regions]
-        best = int(np.argmax([value for value, _ in least]))
-        counted, region, (value, corner) = self._tests[best], self._regions[best], least[best]
-        rates = float(region.first[corner]), float(region.second[corner])
-        return evidence_of(counted, rates, float(value))
+        regions = [counted.region for counted in self._tests if counted.region is not None]
+        mus = [region.mus() for region in regions]
+        best = int(np.argmax([np.min(one) for one in mus]))
+        corner = int(np.argmin(mus[best]))
+        rates = float(regions[best].first[corner]), float(regions[best].second[corner])
+        return evidence_of(self._tests[best], rates, float(mus[best][corner]))
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
         """Return the larger of the bounds from one region and from all regions combined."""
@@ -112,10 +87,6 @@ class RegionCertificate:
     def beta_points(self, order: Order) -> tuple[Array, Array]:
         """Return the lower hull of all regions' points."""
         return self._hulls[order]
-
-    @cached_property
-    def _regions(self) -> list[Region]:
-        return [counted.region for counted in self._tests if counted.region is not None]
 
     @cached_property
     def _views(self) -> dict[Order, tuple[tuple[CountedTest, Region], ...]]:
@@ -326,6 +297,6 @@ def _divergence(alpha: Array, first: float, second: float) -> float:
 
 def _orders(order: Order | None) -> tuple[Order, ...]:
     if order is None:
-        return (Order.FORWARD, opposite(Order.FORWARD))
+        return tuple(Order)
     validate.instance(Order, order=order)
     return (order,)

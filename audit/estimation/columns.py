@@ -40,11 +40,6 @@ class WeightedColumns:
     ----------
     weights : tuple of float
         Finite weights, one per column, not all 0.
-
-    Raises
-    ------
-    ValueError
-        If a weight is not finite, or all are 0.
     """
 
     weights: tuple[float, ...]
@@ -66,11 +61,6 @@ class LinearScore:
     ----------
     fraction : float, optional
         Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
-
-    Raises
-    ------
-    ValueError
-        If ``fraction`` is not in (0, 1).
     """
 
     fraction: float = 0.2
@@ -114,11 +104,6 @@ class LearnedColumns:
         The model to fit.
     fraction : float, optional
         Share of the runs of each law, in (0, 1), that trains the model and certifies nothing.
-
-    Raises
-    ------
-    ValueError
-        If ``learner`` is not a learner, or ``fraction`` is not in (0, 1).
     """
 
     learner: Learner

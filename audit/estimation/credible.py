@@ -36,13 +36,6 @@ class CredibleStatement:
     for which a mechanism with these two rates can be (epsilon, delta)-DP in both orders (Kairouz,
     Oh and Viswanath 2015, Theorem 2.1), a function of the two rates (Zanella-Béguelin et al. 2023,
     Section 4). A stronger attack may show a larger one.
-
-    Attributes
-    ----------
-    true_positives, false_positives, true_negatives, false_negatives : int
-        The counts of the attack; positive means a guess for the first mechanism of the pair.
-    delta : float
-        The delta.
     """
 
     true_positives: int

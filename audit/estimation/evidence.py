@@ -39,11 +39,6 @@ _COMPLEMENT = {
 }
 
 
-def opposite(order: Order) -> Order:
-    """Return the other order of the pair."""
-    return Order.REVERSE if order is Order.FORWARD else Order.FORWARD
-
-
 BOTH = (Order.FORWARD, Order.REVERSE)
 
 
@@ -63,7 +58,7 @@ def tails(favours: Sequence[Order], order: Order) -> tuple[Tail, ...]:
     ``favours`` are the laws that high scores may favour; low scores may then favour the other law.
     """
     high = (Tail.AT_LEAST,) if order in favours else ()
-    low = (Tail.AT_MOST,) if opposite(order) in favours else ()
+    low = (Tail.AT_MOST,) if order.other in favours else ()
     return (*high, *low)
 
 
@@ -74,15 +69,6 @@ class ThresholdTest:
     Under ``Order.FORWARD`` the rate of the event under the first law of the pair, that of
     ``samples``, is bounded from below and its rate under the second law from above; ``REVERSE``
     exchanges the two.
-
-    Attributes
-    ----------
-    order : Order
-        The order of the pair.
-    tail : Tail
-        The kind of event.
-    threshold : float
-        The threshold.
     """
 
     order: Order
@@ -91,7 +77,7 @@ class ThresholdTest:
 
     def complement(self) -> ThresholdTest:
         """Return the test of the complementary event with the laws exchanged."""
-        return ThresholdTest(opposite(self.order), self.tail.complement, self.threshold)
+        return ThresholdTest(self.order.other, self.tail.complement, self.threshold)
 
 
 def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> NDArray[np.intp]:
@@ -106,32 +92,17 @@ def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> N
 
 @dataclass(frozen=True)
 class CountedTest:
-    """A test, its counts, and a confidence region of its two rates.
-
-    Attributes
-    ----------
-    test : ThresholdTest
-        Event and order. ``counts.first`` and ``region.first`` refer to the order's first law.
-    counts : Counts
-        Counts of the certifying samples only.
-    error : float
-        Upper bound on the probability that ``region`` misses the true rates; a part of the error
-        budget. For a test of a simultaneous band: that any region of the band does.
-    region : Region or None
-        The confidence region; None for a test at an order statistic, which bounds no rate but tests
-        both rates together (`audit.estimation.two_rates`). Its threshold is a score of the second
-        law, whose count is that of the scores beyond.
-    planned_delta : float or None
-        The named delta for which the test was chosen; None for a test that serves all deltas.
-    local_levels : tuple of float or None
-        For a test of a simultaneous band: the error of each law's limit alone.
-    """
+    """A test, its counts, and a confidence region of its two rates."""
 
     test: ThresholdTest
-    counts: Counts
-    error: float
+    counts: Counts  # of the certifying samples only, the first law of the test's order first
+    error: float  # bounds the probability that the region, or any of its band, misses true rates
+    # None for a test at an order statistic, which tests both rates together
+    # (`audit.estimation.two_rates`): its threshold is a score of the second law, whose count is
+    # that of the scores beyond
     region: Region | None
-    planned_delta: float | None
+    planned_delta: float | None  # the named delta that it was chosen for; None if it serves all
+    # for a test of a simultaneous band: the error of each law's limit alone
     local_levels: tuple[float, float] | None = None
 
     def epsilon_limit(self, delta: float) -> float:

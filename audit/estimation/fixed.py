@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.codec import decode, encode
 from audit.curves import Order
+from audit.estimation.event_rates import EventRates
 from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, checked_orders, count_event
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
-from audit.estimation.thresholds import CertifiedTests, Question, Spent
+from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
 from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
@@ -24,7 +26,7 @@ _SHAPE = JointShape(angle=1.1, first_guard=0.05)
 
 
 @dataclass(frozen=True)
-class FixedThresholds:
+class FixedThresholds(Thresholds):
     """Use thresholds that were chosen before the samples were seen.
 
     Each threshold t gives the events {x >= t} and {x < t}. The error is shared equally between
@@ -64,53 +66,37 @@ class FixedThresholds:
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
     def certify(self, question: Question) -> CertifiedTests:
-        """Return every test with its share of the error.
-
-        Parameters
-        ----------
-        question : Question
-            The scores and the error.
-
-        Returns
-        -------
-        Certified
-            The tests.
-        """
+        """Return every test with its share of the error."""
         summary = Summary.of(question.first, question.second, self.values)
-        return self.certify_counts(summary, question.error)
+        return certified_counts(self, summary, question.error)
 
-    def certify_counts(self, summary: Summary, error: float) -> CertifiedTests:
-        """Return every test with its share of the error.
+    def power(
+        self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float
+    ) -> float:
+        """Raise an error: a curve tells rates of events, not where their thresholds are."""
+        requirement = "chosen by the scores, whose scale a curve does not tell"
+        raise validate.fail("thresholds", requirement, self)
 
-        Parameters
-        ----------
-        summary : Summary
-            The counts at the thresholds.
-        error : float
-            The error of all tests together.
 
-        Returns
-        -------
-        Certified
-            The tests.
-        """
-        share = error / (len(self.values) * len(self.favours))
-        tests = [ThresholdTest(o, Tail.AT_LEAST, t) for o in self.favours for t in self.values]
-        counts = [summary.counts(k, o) for o in self.favours for k in range(len(self.values))]
-        if self.rates is Rates.SEPARATE:
-            regions = rectangles(counts, share)
-        else:
-            regions = [joint(c, share, _SHAPE) for c in counts]
-        counted = tuple(
-            CountedTest(test, count, share, region, None)
-            for test, count, region in zip(tests, counts, regions, strict=True)
-        )
-        return CertifiedTests(
-            tests=counted,
-            spent=(Spent(f"{len(counted)} tests fixed in advance, equal parts", error),),
-            certifying_sizes=(summary.first_total, summary.second_total),
-            sources=summary.sources,
-        )
+def certified_counts(choice: FixedThresholds, summary: Summary, error: float) -> CertifiedTests:
+    """Return every test of the counts at the thresholds with its share of the error."""
+    share = error / (len(choice.values) * len(choice.favours))
+    tests = [ThresholdTest(o, Tail.AT_LEAST, t) for o in choice.favours for t in choice.values]
+    counts = [summary._counts(k, o) for o in choice.favours for k in range(len(choice.values))]
+    if choice.rates is Rates.SEPARATE:
+        regions = rectangles(counts, share)
+    else:
+        regions = [joint(c, share, _SHAPE) for c in counts]
+    counted = tuple(
+        CountedTest(test, count, share, region, None)
+        for test, count, region in zip(tests, counts, regions, strict=True)
+    )
+    return CertifiedTests(
+        tests=counted,
+        spent=(Spent(f"{len(counted)} tests fixed in advance, equal parts", error),),
+        certifying_sizes=(summary.first_total, summary.second_total),
+        sources=summary.sources,
+    )
 
 
 @dataclass(frozen=True)
@@ -239,21 +225,8 @@ class Summary(ShortRepr):
             sources=self.sources + other.sources,
         )
 
-    def counts(self, index: int, favours: Order) -> Counts:
-        """Return the counts of {x >= thresholds[index]}, the favoured law first.
-
-        Parameters
-        ----------
-        index : int
-            Index of the threshold.
-        favours : Order
-            The favoured law.
-
-        Returns
-        -------
-        Counts
-            The counts.
-        """
+    def _counts(self, index: int, favours: Order) -> Counts:
+        """Return the counts of {x >= thresholds[index]}, the favoured law first."""
         first = self.first[index], self.first_total
         second = self.second[index], self.second_total
         return Counts(*first, *second) if favours is Order.FORWARD else Counts(*second, *first)
@@ -266,15 +239,7 @@ class Summary(ShortRepr):
         dict
             Plain values by name.
         """
-        return {
-            "format": _FORMAT,
-            "thresholds": list(self.thresholds),
-            "first": list(self.first),
-            "first_total": self.first_total,
-            "second": list(self.second),
-            "second_total": self.second_total,
-            "sources": list(self.sources),
-        }
+        return {"format": _FORMAT, **encode(self)}
 
     @staticmethod
     def from_dict(stored: Mapping[str, Any]) -> Summary:
@@ -295,17 +260,12 @@ class Summary(ShortRepr):
         ValueError
             If the values are not those of a summary.
         """
-        known = ("first", "first_total", "second", "second_total", "sources", "thresholds")
         validate.instance(Mapping, stored=stored)
         if stored.get("format") != _FORMAT:
             raise validate.fail("stored", f"a summary of format {_FORMAT}", stored)
-        if set(stored) != {"format", *known}:
-            raise validate.fail("stored", f"a summary with {', '.join(known)}", sorted(stored))
-        return Summary(**{name: _plain(stored[name]) for name in known})
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+        values = {name: value for name, value in stored.items() if name != "format"}
+        found: Summary = decode(Summary, values, "stored")
+        return found
 
 
 def _thresholds(values: Iterable[float]) -> tuple[float, ...]:

@@ -27,23 +27,10 @@ _PLANNED_EPSILON = 1.0
 
 @dataclass(frozen=True)
 class Group:
-    """The number of records in which a pair differs, and the deltas of claims about one record.
+    """The number of records in which a pair differs, and the deltas of claims about one record."""
 
-    Parameters
-    ----------
-    size : int
-        Number of records k, at least 1.
-    deltas : tuple of float, optional
-        The deltas, for one record, that a result reports.
-
-    Raises
-    ------
-    ValueError
-        If ``size`` is not a positive integer.
-    """
-
-    size: int
-    deltas: tuple[float, ...] = ()
+    size: int  # number of records k, at least 1
+    deltas: tuple[float, ...] = ()  # the deltas, for one record, that a result reports
 
     def __post_init__(self) -> None:
         validate.integer(1, group_size=self.size)

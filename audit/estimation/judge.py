@@ -52,30 +52,14 @@ _REVERSED = 5.0
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """The verdict on one claim.
-
-    Attributes
-    ----------
-    claim : ClaimedNumber
-        The claim.
-    verdict : Verdict
-        REFUTED, CONSISTENT or INCONCLUSIVE.
-    certified : float
-        The certified lower bound, for one record.
-    order : Order
-        The order of the pair that gives it.
-    largest : float
-        The bound that as many perfectly separated scores would certify.
-    reason : str
-        Why the claim is inconclusive, in one line; otherwise empty.
-    """
+    """The verdict on one claim."""
 
     claim: ClaimedNumber
-    verdict: Verdict
-    certified: float
-    order: Order
-    largest: float
-    reason: str
+    verdict: Verdict  # REFUTED, CONSISTENT or INCONCLUSIVE
+    certified: float  # the certified lower bound, for one record
+    order: Order  # the order of the pair that gives it
+    largest: float  # the bound that as many perfectly separated scores would certify
+    reason: str  # why the claim is inconclusive, in one line; otherwise empty
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,11 +94,6 @@ class Histogram:
     cells : int, optional
         Largest number of cells: each coordinate is cut at the same number of quantiles of the
         training samples, into at least two parts if it varies.
-
-    Raises
-    ------
-    ValueError
-        If ``cells`` is below 2 or, when fitted, too small to cut every coordinate in two.
     """
 
     kind: ClassVar[str] = "Histogram"
@@ -208,11 +203,6 @@ class NearestNeighbours:
     ----------
     neighbours : int, optional
         Number of neighbours, at least 1; all training draws if there are fewer.
-
-    Raises
-    ------
-    ValueError
-        If ``neighbours`` is not a positive integer.
     """
 
     kind: ClassVar[str] = "NearestNeighbours"
@@ -248,11 +238,6 @@ class GradientBoosting:
         Weight of each tree, in (0, 1).
     leaves : int, optional
         Number of leaves of a tree, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of its range.
     """
 
     kind: ClassVar[str] = "GradientBoosting"

@@ -17,8 +17,8 @@ from audit.estimation.one_run import (
     one_run_bound,
     one_run_curve_p_value,
 )
-from audit.estimation.pilot_split import SmoothTail
 from audit.estimation.rate_limits import upper_limit
+from audit.estimation.smooth_tail import SmoothTail
 from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
@@ -32,18 +32,7 @@ _SHARES = np.append(np.geomspace(0.003, 0.3, 14), [0.35, 0.4, 0.45, 0.5, 0.7, 1.
 
 @dataclass(frozen=True)
 class Guesses:
-    """The numbers of guesses: "in" for the highest scores, "out" for the lowest.
-
-    Parameters
-    ----------
-    included, excluded : int
-        Numbers of guesses "in" and "out", at least 0 each and at least 1 together.
-
-    Raises
-    ------
-    ValueError
-        If a number is negative, or both are 0.
-    """
+    """The numbers of guesses: "in" for the highest scores, "out" for the lowest."""
 
     included: int
     excluded: int
@@ -61,18 +50,7 @@ class Guesses:
 
 @dataclass(frozen=True)
 class FixedGuesses:
-    """Use numbers of guesses that were chosen in advance.
-
-    Parameters
-    ----------
-    choices : tuple of Guesses
-        One or more distinct choices, which share the error equally; the best one gives the bound.
-
-    Raises
-    ------
-    ValueError
-        If there is no choice, or one is repeated.
-    """
+    """Use numbers of guesses that were chosen in advance; the best of them gives the bound."""
 
     choices: tuple[Guesses, ...]
 
@@ -86,18 +64,7 @@ class FixedGuesses:
 
 @dataclass(frozen=True)
 class GuessesAtShares:
-    """Use several numbers of guesses, half "in" and half "out", that share the error equally.
-
-    Parameters
-    ----------
-    shares : tuple of float, optional
-        Shares of all canaries that are guessed, in (0, 1], chosen in advance.
-
-    Raises
-    ------
-    ValueError
-        If there is no share, one is repeated, or one is not in (0, 1].
-    """
+    """Use several numbers of guesses, half "in" and half "out", that share the error equally."""
 
     shares: tuple[float, ...] = (0.05, 0.2, 0.5, 1.0)
 
@@ -123,16 +90,6 @@ class PilotGuesses:
     Only for independent canaries. The number of guesses must be fixed given the data it was chosen
     from, and the scores of a pilot carry no information about the other canaries only if the
     canaries are independent.
-
-    Parameters
-    ----------
-    fraction : float, optional
-        Share of the canaries, in (0, 1), that chooses and is left out of every count.
-
-    Raises
-    ------
-    ValueError
-        If ``fraction`` is not in (0, 1).
     """
 
     fraction: float = 0.2
@@ -148,17 +105,7 @@ GuessChoice = FixedGuesses | GuessesAtShares | PilotGuesses
 
 @dataclass(frozen=True)
 class CountedGuesses:
-    """Guesses, the number of correct ones, and their part of the error.
-
-    Attributes
-    ----------
-    guesses : Guesses
-        The guesses.
-    correct : int
-        Number of correct guesses.
-    error : float
-        Part of the error budget.
-    """
+    """Guesses, the number of correct ones, and their part of the error."""
 
     guesses: Guesses
     correct: int
@@ -174,32 +121,15 @@ class OneRunAudit(ShortRepr):
     ``assumption``. For one number of guesses a claim is refuted if there are too many correct
     guesses. Whenever any true claim is refuted, so is the true claim that allows the fewest correct
     guesses. So asking for several deltas costs nothing; several numbers of guesses share the error.
-
-    Attributes
-    ----------
-    assumption : Canaries
-        The assumption about the canaries on which all bounds rely.
-    confidence : float
-        Confidence level of all statements together.
-    delta : float
-        The delta for which a pilot chose the guesses.
-    seed : int
-        Seed of the pilot split and of tie-breaking between scores.
-    choice : FixedGuesses, GuessesAtShares or PilotGuesses
-        How the number of guesses was chosen.
-    pilot, canaries : int
-        Number of canaries used for the choice, and number of canaries that are guessed.
-    counted : tuple of CountedGuesses
-        The guesses, with their shares of the error.
     """
 
-    assumption: Canaries
+    assumption: Canaries  # on which all bounds rely
     confidence: float
-    delta: float
-    seed: int
+    delta: float  # the delta for which a pilot chose the guesses
+    seed: int  # seed of the pilot split and of tie-breaking between scores
     choice: GuessChoice
-    pilot: int
-    canaries: int
+    pilot: int  # canaries that were used for the choice
+    canaries: int  # that are guessed
     counted: tuple[CountedGuesses, ...]
 
     def epsilon_lower(self, delta: float) -> float:

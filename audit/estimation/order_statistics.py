@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves import Order
+from audit.estimation.event_rates import EventRates
 from audit.estimation.evidence import (
     BOTH,
     CountedTest,
     Tail,
     ThresholdTest,
     checked_orders,
-    opposite,
 )
 from audit.estimation.regions import Counts
-from audit.estimation.thresholds import CertifiedTests, Question, Spent
+from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
+from audit.estimation.two_rates import RankCounts, epsilon_hypothesis, p_values
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
@@ -31,10 +32,11 @@ _HALF_STEP = 0.5
 # A rank's share of the error is proportional to 1 / (this + its index from the outermost): limits
 # of small counts depend more on their error than those of large counts.
 _EVENNESS = 6.0
+_DRAWS = 2000  # of the counts, to plan an audit
 
 
 @dataclass(frozen=True)
-class OrderStatistics:
+class OrderStatistics(Thresholds):
     """Cut the scores at fixed ranks of one sample, and test both rates of each event exactly.
 
     The events are the upper tails beyond the k-th largest score of one law and the lower tails
@@ -66,23 +68,7 @@ class OrderStatistics:
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
     def certify(self, question: Question) -> CertifiedTests:
-        """Return every test with its share of the error.
-
-        Parameters
-        ----------
-        question : Question
-            The scores, the error, and the seed of tie-breaking.
-
-        Returns
-        -------
-        Certified
-            The tests.
-
-        Raises
-        ------
-        ValueError
-            If there is no seed.
-        """
+        """Return every test with its share of the error; needs a seed, which breaks ties."""
         scores, error = (question.first, question.second), question.error
         streams = np.random.SeedSequence(question.seed_for(self.title)).spawn(2)
         laws = {
@@ -98,27 +84,31 @@ class OrderStatistics:
         spent = Spent(f"{len(tests)} tests at ranks fixed in advance, outermost most", error)
         return CertifiedTests(tests=tests, spent=(spent,), certifying_sizes=question.sizes)
 
-    def planned(self, size: int, upper: bool, error: float) -> tuple[Ranks, Array]:
+    def power(
+        self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float
+    ) -> float:
+        """Return the probability that some test refutes, from many draws of the counts.
+
+        Both tails use the same samples, so the scores are drawn once, by cells.
+        """
+        generator = np.random.default_rng(0)  # the same draws for every plan
+        first, second = (generator.multinomial(trials, masses, _DRAWS) for masses in rates.cells)
+        refuted = np.zeros(_DRAWS, dtype=np.bool_)
+        for upper in (True, False):
+            ranks, errors = self._planned(trials, upper, error)
+            counted, ranked = (first, second) if upper else (second[:, ::-1], first[:, ::-1])
+            beyond = np.cumsum(counted, axis=1), np.cumsum(ranked, axis=1)
+            needed = _needed(ranks, errors, trials, claim)
+            for rank, least in zip(ranks.tolist(), needed.tolist(), strict=True):
+                if least <= trials:
+                    refuted |= _drawn_count(*beyond, rank, generator) >= least
+        return float(np.mean(refuted))
+
+    def _planned(self, size: int, upper: bool, error: float) -> tuple[Ranks, Array]:
         """Return the ranks at which one tail is cut, and the error of each test.
 
         In the upper tail ranks count down from the largest score of the law that high scores do not
         favour; in the lower tail they count up from the smallest score of the favoured law.
-
-        Parameters
-        ----------
-        size : int
-            Number of scores of the law whose scores are the thresholds.
-        upper : bool
-            Whether the tail is the upper one.
-        error : float
-            The error of all tests together.
-
-        Returns
-        -------
-        ranks : numpy.ndarray
-            The ranks, ascending.
-        errors : numpy.ndarray
-            The error of each test.
         """
         ranks, shares = ladder(size, 0.0 if upper else _HALF_STEP)
         return ranks, shares * (error / (2 * len(self.favours)))
@@ -131,10 +121,10 @@ class OrderStatistics:
         In the upper tail the threshold is a score of the other law; in the lower tail the roles of
         the two laws are exchanged.
         """
-        order = high if upper else opposite(high)
-        first, second = laws[order], laws[opposite(order)]
+        order = high if upper else high.other
+        first, second = laws[order], laws[order.other]
         size = second.scores.size
-        ranks, errors = self.planned(size, upper, error)
+        ranks, errors = self._planned(size, upper, error)
         places = size - ranks if upper else ranks - 1
         thresholds, lots = second.scores[places], second.lots[places]
         below = _count_below(first, thresholds, lots)
@@ -192,3 +182,31 @@ def ladder(size: int, offset: float) -> tuple[Ranks, Array]:
     ranks = np.unique(np.rint([1.0, *tail, *body]).astype(np.int64))
     shares = 1 / (_EVENNESS + np.arange(ranks.size))
     return ranks, shares / np.sum(shares)
+
+
+def _needed(ranks: Ranks, errors: Array, trials: int, claim: tuple[float, float]) -> Ranks:
+    """Return the smallest count at each rank that refutes; more than the total if none does."""
+    every = np.full(ranks.size, trials)
+    low, high = np.zeros_like(ranks), np.full_like(ranks, trials + 1)
+    hypothesis = epsilon_hypothesis(np.full(ranks.size, claim[0]), claim[1], True, True)
+    while np.any(high - low > 1):
+        middle = (low + high) // 2
+        refutes = p_values(RankCounts(ranks, every, middle, every), hypothesis) <= errors
+        low, high = np.where(refutes, low, middle), np.where(refutes, middle, high)
+    return high
+
+
+def _drawn_count(counted: Ranks, ranked: Ranks, rank: int, generator: np.random.Generator) -> Ranks:
+    """Draw how many scores of one law lie beyond the score of a given rank of the other law.
+
+    Both are counted up to the end of each cell, the outermost first; inside a cell scores are
+    evenly spread.
+    """
+    every = np.arange(len(ranked))
+    cell = np.sum(ranked < rank, axis=1)
+    outside = np.maximum(cell - 1, 0)
+    before, there = (np.where(cell > 0, sums[every, outside], 0) for sums in (ranked, counted))
+    left = ranked[every, cell] - before
+    place = rank - before
+    part = generator.beta(place, left - place + 1)
+    return np.asarray(there + generator.binomial(counted[every, cell] - there, part))

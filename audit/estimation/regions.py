@@ -56,15 +56,9 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A confidence region: at some corner i, first rate >= first[i] and second rate <= second[i].
+    """A confidence region: at some corner i, rates are >= first[i] and <= second[i]."""
 
-    Attributes
-    ----------
-    first, second
-        Rates in [0, 1], shape (corners,). One corner is a rectangle.
-    """
-
-    first: Array
+    first: Array  # rates in [0, 1], shape (corners,); one corner is a rectangle
     second: Array
 
     def complement(self) -> Region:
@@ -73,47 +67,35 @@ class Region:
         short = rest < _CLOSE
         return Region(1 - self.second, np.where(short, rest + _LIMIT_ERROR, rest))
 
-    def epsilon(self, delta: Array) -> tuple[Array, NDArray[np.intp]]:
-        """Return the minimum of log((p - delta) / q) over the region, and its corner.
+    def epsilons(self, delta: Array) -> Array:
+        """Return log((p - delta) / q) at every corner (last axis); -inf if p is at most delta.
 
         For every pair of laws with rates p and q, P(S) - e^eps Q(S) <= delta implies eps >= log((p
-        - delta) / q). Same shape as ``delta``; -inf if p may be below delta.
+        - delta) / q).
         """
-        return _least(self.epsilons(delta))
-
-    def epsilons(self, delta: Array) -> Array:
-        """Return log((p - delta) / q) at every corner (last axis)."""
         gap = self.first - delta[..., None]
         short = gap < _CLOSE * self.first
         gap = np.maximum(np.where(short, gap - _LIMIT_ERROR * self.first, gap), 0.0)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(gap) - np.log(self.second))
 
-    def mu(self) -> tuple[Array, NDArray[np.intp]]:
-        """Return the minimum of Phi^-1(p) - Phi^-1(q): mu-GDP with a smaller mu is impossible.
+    def mus(self) -> Array:
+        """Return Phi^-1(p) - Phi^-1(q) at every corner.
 
         A mu-GDP pair has Phi^-1(P(S)) - Phi^-1(Q(S)) <= mu for every S (Dong, Roth and Su 2022,
         Definition 2.6).
         """
-        return _least(self.mus())
-
-    def mus(self) -> Array:
-        """Return Phi^-1(p) - Phi^-1(q) at every corner."""
         first = np.where(1 - self.first < _CLOSE, self.first - _LIMIT_ERROR, self.first)
         second = np.where(1 - self.second < _CLOSE, self.second + _LIMIT_ERROR, self.second)
         return np.asarray(ndtri(first) - ndtri(np.minimum(second, 1.0)))
 
-    def renyi(self, alpha: Array) -> tuple[Array, NDArray[np.intp]]:
-        """Return the least Renyi divergence of order ``alpha`` > 1 of two-point laws (p, q).
+    def renyis(self, alpha: Array) -> Array:
+        """Return the Renyi divergence, order ``alpha`` > 1, of two-point laws at every corner.
 
         By data processing the divergence of the laws themselves is at least that (van Erven and
         Harremoes 2014, Theorem 9). It increases in p and decreases in q if p > q; elsewhere 0 is
         used.
         """
-        return _least(self.renyis(alpha))
-
-    def renyis(self, alpha: Array) -> Array:
-        """Return the divergence at every corner (last axis)."""
         inside = self.first > self.second
         p, q = np.where(inside, (self.first, self.second), 0.5)  # 0.5, 0.5 has divergence 0
         return two_point_renyi(alpha[..., None], p, q)
@@ -136,19 +118,8 @@ def two_point_renyi(alpha: Array, p: Array, q: Array) -> Array:
     return np.asarray(np.where(small, near, far))
 
 
-def _least(values: Array) -> tuple[Array, NDArray[np.intp]]:
-    index = np.asarray(np.argmin(values, axis=-1))
-    least = np.take_along_axis(values, index[..., None], axis=-1)[..., 0]
-    return np.asarray(least), index
-
-
-def rectangle(counts: Counts, error: float) -> Region:
-    """Return Clopper-Pearson limits of the two rates, at half the error each (union bound)."""
-    return rectangles([counts], error)[0]
-
-
 def rectangles(counts: Sequence[Counts], error: float) -> list[Region]:
-    """Return the `rectangle` of each entry, at the same error each."""
+    """Return Clopper-Pearson limits of two rates each, at half the error each (union bound)."""
     table = np.asarray([(c.first, c.first_total, c.second, c.second_total) for c in counts])
     first, second = kept_inside(
         lower_limit(table[:, 0], table[:, 1], error / 2),
@@ -173,18 +144,11 @@ def kept_inside(first: Array, second: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class JointShape:
-    """The shape of a joint region; must be fixed before the counts are seen.
+    """The shape of a joint region; must be fixed before the counts are seen."""
 
-    Attributes
-    ----------
-    angle
-        In (0, pi/2]: the scores of the two rates are added with weights cos(angle), sin(angle).
-    first_guard, second_guard
-        Shares of the error, each in (0, 1/3], reserved for bounding each rate separately. At an
-        angle of pi/2 the second one is not needed and not spent.
-    """
-
-    angle: float
+    angle: float  # in (0, pi/2]: scores of the rates have weights cos(angle) and sin(angle)
+    # shares of the error that bound each rate separately; the second one is not needed, and not
+    # spent, at an angle of pi/2
     first_guard: float
     second_guard: float = 0.01
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.certificates import Certificate, certificate
+from audit.estimation.certificates import RankCertificate, RegionCertificate, certificate
 from audit.estimation.columns import CombinedColumns
 from audit.estimation.evidence import CountedTest, Evidence
 from audit.estimation.group import Group, PerRecordEpsilon, group_claim, per_record_epsilon
@@ -406,7 +406,7 @@ class Audit(ShortRepr):
         return TradeoffVertices(alpha=tuple(alpha.tolist()), beta=tuple(beta.tolist()))
 
     @cached_property
-    def _certificate(self) -> Certificate:
+    def _certificate(self) -> RegionCertificate | RankCertificate:
         return certificate(self.tests)
 
 

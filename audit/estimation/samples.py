@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 from audit.curves import Order
 from audit.estimation.columns import Columns, LinearScore, combine
-from audit.estimation.fixed import FixedThresholds, Summary
+from audit.estimation.fixed import FixedThresholds, Summary, certified_counts
 from audit.estimation.group import Group
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
@@ -120,37 +120,17 @@ def audit_samples(
         requirement = "an OrderStatistics, PilotSplit, SimultaneousBand or FixedThresholds"
         raise validate.fail("thresholds", requirement, thresholds)
     validate.integer(1, group_size=group_size)
-    if group_size > 1:
-        group = Group(int(group_size), _named(deltas))
-        found = audit_samples(
-            samples,
-            samples_prime,
-            confidence=confidence,
-            seed=seed,
-            deltas=group.pair_deltas(),
-            thresholds=thresholds,
-            columns=columns,
-            favours=favours,
-            planned_confidence=planned_confidence,
-        )
-        return replace(found, group=group)
+    named, combined = _named(deltas), None
+    group = Group(int(group_size), named) if group_size > 1 else None
+    if group is not None:
+        named = group.pair_deltas()
     if columns is not None or _several(samples):
-        delta = min(_named(deltas), default=0.0)
-        *scores, combined = combine(
+        delta = min(named, default=0.0)
+        samples, samples_prime, combined = combine(
             samples, samples_prime, columns=columns or LinearScore(), seed=seed, delta=delta
         )
         if favours is None and thresholds is None and combined.towards_first:
             favours = Order.FORWARD
-        found = audit_samples(
-            *scores,
-            confidence=confidence,
-            seed=seed,
-            deltas=deltas,
-            favours=favours,
-            thresholds=thresholds,
-            planned_confidence=planned_confidence,
-        )
-        return replace(found, columns=combined)
     first, second = (
         validate.real_sample(samples=samples),
         validate.real_sample(samples_prime=samples_prime),
@@ -164,7 +144,6 @@ def audit_samples(
     validate.open_unit(planned_confidence=planned)
     if seed is not None:
         validate.integer(0, seed=seed)
-    named = _named(deltas)
     question = Question(
         first=first,
         second=second,
@@ -173,7 +152,8 @@ def audit_samples(
         deltas=named,
         seed=None if seed is None else int(seed),
     )
-    return _audit(choice, choice.certify(question), float(confidence), named, question.seed)
+    found = _audit(choice, choice.certify(question), float(confidence), named, question.seed)
+    return replace(found, columns=combined, group=group)
 
 
 def audit_counts(
@@ -225,7 +205,7 @@ def audit_counts(
     validate.integer(1, first_total=summary.first_total, second_total=summary.second_total)
     validate.open_unit(confidence=confidence)
     choice = FixedThresholds(summary.thresholds, tuple(favours), rates)
-    found = choice.certify_counts(summary, 1 - float(confidence))
+    found = certified_counts(choice, summary, 1 - float(confidence))
     return _audit(choice, found, float(confidence), _named(deltas), None)
 
 

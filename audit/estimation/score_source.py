@@ -50,11 +50,6 @@ class ScoreSource:
     score, member : str, optional
         Names of its column of scores and of its column of 0 and 1.
 
-    Raises
-    ------
-    ValueError
-        If none or several forms are given, or ``trials`` is out of range.
-
     Examples
     --------
     >>> ScoreSource(x=(1.0, 2.0), x_prime=(0.0, 0.5)).draw(seed=0)

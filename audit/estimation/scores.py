@@ -45,24 +45,11 @@ class LogRatio:
     At an end with an atom of either law the ratio is that of the atoms, elsewhere that of the
     densities. Where only one law has mass the score is plus or minus ``LARGEST_SCORE``; where
     neither has, 0.
-
-    Parameters
-    ----------
-    first, second : KnownLaw
-        Laws of X and X'.
-    ends : tuple of float, optional
-        Lower and upper end of the clamped domain, where the atoms are; None if there are none. For
-        `audit.exact.Law` these are the outer edges of its panels.
-
-    Raises
-    ------
-    ValueError
-        If a law is not a `KnownLaw`, the ends are not ascending, or a law has atoms and the ends
-        are missing.
     """
 
     first: KnownLaw
     second: KnownLaw
+    # of the clamped domain, where the atoms are: the outer edges of the panels of `audit.exact.Law`
     ends: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -93,37 +80,18 @@ class LogRatio:
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
-    """The part of a split that learners may see. Made by `split`.
-
-    Attributes
-    ----------
-    samples, samples_prime : numpy.ndarray
-        Draws of X and X', shapes (n, d) and (n', d), read-only.
-    digest : str
-        Identifies the split: a hash of the data, the fraction and the seed.
-    """
-
-    samples: Array
+class _Part:
+    samples: Array  # draws of X and X', shapes (n, d) and (n', d), read-only
     samples_prime: Array
-    digest: str
+    digest: str  # identifies the split: a hash of the data, the fraction and the seed
 
 
-@dataclass(frozen=True, eq=False)
-class Certifying:
-    """The part of a split that only fixed scores may see. Made by `split`.
+class Training(_Part):
+    """The part of a split that learners may see. Made by `split`."""
 
-    Attributes
-    ----------
-    samples, samples_prime : numpy.ndarray
-        Draws of X and X', shapes (n, d) and (n', d), read-only.
-    digest : str
-        Identifies the split: a hash of the data, the fraction and the seed.
-    """
 
-    samples: Array
-    samples_prime: Array
-    digest: str
+class Certifying(_Part):
+    """The part of a split that only fixed scores may see. Made by `split`."""
 
 
 @dataclass(frozen=True, eq=False)

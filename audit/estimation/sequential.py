@@ -57,40 +57,18 @@ class Betting:
         validate.positive(pseudo_count=self.pseudo_count)
         validate.nonnegative(caution=self.caution, shrinkage=self.shrinkage)
 
-    def next_renewal(self, seen: int) -> int:
-        """Return the number of pairs at which bets chosen after ``seen`` pairs are replaced.
-
-        Parameters
-        ----------
-        seen : int
-            Number of pairs seen.
-
-        Returns
-        -------
-        int
-            The number of pairs.
-        """
+    def _next_renewal(self, seen: int) -> int:
+        """Return the number of pairs at which bets chosen after ``seen`` pairs are replaced."""
         return max(seen + 2, int(min(seen * self.renewal, 2.0**62)))
 
 
 @dataclass(frozen=True)
 class ClaimEvidence:
-    """The evidence of the pairs seen so far against one claim, or against all claims together.
+    """The evidence of the pairs seen so far against one claim, or against all claims together."""
 
-    Attributes
-    ----------
-    log_e_value : float
-        Logarithm of the current wealth: an e-value, whose expectation is at most 1 under the claim
-        at every stopping time.
-    log_peak : float
-        Logarithm of the largest wealth so far, from which ``p_value`` is computed.
-    refuted_after : int or None
-        Number of pairs after which the wealth first reached 1 / (1 - confidence); None if never.
-    """
-
-    log_e_value: float
-    log_peak: float
-    refuted_after: int | None
+    log_e_value: float  # of the current wealth: an e-value at every stopping time
+    log_peak: float  # of the largest wealth so far
+    refuted_after: int | None  # pairs after which the wealth first reached 1 / (1 - confidence)
 
     @property
     def e_value(self) -> float:
@@ -326,7 +304,7 @@ class SequentialAudit:
             b.caution,
             b.shrinkage,
         )
-        self._renewal = b.next_renewal(self._pairs)
+        self._renewal = b._next_renewal(self._pairs)
 
 
 def candidate_ranks(size: int) -> NDArray[np.intp]:

@@ -29,12 +29,11 @@ from audit.estimation.evidence import (
     ThresholdTest,
     checked_orders,
     count_event,
-    opposite,
     tails,
 )
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import Counts, Region, kept_inside
-from audit.estimation.thresholds import CertifiedTests, Question, Spent
+from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
 from audit.estimation.tradeoff_hull import hull_vertices
 
 Array = NDArray[np.float64]
@@ -57,7 +56,7 @@ _MOST_ERROR = 1 - 2.0**-53  # a confidence of 1e-300 leaves an error that rounds
 
 
 @dataclass(frozen=True)
-class SimultaneousBand:
+class SimultaneousBand(Thresholds):
     """Bound both distribution functions everywhere; no score chooses, all certify.
 
     One band per law, of equal local levels (tight in the tails, where the band of Dvoretzky, Kiefer
@@ -95,16 +94,6 @@ class SimultaneousBand:
         of (1 - p, q). Other thresholds need not be kept. Each band errs with probability 1 -
         sqrt(1 - error), and both at once with the square of it, which is counted for the second one
         only.
-
-        Parameters
-        ----------
-        question : Question
-            The scores and the error.
-
-        Returns
-        -------
-        Certified
-            The tests.
         """
         first, second, error = np.sort(question.first), np.sort(question.second), question.error
         laws = {Order.FORWARD: first, Order.REVERSE: second}
@@ -141,8 +130,8 @@ def _vertices(
     The lower limit of the first rate changes at ranks only. At each rank the smallest event that
     reaches it has the smallest rate under the second law.
     """
-    first, second = laws[order], laws[opposite(order)]
-    least, greatest = bounds[order], bounds[opposite(order)]
+    first, second = laws[order], laws[order.other]
+    least, greatest = bounds[order], bounds[order.other]
     none = np.zeros(0)
     at_least = np.unique(first[first.size - least.ranks]) if Tail.AT_LEAST in tails else none
     at_most = np.unique(first[least.ranks - 1]) if Tail.AT_MOST in tails else none
@@ -174,30 +163,14 @@ def _vertices(
 
 @dataclass(frozen=True, eq=False)
 class BandLimits:
-    """Limits on the rates of all events of one tail of one law, valid together with the other tail.
+    """Limits on the rates of all events of either tail of one law, valid together."""
 
-    Attributes
-    ----------
-    size
-        Number of draws of the law.
-    error
-        Upper bound on the probability that any limit in either tail is wrong.
-    level
-        Error of each limit alone.
-    ranks
-        Ascending counts i, from 1 to ``size``, that have limits.
-    lower
-        For a count of at least ``ranks[j]`` the rate is at least ``lower[j]``.
-    upper
-        For a count of at most ``size - ranks[j]`` the rate is at most ``upper[j]``.
-    """
-
-    size: int
-    error: float
-    level: float
-    ranks: Ranks
-    lower: Array
-    upper: Array
+    size: int  # draws of the law
+    error: float  # upper bound on the probability that any limit in either tail is wrong
+    level: float  # error of each limit alone
+    ranks: Ranks  # ascending counts i, from 1 to `size`, that have limits
+    lower: Array  # for a count of at least `ranks[j]` the rate is at least `lower[j]`
+    upper: Array  # for a count of at most `size - ranks[j]` the rate is at most `upper[j]`
 
     def least_rate(self, count: NDArray[np.intp]) -> Array:
         """Return lower limits for the rates of events with these counts."""

@@ -1,18 +1,22 @@
-"""The protocol of a choice of thresholds: what it is given, and what it returns."""
+"""The protocol of a choice of thresholds: its input, its tests and its power."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.curves import Order
+from audit.estimation.certificates import certificate
+from audit.estimation.event_rates import EventRates
 from audit.estimation.evidence import CountedTest
 
 Array = NDArray[np.float64]
+
+_SIMULATED = 400  # audits; the standard error of a power is at most 0.025
 
 
 @dataclass(frozen=True)
@@ -33,28 +37,14 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
-    """Scores of both laws, and the bounds that are asked of them.
-
-    Attributes
-    ----------
-    first, second
-        Scores of the two laws.
-    error
-        The error of all tests together.
-    planned_error
-        The error for which tests are planned.
-    deltas
-        The deltas that are named in advance.
-    seed
-        Seed of whatever is drawn; None if none was given.
-    """
+    """Scores of both laws, and the bounds that are asked of them."""
 
     first: Array
     second: Array
-    error: float
-    planned_error: float
-    deltas: tuple[float, ...]
-    seed: int | None
+    error: float  # of all tests together
+    planned_error: float  # the error for which tests are planned
+    deltas: tuple[float, ...]  # named in advance
+    seed: int | None  # of whatever is drawn
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -71,28 +61,16 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CertifiedTests:
-    """Tests that err together with probability at most the error of a question.
-
-    Attributes
-    ----------
-    tests
-        The tests with their counts.
-    spent
-        The parts of the error.
-    certifying_sizes, pilot_sizes
-        Numbers of scores of both laws that were counted, and that chose the tests.
-    sources
-        Names of the blocks that counts come from.
-    """
+    """Tests that err together with probability at most the error of a question."""
 
     tests: tuple[CountedTest, ...]
     spent: tuple[Spent, ...]
     certifying_sizes: tuple[int, int]
     pilot_sizes: tuple[int, int] = (0, 0)
-    sources: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()  # names of the blocks that counts come from
 
 
-class Thresholds(Protocol):
+class Thresholds(ABC):
     """A choice of thresholds: a frozen dataclass with ``favours``, in a file of its own.
 
     Its name is added to the union `audit.estimation.record.AnyThresholds`, from which files are
@@ -102,11 +80,46 @@ class Thresholds(Protocol):
     kind: ClassVar[str]
     title: ClassVar[str]
 
-    @property
-    def favours(self) -> tuple[Order, ...]:
-        """The laws that high scores may favour."""
-        ...
+    @abstractmethod
+    def certify(self, question: Question) -> CertifiedTests:
+        """Return tests of the scores, which err together with the error of the question."""
 
-    def certify(self, question: Question, /) -> CertifiedTests:
-        """Return tests of the scores."""
-        ...
+    def power(
+        self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float
+    ) -> float:
+        """Return the probability that an audit refutes a claim.
+
+        By default the share of simulated audits that refute it.
+
+        Parameters
+        ----------
+        rates : EventRates
+            The rates of the events of the score under both laws.
+        trials : int
+            Number of scores of each law.
+        claim : tuple of (float, float)
+            The claimed epsilon, and its delta.
+        error : float
+            The error of all tests together.
+
+        Returns
+        -------
+        float
+            The probability.
+        """
+        epsilon, delta = claim
+        generator = np.random.default_rng(0)  # the same draws for every plan
+        refuted = 0
+        for _ in range(_SIMULATED):
+            first, second = rates.draw(trials, generator)
+            question = Question(
+                first=first,
+                second=second,
+                error=error,
+                planned_error=error,
+                deltas=(delta,),
+                seed=0,
+            )
+            bounds = certificate(self.certify(question).tests).epsilons(np.array([delta]), None)
+            refuted += bool(bounds[0] > epsilon)
+        return refuted / _SIMULATED

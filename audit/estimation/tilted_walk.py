@@ -60,24 +60,12 @@ _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
 @dataclass(frozen=True, eq=False)
 class AffineStep:
-    """One step: ``matrix`` times the state, a random shift, and normal noise.
+    """One step: ``matrix`` times the state, a random shift, and normal noise."""
 
-    Attributes
-    ----------
-    matrix : numpy.ndarray
-        Shape (d, d); in one dimension its entry is at least 0.
-    shifts : numpy.ndarray
-        The possible shifts, shape (m, d).
-    weights : numpy.ndarray
-        Their probabilities, shape (m,).
-    noise_std : float
-        Standard deviation of the noise in each direction, positive.
-    """
-
-    matrix: Array
-    shifts: Array
-    weights: Array
-    noise_std: float
+    matrix: Array  # shape (d, d); in one dimension its entry is at least 0
+    shifts: Array  # the possible shifts, shape (m, d)
+    weights: Array  # their probabilities, shape (m,)
+    noise_std: float  # standard deviation of the noise in each direction, positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,21 +172,8 @@ class AffineWalk:
         u = self.direction
         return float(u @ mean), math.sqrt(float(u @ covariance @ u))
 
-    def probability_after(self, states: Array, threshold: float) -> Array:
-        """Return the probability of the event after one more step, the last, from each state.
-
-        Parameters
-        ----------
-        states : numpy.ndarray
-            States X_{T-1}, shape (n, d).
-        threshold : float
-            The threshold of the event.
-
-        Returns
-        -------
-        numpy.ndarray
-            The probabilities, shape (n,).
-        """
+    def _probability_after(self, states: Array, threshold: float) -> Array:
+        """Return the probability of the event after the last step, from states before it."""
         step, u = self.steps[-1], self.direction
         if threshold > self.upper:
             return np.zeros(len(states))
@@ -214,33 +189,15 @@ class AffineWalk:
 
 @dataclass(frozen=True, eq=False)
 class Tilt:
-    """A proposal that pushes a walk towards an event, with a proven maximum of its weights.
-
-    Attributes
-    ----------
-    walk : AffineWalk
-        The walk.
-    threshold : float
-        The event is <u, X_T> >= threshold.
-    strength : float
-        The a of the theorem in the module docstring; 0 draws from the walk itself.
-    slopes : numpy.ndarray
-        The vectors a_0, ..., a_T, shape (T + 1, d).
-    logs : numpy.ndarray
-        The numbers b_0, ..., b_T.
-    constants : numpy.ndarray
-        The numbers c_0, ..., c_T.
-    largest : float
-        The proven maximum W of every draw.
-    """
+    """A proposal that pushes a walk towards an event, with a proven maximum of its weights."""
 
     walk: AffineWalk
-    threshold: float
-    strength: float
-    slopes: Array
-    logs: Array
-    constants: Array
-    largest: float
+    threshold: float  # the event is <u, X_T> >= threshold
+    strength: float  # the a of the theorem in the module docstring; 0 draws from the walk itself
+    slopes: Array  # a_0, ..., a_T, shape (T + 1, d)
+    logs: Array  # b_0, ..., b_T
+    constants: Array  # c_0, ..., c_T
+    largest: float  # the proven maximum W of every draw
 
     @staticmethod
     def of(walk: AffineWalk, threshold: float) -> Tilt:
@@ -273,7 +230,7 @@ class Tilt:
                 gain[below] = _average(means[below, 0] - walk.lower, float(a[0]), step.noise_std)
             weights *= numerator / (math.exp(self.logs[k + 1]) * gain + c)
             states = np.clip(v, walk.lower, walk.upper)
-        return weights * walk.probability_after(states, self.threshold)
+        return weights * walk._probability_after(states, self.threshold)
 
     @staticmethod
     def _shift(

@@ -47,36 +47,20 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """The hypothesis that the first rate of an event is at most ``highest`` of its second rate.
+    """The hypothesis that the first rate of an event is at most ``highest`` of its second rate."""
 
-    Attributes
-    ----------
-    highest, lowest
-        An increasing function [0, 1] -> [0, 1] and its inverse, of arrays (tests, nodes).
-    kinks
-        Second rates at and near which ``highest`` has no derivative, shape (tests, kinks).
-    """
-
-    highest: Curve
+    highest: Curve  # increasing, [0, 1] -> [0, 1], of arrays (tests, nodes); and its inverse
     lowest: Curve
-    kinks: Array
+    kinks: Array  # second rates at and near which `highest` has no derivative, shape (tests, kinks)
 
 
 @dataclass(frozen=True, eq=False)
 class RankCounts:
-    """Counts of several tests, one entry per test.
+    """Counts of several tests, one entry per test."""
 
-    Attributes
-    ----------
-    rank, second_total
-        The event holds the scores beyond the score of this rank, among this many of the second law.
-    count, first_total
-        Number of scores of the first law in the event, and in total.
-    """
-
-    rank: NDArray[np.int64]
+    rank: NDArray[np.int64]  # the event holds the scores of the second law beyond this rank
     second_total: NDArray[np.int64]
-    count: NDArray[np.int64]
+    count: NDArray[np.int64]  # scores of the first law in the event, and in total
     first_total: NDArray[np.int64]
 
     def take(self, which: Indices) -> RankCounts:

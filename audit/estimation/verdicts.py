@@ -52,11 +52,6 @@ class UserClaim:
     delta : float
         The delta, in [0, 1).
 
-    Raises
-    ------
-    ValueError
-        If a value is out of its range.
-
     Examples
     --------
     >>> UserClaim("accountant", 2.0, 1e-5).epsilon

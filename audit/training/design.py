@@ -56,11 +56,6 @@ class Design:
     seconds, gigabytes : float, optional
         Limits on the time (s) and the memory (1e9 bytes) of one training.
 
-    Raises
-    ------
-    ValueError
-        If a value is out of its range or two options exclude each other.
-
     Examples
     --------
     >>> from audit.results import UserClaim
@@ -148,21 +143,11 @@ class Design:
 
 @dataclass(frozen=True)
 class Trial:
-    """One training of an audit.
+    """One training of an audit."""
 
-    Parameters
-    ----------
-    number : int
-        Number of the trial, from 1.
-    seed : int
-        Seed of the training, in [0, 2^32), different for every trial of the audit.
-    included : tuple of bool
-        For each canary, whether it is included.
-    """
-
-    number: int
-    seed: int
-    included: tuple[bool, ...]
+    number: int  # number of the trial, from 1
+    seed: int  # seed of the training, in [0, 2^32), different for every trial of the audit
+    included: tuple[bool, ...]  # for each canary, whether it is included
 
     @property
     def described(self) -> str:

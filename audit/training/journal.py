@@ -26,11 +26,6 @@ class Trials:
     """The trials that have finished so far; kept in memory only if there is no journal.
 
     Scores are read back bit for bit.
-
-    Raises
-    ------
-    ValueError
-        If the journal is damaged.
     """
 
     def __init__(self, journal: Journal | None = None) -> None:

@@ -19,18 +19,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The verdicts on trainings with and without one canary.
+    """The verdicts on trainings with and without one canary."""
 
-    Attributes
-    ----------
-    scores
-        The verdicts and their audit; x are the scores with the canary, in the order of the trials.
-    log_e_values
-        For an anytime-valid audit: logarithms of the e-values against each claim after each pair of
-        trainings, shape (pairs, claims).
-    """
-
-    scores: JudgedScores
+    scores: JudgedScores  # x with the canary, in the order of the trials
+    # for an anytime-valid audit, after each pair of trainings, shape (pairs, claims)
     log_e_values: Array | None = None
 
     @property

@@ -174,40 +174,7 @@ def audited(
     processes: Processes | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> TrainingAudit:
-    """Run the trainings of a design and judge its claims; the low-level form of `run`.
-
-    Parameters
-    ----------
-    design : Design
-        The design of the audit.
-    confidence : float
-        Confidence level of all bounds together, in (0, 1).
-    seed : int
-        Seed of the audit; a non-negative integer.
-    folder : pathlib.Path, optional
-        Where finished trials are stored; see `run`.
-    processes : Processes, optional
-        Where trainings run; by default one process.
-    progress : callable, optional
-        Called with the number of finished trainings and the total.
-
-    Returns
-    -------
-    TrainingAudit
-        The scores, bounds and verdicts.
-
-    Raises
-    ------
-    ValueError
-        As for `run`.
-
-    Examples
-    --------
-    ::
-
-        design = Design(train="my_training:train", claims=(UserClaim("", 2.0, 1e-5),), trials=400)
-        found = audited(design, confidence=0.95, seed=1)
-    """
+    """Run the trainings of a design and judge its claims; see `run`."""
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()

@@ -22,7 +22,7 @@ from audit.estimation import (
     rate_lower,
     rate_upper,
 )
-from audit.estimation.pilot_split import Pilot
+from audit.estimation.pilot import Pilot
 
 from .audited_laws import CLAMPED, DELTAS, GAUSSIAN
 

@@ -151,7 +151,7 @@ def test_bad_stored_summary() -> None:
     stored = Summary(**GOOD).to_dict()
     with pytest.raises(ValueError, match=r"stored must be a summary of format 1"):
         Summary.from_dict({**stored, "format": 2})
-    with pytest.raises(ValueError, match=r"stored must be a summary with first"):
+    with pytest.raises(ValueError, match=r"stored.more must be left out of a Summary, got 2"):
         Summary.from_dict({**stored, "more": 2})
     with pytest.raises(ValueError, match=r"first must be at most"):
         Summary.from_dict({**stored, "first": [9, 2]})

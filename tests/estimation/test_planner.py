@@ -13,11 +13,21 @@ from scipy.special import ndtr
 from audit import exact
 from audit.constructions import TwoSidedWalk
 from audit.curves import GaussianCurve, LaplaceCurve, Order, PrivacyCurve, PureCurve
-from audit.estimation import PilotSplit, SimultaneousBand, audit_samples, plan
+from audit.estimation import (
+    FixedThresholds,
+    OrderStatistics,
+    PilotSplit,
+    SimultaneousBand,
+    audit_samples,
+    plan,
+)
+from audit.estimation.event_rates import EventRates
 from audit.estimation.evidence import Tail, ThresholdTest
-from audit.estimation.pilot_split import Plan
-from audit.estimation.planner import EventRates, _Limits, _pilot_power, _smallest
+from audit.estimation.pilot import Plan
+from audit.estimation.pilot_power import RefutingCounts
+from audit.estimation.planner import _smallest
 from audit.estimation.regions import Counts, JointShape, joint
+from audit.estimation.thresholds import Thresholds
 from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
@@ -85,32 +95,48 @@ def test_the_sum_over_counts_is_what_drawn_counts_show() -> None:
         for _ in range(1000)
     ]
     refuted = [
-        float(joint(one, error, test.shape, 32).epsilon(np.asarray(claim[1]))[0]) > claim[0]
+        np.min(joint(one, error, test.shape, 32).epsilons(np.asarray(claim[1]))) > claim[0]
         for one in drawn
     ]
-    power = _Limits.of(test, rates, trials, claim, error).power()
+    power = RefutingCounts.of(test, rates, trials, claim, error).power()
     assert 0.2 < power < 0.95
     assert power == pytest.approx(np.mean(refuted), abs=3 * 0.0158)  # at most 1/2 sqrt(1/1000)
 
 
-def test_a_pilot_s_plan_is_that_of_its_audits() -> None:
-    trials, epsilon, delta = 30_000, 2.05, 1e-2
-    rates = EventRates.of(GaussianCurve(1.0))
-    power = _pilot_power(rates, trials, PilotSplit(), (epsilon, delta), 1 - CONFIDENCE)
-    assert 0.2 < power < 0.98
-    generator = np.random.default_rng(5)
+@pytest.mark.parametrize(
+    ("choice", "trials", "epsilon"),
+    [(PilotSplit(), 30_000, 2.05), (OrderStatistics(favours=(Order.FORWARD,)), 2_000, 1.55)],
+    ids=["pilot", "ranks"],
+)
+def test_power_is_that_of_simulated_audits(
+    choice: PilotSplit | OrderStatistics, trials: int, epsilon: float
+) -> None:
+    rates, claim = EventRates.of(GaussianCurve(1.0)), (epsilon, 1e-2)
+    power = choice.power(rates, trials, claim=claim, error=1 - CONFIDENCE)
+    assert 0.2 < power < 0.95
+    simulated = Thresholds.power(choice, rates, trials, claim=claim, error=1 - CONFIDENCE)
+    # three standard errors of 400 audits, and of the power of 8 pilots
+    assert power == pytest.approx(simulated, abs=3 * 0.025 + 0.02)
+    more = Thresholds.power(choice, rates, trials * 2, claim=claim, error=1 - CONFIDENCE)
+    assert more > simulated + 0.1  # the simulation sees the number of trials
+
+
+def test_a_band_is_planned_by_simulated_audits() -> None:
+    band, claim = SimultaneousBand(), (0.5, 0.0)
+    found = plan(PureCurve(1.0), epsilon=0.25, delta=0.0, confidence=CONFIDENCE, thresholds=band)
+    assert found.trials is not None
+    assert found.strategy == "SimultaneousBand"
+    generator = np.random.default_rng(2)
     refuted = [
         audit_samples(
-            generator.normal(1.0, 1.0, trials),
-            generator.normal(0.0, 1.0, trials),
-            confidence=CONFIDENCE,
-            deltas=(delta,),
-            seed=seed,
-        ).epsilon_lower(delta)
-        > epsilon
-        for seed in range(60)
+            *response(generator, found.trials), confidence=CONFIDENCE, thresholds=band
+        ).epsilon_lower(0.0)
+        > 0.25
+        for _ in range(150)
     ]
-    assert power == pytest.approx(np.mean(refuted), abs=3 * 0.065 + 0.02)
+    # three standard errors of 150 audits and of the planner's own
+    assert np.mean(refuted) == pytest.approx(0.8, abs=3 * np.hypot(0.033, 0.025))
+    assert band.power(EventRates.of(PureCurve(0.4)), 200, claim=claim, error=0.05) < 0.05
 
 
 def test_a_true_claim_is_refuted_by_no_number() -> None:
@@ -186,9 +212,10 @@ def test_the_smallest_that_is_enough() -> None:
         ({"confidence": 1}, r"confidence must be in \(0, 1\), got 1"),
         ({"power": 0}, r"power must be in \(0, 1\), got 0"),
         ({"largest": 3}, "largest must be a whole number of at least 10, got 3"),
+        ({"thresholds": 3}, "thresholds must be a Thresholds, got 3"),
         (
-            {"thresholds": SimultaneousBand()},
-            "thresholds must be an OrderStatistics or a PilotSplit, got SimultaneousBand",
+            {"thresholds": FixedThresholds((1.0,))},
+            "thresholds must be chosen by the scores, whose scale a curve does not tell, got Fixed",
         ),
     ],
 )

@@ -52,7 +52,7 @@ def twin_rate(walk: AffineWalk, threshold: float, nodes: int = 400) -> float:
             moves[:, :1] += weight * ndtr((low - mean) / step.noise_std)
             moves[:, -1:] += weight * ndtr((mean - high) / step.noise_std)
         density = moves[0] if density is None else density @ moves
-    return float(density @ walk.probability_after(states[:, None], threshold))
+    return float(density @ walk._probability_after(states[:, None], threshold))
 
 
 def linear(sign: float, steps: int, dimension: int = 10) -> AffineWalk:

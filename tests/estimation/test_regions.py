@@ -13,7 +13,7 @@ from audit.estimation.regions import (
     JointShape,
     Region,
     joint,
-    rectangle,
+    rectangles,
     two_point_renyi,
 )
 
@@ -27,7 +27,7 @@ SHAPES = [
 
 
 def region(counts: Counts, error: float, shape: JointShape | None) -> Region:
-    return rectangle(counts, error) if shape is None else joint(counts, error, shape)
+    return rectangles([counts], error)[0] if shape is None else joint(counts, error, shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -51,15 +51,15 @@ def test_misses_the_true_rates_no_more_often_than_stated(
 
 def test_joint_region_is_sharper_than_a_rectangle_where_both_rates_are_uncertain() -> None:
     counts, delta = Counts(1350, 10**6, 32, 10**6), np.array([1e-5])
-    plain = rectangle(counts, 0.05).epsilon(delta)[0][0]
-    sharp = joint(counts, 0.05, JointShape(1.4, 0.05)).epsilon(delta)[0][0]
+    plain = np.min(rectangles([counts], 0.05)[0].epsilons(delta))
+    sharp = np.min(joint(counts, 0.05, JointShape(1.4, 0.05)).epsilons(delta))
     assert plain == pytest.approx(3.330, abs=0.01)
     assert sharp > plain + 0.05
 
 
 def test_more_corners_only_sharpen() -> None:
     counts, shape, delta = Counts(40, 500, 4, 700), JointShape(1.0, 0.1), np.array([1e-3])
-    values = [joint(counts, 0.05, shape, c).epsilon(delta)[0][0] for c in (32, 512, 8192)]
+    values = [np.min(joint(counts, 0.05, shape, c).epsilons(delta)) for c in (32, 512, 8192)]
     assert values[0] < values[1] < values[2] < values[1] + 0.01
 
 
@@ -70,22 +70,23 @@ def test_bounds_are_minima_over_the_region() -> None:
     expected = [
         min(math.log(max(a - d, 1e-300) / b) for a, b in zip(p, q, strict=True)) for d in delta
     ]
-    value, corner = found.epsilon(delta)
+    values = found.epsilons(delta)
+    value, corner = np.min(values, axis=1), np.argmin(values, axis=1)
     finite = np.array([True, True, False])
     assert value[finite] == pytest.approx(np.array(expected)[finite], rel=1e-12)
     assert value[2] == -np.inf
     assert list(corner[:2]) == [2, 2]
-    assert found.mu()[0] == pytest.approx(np.min(norm.ppf(p) - norm.ppf(q)), rel=1e-12)
+    assert np.min(found.mus()) == pytest.approx(np.min(norm.ppf(p) - norm.ppf(q)), rel=1e-12)
     order = np.array([4.0])
     divergence = np.log(p**4 * q**-3 + (1 - p) ** 4 * (1 - q) ** -3) / 3
-    assert found.renyi(order)[0][0] == pytest.approx(np.min(divergence), rel=1e-12)
+    assert np.min(found.renyis(order)) == pytest.approx(np.min(divergence), rel=1e-12)
 
 
 def test_complement_swaps_the_laws() -> None:
     found = Region(np.array([0.7]), np.array([0.2])).complement()
     assert found.first == pytest.approx([0.8])
     assert found.second == pytest.approx([0.3])
-    assert found.mu()[0] == pytest.approx(norm.ppf(0.7) - norm.ppf(0.2), rel=1e-12)
+    assert np.min(found.mus()) == pytest.approx(norm.ppf(0.7) - norm.ppf(0.2), rel=1e-12)
 
 
 def test_two_point_renyi_from_order_one_to_the_largest_float() -> None:
@@ -106,10 +107,14 @@ def test_counts_that_say_nothing_give_no_bound_and_no_nan() -> None:
             for error in (1e-12, 0.5, 1 - 1e-12):
                 found = region(counts, error, shape)
                 for view in (found, found.complement()):
-                    values = [view.epsilon(deltas)[0], view.mu()[0], view.renyi(orders)[0]]
+                    values = [
+                        np.min(view.epsilons(deltas), axis=1),
+                        np.min(view.mus()),
+                        np.min(view.renyis(orders), axis=1),
+                    ]
                     assert not any(np.any(np.isnan(v) | (v == np.inf)) for v in values)
-    nothing = rectangle(Counts(0, 5, 5, 5), 0.5)
-    assert nothing.epsilon(np.array([1e-5]))[0] == -np.inf
+    nothing = rectangles([Counts(0, 5, 5, 5)], 0.5)[0]
+    assert np.min(nothing.epsilons(np.array([1e-5]))) == -np.inf
 
 
 @pytest.mark.parametrize(
