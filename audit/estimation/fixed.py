@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -273,17 +273,12 @@ def _thresholds(values: Iterable[float]) -> tuple[float, ...]:
         listed = tuple(values)
     except TypeError:
         raise validate.fail("thresholds", "a sequence of numbers", values) from None
-    _check_each(listed)
+    for value in listed:
+        validate.finite(thresholds=value)
     ascending = tuple(sorted(float(v) for v in listed))
     if not ascending or len(set(ascending)) < len(ascending):
         raise validate.fail("thresholds", "at least one, and distinct", listed)
     return ascending
-
-
-def _check_each(values: Sequence[float]) -> None:
-    """Check that each threshold is a finite number."""
-    for value in values:
-        validate.finite(thresholds=value)
 
 
 def _counted(scores: Array, at: Array) -> tuple[int, ...]:

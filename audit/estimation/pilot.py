@@ -94,8 +94,8 @@ class Pilot:
     def plan(self, delta: float, order: Order, error: float, rates: Rates = Rates.JOINT) -> Plan:
         """Return the test whose certified epsilon at ``delta`` is predicted to be largest."""
         allowed = tails(self._favours, order)
-        best = max((self._candidate(delta, order, tail, error) for tail in allowed), key=_value)
-        value, test, counts = best
+        candidates = [self._candidate(delta, order, tail, error) for tail in allowed]
+        value, test, counts = max(candidates, key=lambda one: one[0])
         return Plan(test, _best_shape(counts, delta, error, rates), value)
 
     def _rates(self, tail: Tail) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
@@ -119,10 +119,6 @@ class Pilot:
         counts = Counts(float(p[best]) * p_total, p_total, float(q[best]) * q_total, q_total)
         test = ThresholdTest(order, tail, _unmirror(tail, float(threshold[best])))
         return float(value[best]), test, counts
-
-
-def _value(candidate: tuple[float, ThresholdTest, Counts]) -> float:
-    return candidate[0]
 
 
 def _unmirror(tail: Tail, threshold: float) -> float:

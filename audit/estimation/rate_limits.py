@@ -25,6 +25,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 _NEAR, _FLAT = 1e-4, 1e5
 _AGREEMENT, _HALVINGS = 1e-8, 64
 _LEAST_ERROR = 1e-40  # SciPy's inverse warns from 1e-60 on
+_UNDERFLOW = 1e-250  # SciPy's functions lose digits below about 1e-280: nothing is known there
 _STEEP = 0.05  # from about this rate on, an upper limit is 1 less the mirrored lower one
 # The expansion serves laws of parameters from the first number on, and scores of the error up to
 # the second. It is off by some 1e-5 standard deviations, and a step leaves the cube of that.
@@ -128,7 +129,7 @@ def _quantile(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
     if wrong.any():
         ends = _around_quantile(a[wrong], b[wrong], error[wrong], upper=upper)
         x[wrong] = ends[int(upper)]
-    return np.asarray(x)
+    return np.where(error < _UNDERFLOW, float(upper), x)
 
 
 def _start(a: Array, b: Array, error: Array, *, upper: bool) -> Array:

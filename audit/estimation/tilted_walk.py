@@ -30,7 +30,8 @@ The last step is not drawn: the probability of the event given X_{T-1} takes the
 indicator. With t = a |u| noise_std, the numerator times exp(-a (threshold - <u, o>) - t^2 / 2)
 max_z Phi(z) exp(-t z) bounds it for every state, so the maximum of these draws is W times
 exp(-t^2 / 2) max_z Phi(z) exp(-t z), which is below 1. Any a gives valid draws; `Tilt.of` takes the
-one with the least maximum.
+one with the least maximum. The exact kernel of more than one last step would gain little: bounds
+from 10^6 runs are within 0.5 % of the exact epsilon (``results/rare_events``).
 """
 
 from __future__ import annotations

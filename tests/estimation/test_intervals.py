@@ -48,6 +48,13 @@ def test_never_nan_at_absurd_errors() -> None:
         assert np.all((low >= 0) & (low <= 1) & (high >= 0) & (high <= 1))
 
 
+def test_nothing_is_known_where_functions_underflow() -> None:
+    # SciPy's inverse of the mirrored law gives 0.9076, of which the error is 1e7 times as large
+    assert _binomial_at_most(20, 332, 0.907635318256608) > 1e6 * 1.482445927442371e-299
+    assert rate_upper(20, 332, 1.482445927442371e-299) == 1.0
+    assert rate_lower(312, 332, 1.482445927442371e-299) == 0.0
+
+
 def test_intervals_of_many_counts_grow_with_the_count() -> None:
     counts = np.unique(np.random.default_rng(0).integers(0, 10**6, 10**4))
     low, high = clopper_pearson(counts, 10**6, confidence=0.95)
