@@ -8,8 +8,10 @@ E(1 - e^eps S)_+ for addition. Both are expectations of convex functions of S, s
 and below S in the convex order give both sides (`audit.numerics.convex_order`).
 
 For k > 1 the upper side is the composition of k allocations of one in T/k steps, since a random set
-of k steps is one of each block of a random partition (Feldman and Shenfeld 2025); the
-lower side is the pair of laws of S under both hypotheses.
+of k steps is one of each block of a random partition (Feldman and Shenfeld 2025). The likelihood
+ratio is e_k/C(T, k), e_k the elementary symmetric polynomial of the T lognormal variables; the
+lower side is its mean on groups of outcomes (`audit.numerics.symmetric_sums`), or the pair of the
+mean of the outputs.
 """
 
 from __future__ import annotations
@@ -33,17 +35,17 @@ from audit.numerics.convex_order import (
     iid_sum,
     normal_exponential,
     point,
-    symmetric,
     trimmed,
 )
 from audit.numerics.normal import log_interval
+from audit.numerics.symmetric_sums import SymmetricSums
 
 # Grid points of the law of S; the width of a bracket falls with their square.
 CELLS = 4096
 # Probability and share of the mean that one truncation may move.
 TAIL = 1e-20
-# Beyond this k the lower side uses the mean of the outputs, not S.
-_MOST_SYMMETRIC = 6
+# Groups of outcomes of the lower side for k > 1, for each cell; time grows with their square.
+_GROUPS_A_CELL = 0.4
 
 
 def random_allocation(
@@ -96,6 +98,8 @@ def random_allocation(
         raise validate.fail(
             "participations", f"at most steps_per_epoch ({steps_per_epoch})", participations
         )
+    if participations == steps_per_epoch:  # every step, whatever the epochs are
+        participations = steps_per_epoch = 1
     epochs, rest = divmod(steps, steps_per_epoch)
     if participations == 1:
         runs = [(steps_per_epoch, steps_per_epoch, epochs), (rest, steps_per_epoch, 1)]
@@ -191,22 +195,23 @@ def _pair(law: GridLaw) -> GridPair:
 
 
 def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair:
-    """Return the pair of laws of S, or of the mean of the outputs, of an epoch."""
-    if k > _MOST_SYMMETRIC or k == steps:
-        mu = k / (noise_multiplier * math.sqrt(steps))
+    """Return the lower side of an epoch: of groups of outcomes, or of their mean if k is large."""
+    groups = math.ceil(cells * _GROUPS_A_CELL)
+    law = SymmetricSums.of_lognormal(1 / noise_multiplier, 1 / steps, k).times(steps, groups)
+    # in units of T^-k, which keeps the moments within the range of doubles
+    factor = k * math.log(steps) - (gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1))
+    with np.errstate(divide="ignore"):
+        log_q, log_p = np.log(law.moments[0]), np.log(law.moments[k]) + factor
+    mu = k / (noise_multiplier * math.sqrt(steps))
+    if float(np.exp(log_p) @ (log_p - log_q)) < 0.5 * mu * mu:  # Kullback-Leibler divergences
         edges = np.concatenate([[-np.inf], np.linspace(-10.0, 10.0 + mu, cells), [np.inf]])
         low, high = edges[:-1], edges[1:]
         log_p, log_q = log_interval(low - mu, high - mu), log_interval(low, high)
         # a cell is at least 1e-3 wide, of numbers up to 20 with 16 digits
         return dominated(log_p, log_q, mu * (mu + 20) / cells, rounding=1e-10)
-    law = symmetric(summand(noise_multiplier, False, steps, cells), k)
-    law = iid_sum(law, steps, cells=cells, tail=TAIL)
-    # the likelihood ratio is e_k / C(T, k), e_k the elementary symmetric polynomial
-    factor = k * math.log(steps) - (gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1))
-    with np.errstate(divide="ignore"):
-        log_q = np.log(law.masses)
-        log_p = np.log(law.moments[k]) + k * law.points + factor
-    return dominated(log_p, log_q, law.interval, rounding=law.rounding)
+    # cells that are as fine as the groups lose nothing more
+    interval = float(np.ptp(log_p - log_q)) / (4 * cells)
+    return dominated(log_p, log_q, interval, rounding=law.rounding)
 
 
 def _nothing(interval: float) -> GridComposition:

@@ -42,12 +42,6 @@ class Algebra:
     products: tuple[tuple[int, int, int], ...]
 
     @classmethod
-    def symmetric(cls, order: int) -> Algebra:
-        """Return that of the elementary symmetric polynomials of the summands, up to ``order``."""
-        products = [(a, c - a, c) for c in range(order + 1) for a in range(c + 1)]
-        return cls(tuple(range(order + 1)), tuple(products))
-
-    @classmethod
     def additive(cls, *degrees: float) -> Algebra:
         """Return that of sums of functions of the summands, the summand itself first."""
         places = range(1, len(degrees) + 2)
@@ -55,7 +49,7 @@ class Algebra:
         return cls((0, 1, *degrees), tuple(products))
 
 
-MEAN = Algebra.symmetric(1)
+MEAN = Algebra.additive()
 _MASS = Algebra((0,), ((0, 0, 0),))
 
 
@@ -159,13 +153,6 @@ def normal_exponential(
         moments = np.stack([density @ np.exp(degree * inner) for degree in algebra.degrees])
         law = GridLaw(False, interval, first, moments, rounding=rounding, algebra=algebra)
     return _with_tails(law, low, high)
-
-
-def symmetric(law: GridLaw, order: int) -> GridLaw:
-    """Return a summand below that carries elementary symmetric polynomials up to ``order``."""
-    moments = np.zeros((order + 1, law.masses.size))
-    moments[:2] = law.moments[:2]
-    return replace(law, moments=moments, algebra=Algebra.symmetric(order))
 
 
 def point(above: bool, interval: float, value: float) -> GridLaw:
