@@ -1,81 +1,20 @@
 """Shifts that follow the batches: a Renyi bound for sampled batches, by dynamic programming.
 
-Let alpha > 1, a = (alpha - 1)/(2 s^2), and let W_k(r) be the supremum of
-
-    integral of P^alpha Q^(1 - alpha) = exp((alpha - 1) D_alpha(P || Q))
-
-over all pairs of k-step runs of the class of `audit.bounds.own.run` on sampled batches (p = b/n),
-without replacement or Poisson, in either order, from starts at most r apart. Set U_0(0) = 1 and
-U_0(r) = infinity for r > 0; (x)_+ is max(x, 0), and distances above D count as D.
-
-Theorem. W_k(r) <= U_k(r)^alpha, and so D_alpha <= alpha/(alpha - 1) log U_T(0), where
+Theorem 5 of "Our own theorems" in the documentation: with a = (alpha - 1)/(2 s^2), p = b/n,
+U_0(0) = 1 and U_0(r) = infinity for r > 0, the divergence is at most
+alpha/(alpha - 1) log U_T(0), where
 
     U_(k+1)(r) = (1 - p) A(c r) + p A(c r + v),
     A(rho) = min over z >= 0 of exp(a (rho - z)_+^2) U_k(z).
 
-The run decides in each step, knowing the batch and the distance r, which part rho - z of the
-distance it pays for now; the rest waits, and costs nothing if it leaves through the wall.
-
-Proof. For positive measures, integral of P^alpha Q^(1 - alpha) falls in Q, is convex and
-homogeneous of degree 1 in (P, Q), and so at most the sum (or integral) over the parts of P = sum
-P_i and Q >= sum Q_i. Call this (*). By induction U_k rises in r, and A in rho.
-
-- One step with means m, m' at most rho apart. Let z >= 0 and let d be m - m', shortened to length z
-  if it is longer. Pair the point y ~ N(m, s^2 I) with y - d, whose density is read from
-  N(m', s^2 I): the means m - d and m' are at most (rho - z)_+ apart. After the projection the two
-  are at most min(z, D) apart. By (*), integrated over y, the remaining runs from there give
-
-      W <= exp(alpha (alpha - 1) (rho - z)_+^2/(2 s^2)) U_k(z)^alpha
-         = [exp(a (rho - z)_+^2) U_k(z)]^alpha.
-
-- Batches without replacement. Draw a set R of b - 1 of the other records and one more of them, j;
-  the batch is R and j with probability 1 - p and R and the differing record with probability p.
-  Both runs share R and j, by (*). So P = (1 - p) P_0 + p P_1 and Q = (1 - p) Q_0 + p Q_1, where 1
-  marks the record. Means are at most c r apart for P_0 and Q_0, and c r + v for P_1 and Q_1 and for
-  P_1 and Q_0, since v bounds the change when any record of a batch is replaced by another one. Let
-  A = A(c r), B = A(c r + v) >= A, and U = (1 - p) A + p B. Pair P_0 with the share (1 - p) A/U <=
-  1 - p of Q_0. The rest of Q_0 and Q_1 have the mass 1 - (1 - p) A/U = p B/U together: pair P_1
-  with them in proportion, at the ratio B/U of masses. By (*)
-
-      W <= (1 - p) (A/U)^(1 - alpha) A^alpha + p (B/U)^(1 - alpha) B^alpha = U^alpha.
-
-- Poisson batches. Both runs share the batch of the others, by (*). If both datasets hold the
-  record, P and Q are mixtures as before, with means at most c r apart for P_0 and Q_0, c r + v for
-  P_1 and Q_1, and c r + u for P_1 and Q_0 and for P_0 and Q_1, where u <= v: the same proof holds.
-  If one does not, Q = Q_0 or P = P_0 (and u = v), and the following lemma gives U, or less.
-
-Lemma. Let P be the mean of P_i with weights w_i, and Q that of Q_j with weights w'_j. If the value
-of (P_i, Q_j) is at most f_ij^alpha, that of (P, Q) is at most U^alpha, with
-
-    U = sum of w_i g_i,  g_i = (sum over j of w'_j f_ij^-b)^(-1/b),  b = alpha/(alpha - 1).
-
-Proof. Pair with w'_j Q_j the share x_j = w'_j f_ij^-b g_i^b of P_i; the shares add up to 1. As
-b (alpha - 1) = alpha, the sum of x_j^alpha w'_j^(1 - alpha) f_ij^alpha is g_i^(b alpha) times that
-of w'_j f_ij^-b, hence g_i^(b alpha - b) = g_i^alpha. So the value of (P_i, Q) is at most
-g_i^alpha. Pair w_i P_i with the share w_i g_i/U of Q. By (*) the value of (P, Q) is at most the sum
-of w_i (g_i/U)^(1 - alpha) g_i^alpha = w_i g_i U^(alpha - 1), which is U^alpha. QED
-
-Replace-one with Poisson batches. The runs draw the record independently, so that the lemma applies
-with C = A(c r + u): U_(k+1) may be the smaller one of that above and
-
-    (1 - p) M(A, C) + p M(C, B),  M(x, y) = ((1 - p) x^-b + p y^-b)^(-1/b).
-
-From distance 0 a step is also a composition, with C_p(G(v/s)) or with the pair of a Poisson step,
-so that U_(k+1)(0) <= exp(m/alpha) U_k(0) with m its log-moment (alpha - 1) D_alpha.
-
-Several steps at once. With q steps that pay X <= c^q r in all, spread in proportion to c^(q - i)
-over the steps i, whatever the batches are, and K meetings, the distance at the end is at most
-c^q r - X + K v. So
+Where Poisson batches replace the record, Lemma 5a gives means of power -b, b = alpha/(alpha - 1),
+over the meetings of both runs. q steps at once that pay X have
 
     U_(k+q)(r) <= exp(a X^2/(1 + c^2 + ... + c^(2 (q - 1)))) E U_k(c^q r - X + K v), K ~ Bin(q, p).
 
-Long before the end single steps would gain nothing. If Poisson batches replace the record, the
-lemma applies to all patterns of draws as well, and the distance is c^q r - X + (K_1 + K_2) u, with
-K_1 and K_2 meetings of the two runs: a mean over K_1 of means of power -b over K_2.
-
-Numbers. Distances are rounded up to a grid, which is finer near 0; every grid and every policy
-gives a bound. Between orders the log-moment, which is convex in alpha, is read as a chord. For a
-run of T steps every k <= T gives the bound U_k(min(D, the largest distance after T - k steps)).
+Distances are rounded up to a grid, which is finer near 0; every grid and every policy gives a
+bound. Between orders the log-moment, which is convex in alpha, is read as a chord. For a run of T
+steps every k <= T gives the bound U_k(min(D, the largest distance after T - k steps)).
 """
 
 from __future__ import annotations

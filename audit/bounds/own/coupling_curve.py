@@ -1,87 +1,16 @@
 """Weighted couplings: a recursion over distance and likelihood ratio.
 
-Write E_g(P || Q) = sup over events S of P(S) - g Q(S), so that delta(epsilon) = E_(e^epsilon).
+H_k(r, g) is the supremum of E_g = sup over events S of P(S) - g Q(S), over all pairs of k-step runs
+of the class of `audit.bounds.own.run` from starts at most r apart. It increases in r, decreases in
+g and is convex in g. Lemma 3 and Theorem 4 of "Our own theorems" in the documentation bound
+H_(k+1)(r, g) by the mean of H_k over a coupling of one step, with weights whose budget is g: moves
+in parallel, shifted reflection, composition, and mixtures of them on sampled batches.
 
-Lemma. Let X have the law p and, given X = a, lead to a law P_a; let Y have the law q and, given
-Y = b, lead to Q_b. Let pi be a measure on pairs (a, b) whose first marginal is p, and w(a, b) >= 0
-weights with integral of w(a, .) pi(da, .) at most g q ("the budget"). Then
-
-    E_g(mean of P_a || mean of Q_b) <= integral of E_(w(a, b))(P_a || Q_b) pi(da, db).
-
-For an event S, the mean of P_a(S) less g times that of Q_b(S) is at most the integral of
-P_a(S) - w(a, b) Q_b(S) against pi; each term is at most E_w(P_a || Q_b).
-
-Let H_k(r, g) be the supremum of E_g over all pairs of k-step runs of the class of
-`audit.bounds.own.run`, in any dimension, from starts at most r apart. It increases in r, decreases
-in g, is convex in g (a supremum of suprema of lines), and is at most 1. Exchanging the datasets
-leaves the class unchanged, so E_g(P || Q) = 1 - g + g E_(1/g)(Q || P) gives
-
-    H_k(r, g) = 1 - g + g H_k(r, 1/g);   H_0(r, g) = 1 for r > 0,  H_0(0, g) = max(1 - g, 0).
-
-Consider one step from points at most r apart. The updates bring them to distance at most
-rho = c r + v, and after the noise p and q are normal, of standard deviation s, with means that far
-apart. Any pi and w bound H_(k+1)(r, g) by the integral of H_k(|a - b|, w), since projection does
-not increase |a - b|, which is at most D. With e the direction of the means:
-
-- Parallel move to distance z < rho: b = a - z e. The weight is g q(b)/p(a): its log is
-  log g - mu xi - mu^2/2, with xi standard normal and mu = (rho - z)/s. z = 0 is composition;
-  distances of rho and above are free.
-- Shifted reflection at local distance z < rho: move a to y = a - z e, of law p~, whose mean is
-  2 h = rho - z from that of q. At offset u > 0 beyond the midpoint of the two, p~ has the density
-  p and q the density q < p; at -u the densities are exchanged. For g_0 = g/kappa, with
-  1 <= kappa <= p/q: at u the mass kappa q stays, b = y, at the weight g_0, which takes the whole
-  budget g q there; at -u all of the mass q stays, at g_0, and leaves g p - g_0 q of the budget;
-  the rest p - kappa q of the mass at u is paired with b at -u, at the weight
-  (g p - g_0 q)/(p - kappa q). Distances are z where mass stays, and z + 2u elsewhere. For z = 0
-  and kappa = 1 this is maximal reflection coupling. kappa may depend on u.
-- Means closer than rho cost no more. If they are more than z apart, their laws are the images of
-  those above under y -> lambda y + W, b -> lambda b + W with lambda <= 1 and the same normal W in
-  both: weights are unchanged, and distances beyond z shrink. If they are closer than z, H(z, g) is
-  a bound, and by convexity in g no larger than any cost in which all distances are at least z.
-- Batches drawn without replacement: the batch is the same on both sides. With probability 1 - p
-  it does not hold the record, and v = 0; the budget may be split, (1 - p) g_1 + p g_2 = g with
-  g_1 <= g: what batches without the record do not spend in the second run is spent by batches with
-  the record in the first one, which are no farther from them, as v bounds the change when any
-  record of a batch is replaced. Poisson batches are as good: drawing the record moves an update by
-  no more than v, in either dataset (`audit.bounds.own.run`). At any distance there is also
-  composition, with the loss of C_p(G(v/s)), and several steps at once
-  (`audit.bounds.own.merged_batches`).
-
-Rounding. Distances land on the grid (`audit.bounds.own.landing`) or are rounded up to it. Offsets
-are grouped in bins between two rows. Within a bin kappa is constant, at most the least ratio p/q;
-mass that stays does so pointwise, and the remaining mass may be paired with any remaining budget of
-the opposite bin, so its weight is a ratio of the bin's masses, and no quadrature is needed. Offsets
-u and -u' are z + u + u' apart, so the mean of x of the pairs is that of both points. Between
-weights the table is interpolated by chords of a convex function; the mean of a chord function over
-a privacy loss equals that over the loss on the grid
-(`audit.bounds.accounting.composition.pessimistic_grid`). Sums have only positive terms, and are
-increased by a bound on rounding. So every grid gives a bound, and so does any choice of options.
-
-Which couplings helped (D = 1, delta = 1e-5; v/s^2 = A; with distances rounded up, before they
-landed on the grid): at A = 1, s = .2, T = 100 parallel moves alone give 10.00, with reflection at
-one weight 6.53, with kappa free 6.33, with local distances z up to s/2 6.23, up to s 6.12 and up to
-4 s 5.58; at A = 3, T = 70 these are 20.13, 17.45, 17.42, 17.27, 17.01 and 15.75. Mixtures of
-options (the convex envelope in g) gave nothing, two different local weights on the two sides .1%,
-and mirrors off the midpoint up to 1.5%: these are not used. Consecutive steps are merged if the
-noise is small (`audit.bounds.own.stretches`).
-
-In every round the table is replaced by its minimum with closed-form bounds: parallel moves, and
-reflection with composition, kept to the end. The recursion improves on both: at A = .1, s = .05
-and T = 12000 the recursion alone gives .507, forgetting .627, and the two together .496; the two
-settings above come to 5.42 and 15.22 (5.45 and 15.62 alone).
-
-Closed forms bound H_k without a grid's rounding (`ClosedForms`). Two couplings that are kept to the
-last step need no recursion. Both may begin at any step: for j <= k, H_k(r, .) <= H_j(R, .) with
-R = min(c^(k-j) r + tracked, D), the largest distance after k - j steps with shared noise.
-
-- Parallel moves to distance 0 at the end: a Gaussian tradeoff function, of the parameter of a taut
-  string (`audit.bounds.own.parallel_moves`).
-- Reflection at one weight, with composition: with Y from the second starting point and the first
-  dataset's updates, E_g(X || X') <= TV(X, Y) + E_g(Y || X') <= h_j(R) + delta_(f_j)(log g), as in
-  `audit.bounds.own.forgetting`.
-
-They are better than the recursion alone if the grid's distances are far apart relative to the noise
-of a step, and the recursion that starts from them is better still.
+Distances land on the grid (`audit.bounds.own.landing`) or are rounded up to it, offsets are grouped
+in bins between two rows, and weights are read as chords of a convex function. Sums have positive
+terms only, and are increased by a bound on rounding. So every grid, and every choice of options,
+gives a bound. In every round the table is replaced by its minimum with closed forms
+(`ClosedForms`): parallel moves, and reflection with composition, kept to the last step.
 """
 
 from __future__ import annotations

@@ -1,21 +1,11 @@
 """Forgetting: the noise of the last m steps hides what happened before.
 
-Let X and X' be the runs on the two datasets, and let Y equal X' for the first T - m steps and
-follow the first dataset from there.
+Theorem 2 of "Our own theorems" in the documentation:
 
-- Y against X': they coincide m steps before the end, so this is a composition of m steps. Its
-  tradeoff function is at least f_m: G(mu) with mu^2 = sum of v_k^2/s^2 over those steps for fixed
-  batches, C_p(G(v/s)) composed m times for batches drawn without replacement, and for Poisson
-  batches the m-fold composition of `audit.dominating.poisson`, each order with its own.
-- X against Y: two chains with the same updates (for sampled batches: the same batches), whose
-  points after T - m steps are at most R apart, where R is D or the largest distance that the runs
-  reach with shared noise. By `audit.bounds.own.killed_walk` they can be coupled so that X_T = Y_T
-  except with probability beta_m = h_m(R), which bounds their total variation distance.
+    delta(epsilon) <= delta_(f_m)(epsilon) + beta_m,  with beta_T = 0,
 
-So P(X_T in S) <= P(Y_T in S) + beta_m <= e^epsilon P(X'_T in S) + delta_(f_m)(epsilon) + beta_m for
-every event S and m <= T, and the same with the datasets exchanged:
-
-    delta(epsilon) <= delta_(f_m)(epsilon) + beta_m,  with beta_T = 0.
+for every m <= T, f_m the composition of the last m steps and beta_m = h_m(R) the chance that two
+copies of one chain from R apart have not met m steps later (`audit.bounds.own.killed_walk`).
 """
 
 from __future__ import annotations

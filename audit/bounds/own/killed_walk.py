@@ -1,25 +1,10 @@
 """Meeting times of two copies of one chain under maximal reflection coupling.
 
-Consider two chains with the same c-Lipschitz updates, from points at distance r. Before the noise
-of a step they are at most c r apart. Maximal coupling of two normal laws N(x, s^2 I), N(y, s^2 I)
-at distance rho = |x - y| makes the points equal with the largest probability, and otherwise
-reflects one into the other at the hyperplane between them. Their distance then has on r' > 0 the
-density
-
-    N(r'; rho, 4 s^2) - N(r'; -rho, 4 s^2)
-
-and is 0 otherwise. Projection onto the domain does not increase it, and bounds it by D. Let h_k(r)
-be the largest probability, over all updates, that chains at distance at most r have not met after k
-steps:
-h_0(r) = 1 for r > 0, and h_k(0) = 0. With h_k extended to an odd function and constant beyond D,
-
-    h_(k+1)(r) <= E h_k(c r + 2 s Z),
-
-since the right side increases in rho (by induction h_k increases on the whole line), so c r is the
-worst rho. One operator therefore bounds all chains; it is the law of a walk that is killed at 0 and
-held at D. Two walks clamped to an interval of length D, started from its two ends, attain the
-bound: they are mirror images, so their total variation distance is the probability that they have
-not met.
+The probability that two chains with the same c-Lipschitz updates, from points at most r apart, have
+not met after k steps is at most h_k(r): h_0(r) = 1 for r > 0, and h_(k+1)(r) = E h_k(c r + 2 s Z)
+with h_k extended to an odd function that is constant beyond D (Lemma 1 of "Our own theorems" in the
+documentation). It is the law of a walk that is killed at 0 and held at D; two walks clamped to an
+interval of length D, started from its two ends, attain it.
 """
 
 from __future__ import annotations

@@ -1,22 +1,10 @@
 """Moves from a distance between two rows of a grid to the rows, without rounding up.
 
-Let B(r_i) be bounds at the rows r_i of a grid of spacing w, increasing in i. Divide the noise of a
-step, s^2 = s_1^2 + l^2, and let the second part be a Brownian motion up to the time l^2. From a
-distance r between two rows, r = (1 - x) r_i + x r_(i+1), reflect at a constant weight until the
-distance is at a row, and move in parallel from then on. The distance is a Brownian motion of
-variance 4 per unit of time, so by the expansion in sines on the interval it comes to r_i with
-probability
-
-    (1 - x) - sum over n of (2/(n pi)) sin(n pi x) e^(-n^2 a/2),  a = 4 pi^2 l^2/w^2,
-
-which is at least (1 - x)(1 - k), k = 2 sum of e^(-n^2 a/2), as sin(n pi x) <= n pi (1 - x).
-Elsewhere it ends at most at r_(i+1). So the cost from r is at most
-
-    B(r_(i+1)) - (1 - x)(1 - k)(B(r_(i+1)) - B(r_i)),
-
-which increases in r, so that it also covers all smaller distances. (Rounding up is k = 1.) As it is
-linear in x, its mean over a law of distances depends on the mass of each bin between rows, and on
-the mean of x there.
+The noise of a step is divided, s^2 = s_1^2 + l^2. From r = (1 - x) r_i + x r_(i+1) the second part
+reflects until the distance is at a row, and moves in parallel from then on. The lower row is
+reached with probability at least (1 - x)(1 - k), k = 2 sum of e^(-n^2 a/2), a = 4 pi^2 l^2/w^2, w
+the spacing ("Landing" of "Our own theorems" in the documentation). The cost is linear in x, so its
+mean over a law of distances depends on the mass of each bin between rows, and the mean of x there.
 """
 
 from __future__ import annotations

@@ -1,30 +1,9 @@
 """Several steps on sampled batches as one stretch of the coupling recursion.
 
-Composition at a distance. From points at most r apart, let the first run take its step from the
-second run's point instead, with the same batch and noise: this moves it by at most c r. From one
-point the two steps are a pair that C_p(G(v/s)) dominates, whatever the distance was. So, with L its
-privacy loss,
-
-    H_(k+1)(r, g) <= E H_k(c r, g e^-L).
-
-(`audit.bounds.own.coupling_curve`: pair (batch, y) with b = y less the move; b has the law p~ of
-the first run's step from the second run's point, and the weight g q(b)/p~(b) spends the budget. The
-cost is the mean of a convex function of dq/dp~, and so largest for the dominating pair.)
-
-A stretch of q steps has these options; C is composition with q steps of C_p(G(v/s)).
-
-- Keep the distance: C H(c^q r, .).
-- Reflection at one weight with the same batches, until the two come to the local distance z <= r.
-  From there C, whatever the batches still to come, as they were not looked at. Beyond z the
-  distance is that of a killed walk to which v is added at each meeting; given the K meetings,
-  adding K v at the start makes the walk larger, as in `audit.bounds.own.stretches`. So the masses
-  of the reflection are means over K ~ Bin(q, p), and what stays apart is charged the larger of H
-  and C H.
-- Parallel moves that pay for X <= c^q r whatever the batches, spread as the noise is: the parameter
-  is X/s', and the end E H(c^q r - X + K v, .).
-- Divided noise, s^2 = s_1^2 + s_2^2: moves and reflections without pushes, with the noise s_1, on
-  the table C H of composition with the noise s_2. The sum of both noises is a post-processing of
-  the two, and composition acts on weights only, so that all of it may come first.
+Their options ("Several sampled batches at once" of "Our own theorems" in the documentation): keep
+the distance and compose; reflect at one weight until the runs come to a local distance; move in
+parallel, whatever the batches are; divide the noise, s^2 = s_1^2 + s_2^2, between moves or
+reflections without pushes and composition.
 """
 
 from __future__ import annotations

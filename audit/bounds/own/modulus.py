@@ -1,70 +1,13 @@
 """Bound `own.modulus`: shifts that couple two runs whose updates have any modulus of continuity.
 
 The updates satisfy |phi(x) - phi(y)| <= w(|x - y|), with w(0) = 0 and w nondecreasing; w may jump
-at 0. In a step that uses the record the two updates differ by at most v at every point.
-
-Theorem. Let the runs be at most z_0 = d apart before the last k steps, and let x_1, ..., x_k >= 0
-be such that
+at 0. By Theorem 9 of "Our own theorems" in the documentation, shifts x_i >= 0 for which
 
     z_i = min(max(w_i(z_(i-1)) + v_i - x_i, 0), D)
 
-ends with z_k = 0. Then the tradeoff function of the last iterates is at least G(mu) with
-mu^2 = sum of x_i^2/s^2.
-
-Proof (after Bok, Su and Altschuler 2024, Theorem 3.3). Couple the runs before the last k steps such
-that |X_0 - X'_0| <= d, and let Y_0 = X_0. If Y_(i-1) and X'_(i-1) are at most z_(i-1) apart,
-phi_i(Y_(i-1)) and phi'_i(X'_(i-1)) are at most w_i(z_(i-1)) + v_i apart. So a vector xi of length
-at most x_i, a function of these two points, brings the first to within max(w_i + v_i - x_i, 0) of
-the second. Let Y_i = Pi(phi_i(Y_(i-1)) + xi + s Z'_i) with the noise Z'_i of X'_i. Projections do
-not increase distances and D bounds all, so that |Y_i - X'_i| <= z_i; and Y_k = X'_k. Given the
-point y before it, the step of X is the projection of N(phi_i(y), s^2 I), and that of Y the
-projection of a mixture of N(phi_i(y) + xi, s^2 I) over xi, which is independent of Z'_i. With each
-component the former has a tradeoff function of at least G(x_i/s), and so has the mixture, as
-knowing xi can only help to tell them apart. Hence T(X_i, Y_i) is at least the composition of
-T(X_(i-1), Y_(i-1)) with G(x_i/s), and T(X_0, Y_0) is the identity. QED
-
-The shift is made, and paid for, before the projection. The conditions are the same with the
-datasets exchanged, so both orders of a pair are covered.
-
-Moduli, with eta the step size and K a bound on the gradient of a record:
-
-- Convex losses. The mean gradient g of a batch is monotone, and
-  |x - y - eta (g(x) - g(y))|^2 = |x - y|^2 - 2 eta <dg, x - y> + eta^2 |dg|^2 with |dg| <= 2K. So
-  w(z) = sqrt(z^2 + h) with h = 4 eta^2 K^2. If gradients are Hoelder continuous with constant H and
-  order p on the whole space (a thin domain alone would not suffice),
-  <dg, x - y> >= 2p/(1 + p) H^(-1/p) |dg|^(1 + 1/p): minimise
-  f(u) <= f(y) + <g(y), u - y> + H |u - y|^(1 + p)/(1 + p) less <g(x), u> over u, where
-  f(u) - <g(x), u> is least at x, and add both orders. Then h is the maximum of
-  eta^2 u^2 - 4 eta p/(1 + p) H^(-1/p) u^(1 + 1/p) over u <= 2K, which is finite for p < 1 without
-  any K, and 4 eta^2 K^2 (1 - 2/(eta H)) for p = 1 and eta H > 2.
-- Convex M-smooth losses: max(|1 - eta m|, |1 - eta M|) z, for every step size.
-- Any losses, and clipped gradients: z + 2 eta K, z + eta H z^p and (1 + eta M) z. Clipping is a
-  projection, which keeps Hoelder constants.
-
-The least of those that hold is a modulus. For convex losses without smoothness the first cannot be
-improved in two or more dimensions: the maximum of two affine functions whose gradients have length
-K, are opposite, and are orthogonal to x - y, attains it. In a step with the record at most 2K is
-replaced, and only a share (b - 1)/b of eta moves the others, so that w may be that of the smaller
-step size. No step separates two iterates by more than 2 eta K.
-
-The shifts. From d = 0 all uses of the record may be composed, z_i = 0, at v^2/s^2 each; where other
-steps follow, v is shifted away over the cycle. Otherwise the distance grows until some step, is
-shifted away until it is 0, and the uses of the record that remain are composed. Where z_i > 0, the
-least sum satisfies x_i = x_(i+1) w'(z_i), so that the distance before the last shift determines all
-others; it is searched. For w(z) = sqrt(z^2 + h) the positive part of w(z_(i-1)) + v_i - z_i is
-convex in the z_i, so that there are no other minima. For w(z) = c z with c <= 1 the optimum is that
-of `own.parallel_moves`, which is taken.
-
-On full batches, as long as h/z and v are small, the distance grows by h/(2z) + v a step. The
-cheapest shifts are twice that, so that from D they cost about
-
-    mu^2 = (2 h log(D/sqrt(h)) + 4 v D)/s^2,   h/s^2 = 4 K^2/sigma^2,
-
-however long the run is. Epsilon of convex losses that are not smooth stays bounded on a bounded
-domain.
-
-Rounding. Whatever shifts are found, the distances are computed again from d, rounded upward, and
-the last shift takes what is left: the result is the cost of feasible shifts.
+ends with 0 give the tradeoff function G(mu), mu^2 = sum of x_i^2/s^2. Whatever shifts are found
+(`audit.bounds.own.modulus_shifts`), the distances are computed again, rounded upward, and the last
+shift takes what is left.
 """
 
 from __future__ import annotations

@@ -1,52 +1,13 @@
 """Bound `own.parallel_moves`: the least parameter of shifts is that of a weighted taut string.
 
-From distance z_0 = d, step i brings the distance to at most c_i z_(i-1) + v_i. A parallel move
-shifts the noise of one run by x_i, which costs the Gaussian parameter x_i/s_i and leaves
+From distance z_0 = d, step i brings the distance to at most c_i z_(i-1) + v_i, and a shift x_i of
+the noise leaves z_i = c_i z_(i-1) + v_i - x_i >= 0, with z_k = 0. By Theorem 6 of "Our own
+theorems" in the documentation the least mu^2 = sum of x_i^2/s_i^2 is the sum of rise^2/run over the
+edges of a lower convex hull. For uses of the record at equal distances it has at most two vertices
+besides its ends, so that it is the cheapest feasible one of four paths.
 
-    z_i = c_i z_(i-1) + v_i - x_i >= 0,   z_k = 0.
-
-The parameters of the steps add up in squares, so that two runs of k steps from starts at most d
-apart have a tradeoff function of at least G(mu), mu^2 = sum of x_i^2/s_i^2, for every choice of the
-x_i (Bok, Su and Altschuler 2024, Theorem 3.3).
-
-Theorem. Let all c_i > 0, w_i = c_(i+1) ... c_k, tau_i = sum over j <= i of w_j^2 s_j^2, and
-V_i = w_0 d + sum over j <= i of w_j v_j. The least mu^2 is the sum of rise^2/run over the edges of
-the lower convex hull of the points (0, 0), (tau_1, V_1), ..., (tau_k, V_k).
-
-Proof. Let U_i = sum over j <= i of w_j x_j. Then w_i z_i = V_i - U_i, so that the conditions are
-U_i <= V_i and U_k = V_k, and the cost is the sum of (U_i - U_(i-1))^2/(tau_i - tau_(i-1)). Let
-h_i be the height of the hull at tau_i; its end is V_k, as tau_k is the largest abscissa, and its
-beginning is 0, as no V_i is negative. So U = h satisfies the conditions. Let
-g_i = (h_i - h_(i-1))/(tau_i - tau_(i-1)) be its slopes, which do not decrease. For any other U
-that satisfies them, since a^2 >= b^2 + 2 b (a - b), its cost exceeds that of h by at least
-
-    2 sum of g_i ((U - h)_i - (U - h)_(i-1)) = -2 sum over i < k of (g_(i+1) - g_i) (U - h)_i,
-
-by summation by parts, with (U - h)_0 = (U - h)_k = 0. Where g_(i+1) > g_i the hull has a vertex, so
-that h_i = V_i >= U_i, and the term is not negative; the others vanish. QED
-
-Only points just before a positive v_i can be vertices, besides the two ends: between two of them
-V is constant and tau increases.
-
-Corollary. Let c <= 1 and s be constant, with v_i = v in the last step and in every l-th step before
-it, and 0 in the others. Count the points just before v from the end, m = 1, 2, .... The hull has no
-vertices besides the ends, m = 1 and the first of the points in the last k steps.
-
-Proof. From point m + 1 to point m, V rises by c^(l m) v, and tau by s^2 c^(2 (m - 1) l + 2)
-(1 + c^2 + ... + c^(2 (l - 1))). The ratio is a constant times c^(-l m), which does not increase in
-time: the points are on a concave chain, of which only the two ends can be vertices. QED
-
-Of the four paths through these two points, through one or through none, those that are nowhere
-above a point are feasible, and the hull is one of them. So the least cost of the feasible ones is
-the optimum, in closed form.
-
-Rounding. All coordinates, and differences of them, are computed as products and sums of positive
-terms, to a relative error of at most e = 1e-13. Let (tau', V') be computed, and U' a path that is
-feasible for them. Then (1 - e) U', with what is missing at the end, at most 2 e V'_k, added to its
-last edge of run r and slope g, is feasible for the true ones. Its cost is larger by a factor of at
-most 1 + e, and by 4 e V'_k g (1 + e V'_k/(r g)). Since the cost is at least r g^2 and at least
-V'_k^2/tau'_k, this is at most 4 e sqrt(tau'_k/r) (1 + ...) of it, and tau'_k/r <= k for c <= 1.
-Costs are raised by 8 e (1 + sqrt(k)), relative.
+Coordinates and differences are products and sums of positive terms, with a relative error of at
+most 1e-13; the page proves by how much costs are raised for it.
 """
 
 from __future__ import annotations

@@ -1,47 +1,13 @@
 """The bound `own.relative_entropy`: how fast the probability of an event can rise.
 
-Let phi^t = (1 - t) phi' + t phi, t in [0, 1], be the updates between those of the two datasets.
-They are c-Lipschitz as well. Fix an event S of the last iterate. Let p(t) be its probability,
-u_j(x) that given the iterate x at j steps before the end, and P^S the law of the run conditioned on
-S. Let m_k be the mean of the noise Z_k given X_(k-1) under P^S. The derivative of the Gaussian
-densities gives
+Theorem 7 and Lemma 8 of "Our own theorems" in the documentation: while the updates of one dataset
+are changed into those of the other, the probability p of an event satisfies (log p)' <= F(p), with
 
-    (log p)' = (1/s) sum of E^S (phi_k - phi'_k)(X_(k-1)) . m_k <= (v/s) sum of E^S |m_k|,
+    F(p) = (v/s) sum of sqrt(2 (e_j - e_(j+1))),  j the number of steps after a use of the record,
 
-the sum over the steps that use the record. Let e_j be the relative entropy of X_(T-j) under P^S to
-that under P; its density is u_j/p, so e_j = E^S log(u_j/p), e_0 = log(1/p) and e_T = 0. The chain
-rule for (X_(k-1), Z_k) gives E^S KL(Z_k | X_(k-1)) = e_(T-k) - e_(T-k+1), and a law of mean m has a
-relative entropy of at least |m|^2/2 to N(0, I). Hence
-
-    (log p)' <= (v/s) sum of sqrt(2 (e_j - e_(j+1))),  j the number of steps after the step.     (1)
-
-Ceilings on e_j. Let h_i be the killed walk from D (`audit.bounds.own.killed_walk`), and
-mu_l = c^l D/(s sqrt(1 + c^2 + ... + c^(2l-2))) the parameter of parallel moves from D to 0 in l
-steps, so that Phi^-1(u_l) varies by at most mu_l over the domain.
-
-- p is the mean of u_l, so inf u_l <= p <= sup u_l, and with x = Phi^-1(p) the range of u_l is at
-  most w_l, the largest Phi(y) - Phi(y - mu_l) over y in [x, x + mu_l]; w_0 = 1.
-- Two laws i steps later differ by at most h_i in total variation, so the range of u_j is at most
-  R_j, the smallest h_i w_(j-i) over i <= j.
-- The variance of u_j, of mean p >= 0 within a range R, is at most V(R) = R^2/4 if R <= 2p, and
-  p (R - p) otherwise. By Jensen's inequality e_j <= log(E u_j^2/p^2) <= log(1 + V(R_j)/p^2).
-
-The sum in (1). Let x_b be the number of uses of the record in the last j_b steps, for some
-j_0 = 0 < j_1 < ... < j_B = T, and E_b = e_(j_b). By the Cauchy-Schwarz inequality the sum is at
-most that of sqrt(2 (x_(b+1) - x_b)(E_b - E_(b+1))). Among all decreasing E_b below ceilings, it is
-largest for the greatest convex minorant of the points (x_b, ceiling_b): the terms are concave, the
-derivatives by E_b - E_(b+1) rise with b on the minorant, and where they change it touches the
-ceiling, so that the tangent plane bounds all others by it. Any choice of the j_b gives a bound.
-
-So (log p)' <= F(p). F falls in p: R_j/p does, hence V(R_j)/p^2, and log(1/p). It is computed at the
-points of a grid and holds for larger p. The equation is solved with F constant on the cells of the
-grid, and gives P(X_T in S) <= G(P(X'_T in S)), hence delta(epsilon) <= sup over q of
-G(q) - e^epsilon q. On a cell log G is linear in log q, so the supremum is found in closed form.
-
-Without walls and before burn-in F = (v/s) sqrt(2 T log(1/p)), the rate of G(v sqrt(T)/s) up to
-lower-order terms. After burn-in F grows like A sqrt(log(1/p)) with A = v D/s^2, where couplings and
-forgetting give (2/pi) A log(1/p): at A = .1, s = .05 D and T = 4000, epsilon/A is 5.03, 7.3 and 9.5
-at delta = 1e-5, 1e-8 and 1e-12, where `own.coupling` has 4.97, 8.92 and 17.06.
+and ceilings on the relative entropies e_j. Any choice of places j gives a bound. F falls in p; it
+is computed on a grid and taken as constant on its cells, which gives a function G with
+delta(epsilon) <= sup over q of G(q) - e^epsilon q.
 """
 
 from __future__ import annotations

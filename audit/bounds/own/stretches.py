@@ -1,32 +1,9 @@
 """Stretches: consecutive steps that the coupling recursion treats as one.
 
 A stretch has the parameters of one step, (c, v, s). From distance r, with shared noise and no
-walls, the distance is c r + v at its end.
-
-Merging q steps of one kind gives c' = c^q, v' = v (1 + c + ... + c^(q-1)) and
-s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))). These options of one step remain:
-
-- Parallel, to distance z: step i changes the distance from z_(i-1) to z_i = c z_(i-1) + v - x_i at
-  a log-weight of parameter x_i/s, so that the parameters add up in squares. The least sum with
-  z_q = z is (c' r + v' - z)^2/s'^2, with x_i proportional to c^(q-i); all z_i >= 0 then.
-- Shifted reflection at one weight and one local distance z <= r in every step, until the two come
-  to z; then parallel moves that keep z, of the parameters of composition, to the end. (Composition
-  for fewer steps than q costs no more: H is convex in the weight, and more noise in a weight of the
-  same mean only raises its mean.) The distance beyond z is that of a killed walk
-  (`audit.bounds.own.killed_walk`) to which v is added before each step. Adding all of v at once,
-  before the first step, makes the walk larger in law and killed later, since K(r) + a, where K(r)
-  is positive, is below K(r + a) in law; so does omitting the walls in between. The q steps become
-  one, with means c'(r - z) + v' apart and noise s'. The final distance is charged the larger of H
-  and the cost of having met at z. This increases with the distance, so the larger walk bounds the
-  charge.
-
-A stretch of whole cycles uses the record every l-th step, at the end of each period. The shifts up
-to a step must not exceed c^i r and what the record has added before: their weighted sums are a path
-under a staircase, and the least sum of squares is that of a taut string
-(`audit.bounds.own.parallel_moves`), here to the distance z at the end. In the reflection, v' is the
-distance that the record adds by the end of the stretch. (Composition over the last of these steps
-costs no more than over all of them: from distance 0 in the middle of the best path, smaller shifts
-suffice.)
+walls, the distance is c r + v at its end. Merging q steps of one kind gives c' = c^q,
+v' = v (1 + c + ... + c^(q-1)) and s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))). Parallel moves and
+shifted reflection remain ("Merged steps" of "Our own theorems" in the documentation).
 """
 
 from __future__ import annotations
