@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.curves.base import Order, PrivacyCurve
-from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.curves.base import Order
+from audit.curves.profile import ProfileCurve
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class TailCurve(PrivacyCurve):
+class TailCurve(ProfileCurve):
     """Claim of the form "(epsilon(delta), delta)-DP for every delta", in both orders.
 
     Parameters
@@ -74,25 +74,16 @@ class TailCurve(PrivacyCurve):
 
         return cls(epsilon_at, delta_at, limit, rho)
 
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same values; true by definition."""
-        return True
-
     def _epsilon(self, delta: Array, order: Order) -> Array:
         claimed = np.asarray(self.epsilon_at(delta), dtype=np.float64)
         return np.where(claimed <= self.limit * (1 + 1e-12), claimed, np.inf)
 
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        size = np.abs(epsilon)
-        claimed = np.clip(self.delta_at(np.minimum(size, self.limit)), 0.0, 1.0)
-        return np.where(epsilon >= 0, claimed, 1 - np.exp(-size) * (1 - claimed))
+    def _profile(self, epsilon: Array, order: Order) -> Array:
+        return np.asarray(self.delta_at(np.minimum(epsilon, self.limit)))
 
-    def _beta(self, alpha: Array, order: Order) -> Array:
+    def _last_point(self, order: Order) -> float:
         largest = float(self._epsilon(np.array([1e-12]), order)[0])
-        # any points give a valid tradeoff function
-        points = profile_points(largest if math.isfinite(largest) else min(self.limit, 100.0))
-        return tradeoff_from_profile(alpha, points, self._delta(points, order))
+        return largest if math.isfinite(largest) else min(self.limit, 100.0)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return alpha * self.rho

@@ -53,27 +53,39 @@ class Batching(enum.Enum):
         ``truncated_batch_size`` of jax-privacy.
     """
 
-    # spelling; whether batches are random, and their sizes; epochs
+    # spelling; whether batches are random, and their sizes; epochs; fields of a mechanism that
+    # belong to this sampler
     FULL = "full", False, False, Epochs.NONE
     CYCLIC = "cyclic", False, False, Epochs.REPEATED
     SHUFFLED = "shuffled", True, False, Epochs.REPEATED
     WITHOUT_REPLACEMENT = "without replacement", True, False, Epochs.NONE
-    POISSON = "poisson", True, True, Epochs.NONE
+    POISSON = "poisson", True, True, Epochs.NONE, "poisson_rate"
     RESHUFFLED = "reshuffled", True, False, Epochs.FRESH
-    RANDOM_ALLOCATION = "random allocation", True, True, Epochs.FRESH
-    TRUNCATED_POISSON = "truncated poisson", True, True, Epochs.NONE
+    RANDOM_ALLOCATION = "random allocation", True, True, Epochs.FRESH, "participations"
+    TRUNCATED_POISSON = (
+        "truncated poisson",
+        True,
+        True,
+        Epochs.NONE,
+        "poisson_rate",
+        "max_batch_size",
+    )
 
     is_random: bool
     has_random_size: bool
     epochs: Epochs
+    fields: tuple[str, ...]
 
-    def __new__(cls, value: str, is_random: bool, has_random_size: bool, epochs: Epochs) -> Self:
+    def __new__(
+        cls, value: str, is_random: bool, has_random_size: bool, epochs: Epochs, *fields: str
+    ) -> Self:
         """Make a member with its description."""
         member = object.__new__(cls)
         member._value_ = value
         member.is_random = is_random
         member.has_random_size = has_random_size
         member.epochs = epochs
+        member.fields = fields
         return member
 
     @property

@@ -38,6 +38,9 @@ from audit.mechanism.choices import (
 )
 from audit.numerics.display import ShortRepr
 
+# Fields that belong to some samplers (`Batching.fields`), and what they are for the others.
+_OF_SAMPLERS = {"participations": 1, "max_batch_size": None, "poisson_rate": None}
+
 
 @dataclass(frozen=True)
 class StepSchedule:
@@ -193,40 +196,29 @@ class NoisySGD(ShortRepr):
         self._check_sampler()
 
     def _check_sampler(self) -> None:
-        validate.integer(1, participations=self.participations)
-        if self.batching is Batching.RANDOM_ALLOCATION:
-            records = self.participations * self.dataset_size
-            if records % self.batch_size:
+        for name, default in _OF_SAMPLERS.items():
+            value = getattr(self, name)
+            if name not in self.batching.fields and value != default:
                 raise ValueError(
-                    f"batch_size must divide participations * dataset_size ({records}) for random "
-                    f"allocation, got {self.batch_size}"
+                    f"{name} must be {default} for {self.batching.value} batches, got {value!r}"
                 )
-        elif self.participations != 1:
+        validate.integer(1, participations=self.participations)
+        records = self.participations * self.dataset_size
+        if self.batching is Batching.RANDOM_ALLOCATION and records % self.batch_size:
             raise ValueError(
-                f"participations must be 1 for {self.batching.value} batches, "
-                f"got {self.participations}"
+                f"batch_size must divide participations * dataset_size ({records}) for random "
+                f"allocation, got {self.batch_size}"
             )
-        if self.batching is Batching.TRUNCATED_POISSON:
-            if self.max_batch_size is None:
-                raise ValueError("max_batch_size must be given for truncated poisson batches")
+        if self.max_batch_size is not None:
             validate.integer(1, max_batch_size=self.max_batch_size)
-        elif self.max_batch_size is not None:
+        elif "max_batch_size" in self.batching.fields:
             raise ValueError(
-                f"max_batch_size must be None for {self.batching.value} batches, "
-                f"got {self.max_batch_size!r}"
+                f"max_batch_size must be given for {self.batching.value} batches, got None"
             )
-        self._check_rate()
-
-    def _check_rate(self) -> None:
         if self.poisson_rate is None:
             return
         validate.positive(poisson_rate=self.poisson_rate)
         validate.closed_unit(poisson_rate=self.poisson_rate)
-        if not self.batching.is_poisson:
-            raise ValueError(
-                f"poisson_rate must be None for {self.batching.value} batches, "
-                f"got {self.poisson_rate!r}"
-            )
         if self.release is not Release.ALL_ITERATES:
             raise ValueError(
                 f"poisson_rate must be None for the release of the {self.release.value}, "

@@ -28,7 +28,6 @@ from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.merged_batches import step_of
 from audit.bounds.own.options import DistanceGrid
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu
-from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.recursion import coupling_profiles
 from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import Stretch, layouts, steps_to_merge
@@ -37,6 +36,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.duality import tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
+from audit.curves.profile import ProfileCurve
 from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta
 
@@ -195,7 +195,7 @@ class CouplingTable:
 
 
 @dataclass(frozen=True, eq=False)
-class TableCurve(SymmetricProfileCurve):
+class TableCurve(ProfileCurve):
     """Curve H_T(0, e^epsilon) of the recursion, with chords in e^epsilon between weights.
 
     table: The recursion, which runs on first use.
@@ -210,7 +210,7 @@ class TableCurve(SymmetricProfileCurve):
         """Epsilons from 0, and the bound on delta at each."""
         return self.table.grid.log_weights + _SLACK, self.table.profiles[self.steps]
 
-    def _profile(self, epsilon: Array) -> Array:
+    def _profile(self, epsilon: Array, order: Order) -> Array:
         points, values = self.profile
         place = np.clip(np.searchsorted(points, epsilon, side="right") - 1, 0, points.size - 1)
         after = np.minimum(place + 1, points.size - 1)

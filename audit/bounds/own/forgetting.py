@@ -19,12 +19,12 @@ from scipy.special import ndtri
 
 from audit import validate
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
+from audit.curves.profile import ProfileCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array, Integers
 from audit.numerics.normal import gaussian_delta
@@ -71,7 +71,7 @@ class Lengths:
 
 
 @dataclass(frozen=True, eq=False)
-class ForgettingCurve(SymmetricProfileCurve):
+class ForgettingCurve(ProfileCurve):
     """Smallest delta_(f_m) + beta_m over m, at each point.
 
     Every m gives a bound, so a search that misses the best m is looser and still valid.
@@ -97,7 +97,7 @@ class GaussianForgettingCurve(ForgettingCurve):
 
     mus: Array
 
-    def _profile(self, epsilon: Array) -> Array:
+    def _profile(self, epsilon: Array, order: Order) -> Array:
         def cost(place: Integers) -> Array:
             profile = gaussian_delta(epsilon[:, None], self.mus[place])
             return np.asarray(profile + self.lengths.betas[place])
@@ -171,7 +171,7 @@ class SampledForgettingCurve(ForgettingCurve):
             at(place)
         return min(seen, key=lambda place: seen[place])
 
-    def _profile(self, epsilon: Array) -> Array:
+    def _profile(self, epsilon: Array, order: Order) -> Array:
         places = [self.best_place(decade) for decade in _DECADES]
         bounds = [
             np.asarray(self.member(place).delta(epsilon)) + self.lengths.betas[place]

@@ -20,12 +20,12 @@ from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
+from audit.curves.profile import ProfileCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
 
@@ -97,7 +97,7 @@ def _largest_sum(uses: Array, heights: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeEntropyCurve(SymmetricProfileCurve):
+class RelativeEntropyCurve(ProfileCurve):
     """Profile of P(S) <= G(P'(S)), log G piecewise linear in log P'.
 
     ``renyi`` is that of composition, since the profile at the smallest deltas is not known.
@@ -140,7 +140,7 @@ class RelativeEntropyCurve(SymmetricProfileCurve):
         slopes = (self.value_end - self.value) / (self.end - self.start)
         return np.asarray(np.minimum(slopes, 1.0))
 
-    def _profile(self, epsilon: Array) -> Array:
+    def _profile(self, epsilon: Array, order: Order) -> Array:
         size, slopes = epsilon[:, None], self._slopes
         with np.errstate(divide="ignore", invalid="ignore"):
             best = self.value - slopes * self.start + np.log(slopes) - size

@@ -10,7 +10,6 @@ pair.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +21,8 @@ from audit.bounds.all_iterates import ACCURACY
 from audit.bounds.assumptions import Assumption
 from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
-from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
+from audit.curves.profile import ProfileCurve
 from audit.curves.renyi import CostlyRenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating import dominating_curve
@@ -73,22 +72,18 @@ def _poisson(mechanism: NoisySGD, *, steps: int, rate: float) -> PrivacyCurve:
     return dominating_curve(twin, accuracy=ACCURACY)
 
 
-class _Directed(PrivacyCurve):
+class _Directed(ProfileCurve):
     """Curve of a removal (``FORWARD``) and an addition whose profiles differ."""
 
-    @abstractmethod
-    def _nonnegative(self, epsilon: Array, order: Order) -> Array:
-        """Return delta at epsilons of at least 0."""
+    points = 128
 
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        size = np.abs(epsilon)
-        mirrored = 1 - np.exp(-size) * (1 - self._nonnegative(size, order.other))
-        return np.where(epsilon >= 0, self._nonnegative(size, order), mirrored)
+    @property
+    def symmetric(self) -> bool:
+        """False: removal and addition differ."""
+        return False
 
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        largest = float(self._epsilon(np.array([1e-10]), order)[0])
-        points = profile_points(min(largest, 100.0), 128)
-        return tradeoff_from_profile(alpha, points, self._delta(points, order))
+    def _last_point(self, order: Order) -> float:
+        return min(float(self._epsilon(np.array([1e-10]), order)[0]), 100.0)
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ class AllocatedOnce(_Directed):
     poisson: PrivacyCurve
     share: float
 
-    def _nonnegative(self, epsilon: Array, order: Order) -> Array:
+    def _profile(self, epsilon: Array, order: Order) -> Array:
         if order is Order.FORWARD:
             inner, weight = np.log1p(self.share * np.expm1(np.minimum(epsilon, 700.0))), self.share
             return np.minimum(np.asarray(self.poisson.delta(inner, order)) / weight, 1.0)
@@ -122,14 +117,14 @@ class AllocatedOnce(_Directed):
     def _least_epsilon(self, delta: float, order: Order) -> float:
         """Return an epsilon at which the bound is at most ``delta``; about the least."""
         points = np.concatenate([[0.0], np.geomspace(1e-6, 700.0, _GRID)])
-        met = np.flatnonzero(self._nonnegative(points, order) <= delta)
+        met = np.flatnonzero(self._profile(points, order) <= delta)
         if not met.size:
             return math.inf
         if met[0] == 0:
             return 0.0
         ends = points[met[0] - 1 : met[0] + 1]
         return float(
-            decreasing_root(lambda e: self._nonnegative(e, order) - delta, ends[:1], ends[1:])[0]
+            decreasing_root(lambda e: self._profile(e, order) - delta, ends[:1], ends[1:])[0]
         )
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
@@ -190,7 +185,7 @@ class DirectAllocation(_Directed):
     means: GaussianCurve
     shift: float
 
-    def _nonnegative(self, epsilon: Array, order: Order) -> Array:
+    def _profile(self, epsilon: Array, order: Order) -> Array:
         if order is Order.FORWARD:
             return np.asarray(self.removal.delta(epsilon, order))
         return np.asarray(self.means.delta(epsilon - self.shift))
