@@ -29,6 +29,7 @@ extensions = [
     "zoo_page",
     "command_help",
     "schema_tables",
+    "statements",
     "rooms",
     "public_names",
     "link_check",

@@ -15,7 +15,7 @@ from audit.report import joined_rows, queries
 from audit.report.conclusion import refuted_elsewhere, sentences
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.figures import sweep
-from audit.report.joined_rows import EpsilonRow, FailedRun, epsilon_rows, failed_runs
+from audit.report.joined_rows import ClaimRow, FailedRun, epsilon_rows, failed_runs
 from audit.report.runs import Run
 from audit.report.setting_tables import claim_cells, exact_cell, lower_cell, parameter_cell
 from audit.report.study_section import worst
@@ -30,7 +30,7 @@ _OUTCOMES = {
     Verdict.REFUTED: "Refuted",
 }
 
-IndexRow = EpsilonRow | FailedRun
+IndexRow = ClaimRow | FailedRun
 """A row of the index: an epsilon, or a run without a result."""
 
 
@@ -146,7 +146,7 @@ def _many(number_of: int, word: str) -> str:
     return f"{count(number_of)} {word}{'' if number_of == 1 else 's'}"
 
 
-def _tightness(row: EpsilonRow) -> float | None:
+def _tightness(row: ClaimRow) -> float | None:
     """Return the ratio of a claim that stands and is finite."""
     known = row.ratio is not None and math.isfinite(row.ratio)
     return row.ratio if known and row.verdict is Verdict.CONSISTENT else None
@@ -162,16 +162,16 @@ def _least_to_largest(standing: Sequence[tuple[float, str]]) -> str:
     )
 
 
-def _refuted_ids(rows: Sequence[EpsilonRow]) -> list[str]:
+def _refuted_ids(rows: Sequence[ClaimRow]) -> list[str]:
     """Return the ids of refuted statements, sorted; users' own claims are not among them."""
     return sorted({row.bound.id for row in rows if row.bound and _is_refuted_statement(row)})
 
 
-def _is_refuted_statement(row: EpsilonRow) -> bool:
+def _is_refuted_statement(row: ClaimRow) -> bool:
     return row.verdict is Verdict.REFUTED and row.bound is not None and row.bound.status != CLAIMED
 
 
-def _refuted_user_claims(rows: Sequence[EpsilonRow]) -> int:
+def _refuted_user_claims(rows: Sequence[ClaimRow]) -> int:
     """Return how many claims about user-defined mechanisms are refuted."""
     refuted = sum(row.verdict is Verdict.REFUTED for row in rows)
     return refuted - sum(map(_is_refuted_statement, rows))
@@ -210,12 +210,12 @@ def _caption(first: Sequence[IndexRow], rows: Sequence[IndexRow]) -> str:
 def _extremes(rows: Sequence[IndexRow]) -> list[IndexRow]:
     """Return what is wrong, and of each setting and delta the tightest and the loosest claim."""
     wrong: list[IndexRow] = []
-    groups: dict[tuple[str, str, float], list[tuple[float, EpsilonRow]]] = {}
+    groups: dict[tuple[str, str, float], list[tuple[float, ClaimRow]]] = {}
     for row in rows:
         if row.verdict in (Verdict.ERROR, Verdict.REFUTED):
             wrong.append(row)
-        elif isinstance(row, EpsilonRow) and row.ratio is not None:
-            key = (row.origin.scenario, row.origin.setting, row.delta)
+        elif isinstance(row, ClaimRow) and row.ratio is not None:
+            key = (row.origin.scenario, row.origin.setting, row.quantity.at)
             groups.setdefault(key, []).append((row.ratio, row))
     extremes: list[IndexRow] = []
     for group in groups.values():
@@ -254,20 +254,20 @@ def _failed_cells(row: FailedRun, note: str) -> tuple[Cell, ...]:
     return (name, missing, missing, missing, missing, missing, Cell.verdict(row.verdict))
 
 
-def _cells(row: EpsilonRow, note: str, link: str) -> tuple[Cell, ...]:
+def _cells(row: ClaimRow, note: str, link: str) -> tuple[Cell, ...]:
     claim = (Cell.missing(), Cell.missing(), Cell.verdict(row.verdict))
     if row.bound is not None:
         claim = claim_cells(row.bound, row.bound.id)
     return (
         Cell(text=row.origin.title, note=note, link=link),
-        parameter_cell(row.delta),
+        parameter_cell(row.quantity.at),
         lower_cell(row.lower),
         _exact_of_strongest(row),
         *claim,
     )
 
 
-def _exact_of_strongest(row: EpsilonRow) -> Cell:
+def _exact_of_strongest(row: ClaimRow) -> Cell:
     """Return the certain value of the strongest pair; of another pair only its lower end."""
     if row.exact is None:
         return Cell.missing()
@@ -357,7 +357,7 @@ def _ratios(ratios: Sequence[float], settings: Sequence[SettingResult]) -> Cell:
     return Cell.number(text, (least, most), _many(deltas, "comparison"))
 
 
-def _overall(rows: Sequence[EpsilonRow], refuted: bool, verdicts: Sequence[Verdict]) -> Verdict:
+def _overall(rows: Sequence[ClaimRow], refuted: bool, verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict on a run: refuted if anything of it is, else that on the rest."""
     if refuted or Verdict.REFUTED in verdicts:
         return Verdict.REFUTED

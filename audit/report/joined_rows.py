@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import ClassVar
 
 from audit.codec import encode
+from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
 from audit.numerics.number_format import Rounding, number, plain
 from audit.report import queries
 from audit.report.queries import ComparedResult
@@ -96,6 +97,8 @@ class ClaimRow:
     ----------
     origin
         The run, scenario and setting.
+    quantity
+        The quantity, and where it is taken.
     lower
         The lower bound that samples certify.
     exact
@@ -107,6 +110,7 @@ class ClaimRow:
     """
 
     origin: Origin
+    quantity: EpsilonAtDelta | RenyiAtOrder
     lower: float
     exact: Number | None
     certified: float
@@ -123,15 +127,17 @@ class ClaimRow:
         """How many times the certified value is claimed, of a claim that is not refuted."""
         return None if self.bound is None or self.verdict is Verdict.REFUTED else self.bound.ratio
 
-    def _columns(self, quantity: str, *, delta: float | None, order: float | None) -> Columns:
-        bound = self.bound
+    @property
+    def columns(self) -> Columns:
+        """The row as a line of the table."""
+        bound, place = self.bound, {self.quantity.place: self.quantity.at}
         return Columns(
             run=self.origin.run,
             scenario=self.origin.scenario,
             setting=self.origin.setting,
-            quantity=quantity,
-            delta=delta,
-            order=order,
+            quantity=self.quantity.name,
+            delta=place.get("delta"),
+            order=place.get("order"),
             lower=self.lower,
             exact_low=self.exact.low if self.exact else None,
             exact_high=self.exact.high if self.exact else None,
@@ -144,48 +150,18 @@ class ClaimRow:
             verdict=self.verdict.value,
         )
 
-    def _line(self, quantity: str) -> str:
+    @property
+    def line(self) -> str:
+        """The row in one line."""
+        name, place = self.quantity.name, f"at {self.quantity.place} {plain(self.quantity.at)}"
+        whence = f"({self.origin.run}, {self.origin.setting})"
         if self.bound is None or self.bound.value is None:
-            return f"{self.verdict.value}: {quantity} ({self.origin.run}, {self.origin.setting})"
+            return f"{self.verdict.value}: {name} {place} {whence}"
         return (
-            f"{self.verdict.value}: {self.bound.id} claims "
-            f"{number(self.bound.value, 5, Rounding.UP)} {quantity}, {self.certified_by}: at least "
-            f"{number(self.certified, 5, Rounding.DOWN)} ({self.origin.run}, {self.origin.setting})"
+            f"{self.verdict.value}: {self.bound.id} claims {name} "
+            f"{number(self.bound.value, 5, Rounding.UP)} {place}, {self.certified_by}: at least "
+            f"{number(self.certified, 5, Rounding.DOWN)} {whence}"
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EpsilonRow(ClaimRow):
-    """A claim about epsilon at one delta."""
-
-    delta: float
-
-    @property
-    def columns(self) -> Columns:
-        """The row as a line of the table."""
-        return self._columns("epsilon", delta=self.delta, order=None)
-
-    @property
-    def line(self) -> str:
-        """The row in one line."""
-        return self._line(f"at delta {plain(self.delta)}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RenyiRow(ClaimRow):
-    """A claim about the Renyi divergence of one order."""
-
-    order: float
-
-    @property
-    def columns(self) -> Columns:
-        """The row as a line of the table."""
-        return self._columns("Renyi divergence", delta=None, order=self.order)
-
-    @property
-    def line(self) -> str:
-        """The row in one line."""
-        return self._line(f"at Renyi order {plain(self.order)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,14 +203,14 @@ class StatementRow:
         )
 
 
-Row = EpsilonRow | RenyiRow | StatementRow | FailedRun
+Row = ClaimRow | StatementRow | FailedRun
 
 
 def _in_words(value: Value) -> str:
     return value if isinstance(value, str) else plain(value)
 
 
-def epsilon_rows(runs: Sequence[Run]) -> list[EpsilonRow]:
+def epsilon_rows(runs: Sequence[Run]) -> list[ClaimRow]:
     """Return a row for each run, setting, delta and claim that is shown.
 
     Shown are every refuted bound and the tightest that stands.
@@ -248,13 +224,13 @@ def epsilon_rows(runs: Sequence[Run]) -> list[EpsilonRow]:
     ]
 
 
-def _at_delta(origin: Origin, setting: ComparedResult, at: AtDelta) -> list[EpsilonRow]:
+def _at_delta(origin: Origin, setting: ComparedResult, at: AtDelta) -> list[ClaimRow]:
     value, by = queries.strongest(at)
     own = setting.pair.name if isinstance(setting, PairResult) else at.certified.by
     return [
-        EpsilonRow(
+        ClaimRow(
             origin=origin,
-            delta=at.delta,
+            quantity=EpsilonAtDelta(at.delta),
             lower=at.sampled.epsilon,
             exact=at.exact.worst if at.exact else None,
             certified=value,
@@ -265,7 +241,7 @@ def _at_delta(origin: Origin, setting: ComparedResult, at: AtDelta) -> list[Epsi
     ]
 
 
-def renyi_rows(runs: Sequence[Run]) -> list[RenyiRow]:
+def renyi_rows(runs: Sequence[Run]) -> list[ClaimRow]:
     """Return a row for each run, setting, order and claim that is shown, as for epsilons."""
     return [
         row
@@ -276,12 +252,12 @@ def renyi_rows(runs: Sequence[Run]) -> list[RenyiRow]:
     ]
 
 
-def _at_order(origin: Origin, setting: PairResult, at: AtOrder) -> list[RenyiRow]:
+def _at_order(origin: Origin, setting: PairResult, at: AtOrder) -> list[ClaimRow]:
     worst = at.exact.worst
     return [
-        RenyiRow(
+        ClaimRow(
             origin=origin,
-            order=at.order,
+            quantity=RenyiAtOrder(at.order),
             lower=at.sampled_lower,
             exact=worst,
             certified=worst.low,

@@ -45,7 +45,7 @@ class SchemaPart(SphinxDirective):
                 for key, value in variant.get("properties", {}).items()
                 if key not in left_out
             ] + [
-                row(f"<code>{html.escape(str(c['const']))}</code>", c.get("description", ""))
+                row(f"`{c['const']}`", c.get("description", ""))
                 for c in variant.get("anyOf", [])
                 if "const" in c
             ]
@@ -62,12 +62,12 @@ class SchemaPart(SphinxDirective):
             notes.append(f"default {json.dumps(value['default'], ensure_ascii=False)}")
         told = value.get("description") or referred(value, schema).get("description", "")
         note = f' <span class="type">{html.escape(", ".join(notes))}</span>' if notes else ""
-        return row(f"<code>{html.escape(key)}</code>{note}", told)
+        return row(f"`{key}`", told, note)
 
 
-def row(head: str, told: str) -> str:
-    """Return a term and its definition."""
-    return f"<dt>{head}</dt><dd>{marked(told)}</dd>"
+def row(head: str, told: str, note: str = "") -> str:
+    """Return a term and its definition, both in Markdown, with a note in HTML."""
+    return f"<dt>{marked(head)}{note}</dt><dd>{marked(told)}</dd>"
 
 
 def marked(told: str) -> str:

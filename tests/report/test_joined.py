@@ -13,11 +13,12 @@ import pytest
 from audit import report
 from audit.bounds import Status
 from audit.cli.report import main
+from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
 from audit.mechanism import NoisySGD
 from audit.report import joined, joined_rows
 from audit.report.document import Table
 from audit.report.figures import sweep
-from audit.report.joined_rows import EpsilonRow, FailedRun, RenyiRow, StatementRow
+from audit.report.joined_rows import ClaimRow, FailedRun, StatementRow
 from audit.report.runs import status
 from audit.results import AtDelta, AtOrder, ByOrder, PairResult, Result, Verdict, to_json
 
@@ -106,7 +107,7 @@ def test_a_result_of_an_earlier_version_is_a_row(tmp_path: Path) -> None:
 
 def test_rows_hold_the_stored_numbers(places: list[Path]) -> None:
     rows = joined_rows.epsilon_rows(report.gather(places))
-    (found,) = [row for row in rows if row.origin.run == "b" and row.delta == 1e-5]
+    (found,) = [row for row in rows if row.origin.run == "b" and row.quantity.at == 1e-5]
     setting = swept(20, 0.5, 2.0).settings[0]
     assert isinstance(setting, PairResult)
     stored = setting.deltas[-1]
@@ -244,15 +245,16 @@ def test_rows_say_of_what_quantity_they_are(tmp_path: Path) -> None:
     runs = report.gather([tmp_path])
     rows = joined_rows.rows(runs)
     assert {row.columns.quantity for row in rows} == set(QUANTITIES)
-    epsilons = [row for row in rows if isinstance(row, EpsilonRow)]
+    claims = [row for row in rows if isinstance(row, ClaimRow)]
+    epsilons = [row for row in claims if isinstance(row.quantity, EpsilonAtDelta)]
     assert epsilons == joined_rows.epsilon_rows(runs)
     assert all(row.columns.order is None and row.columns.delta for row in epsilons)
     # order 2 of the first setting: one bound has a number, and it stands
     order = pair_settings()[0].renyi[0]
     (found,) = [
         row
-        for row in rows
-        if isinstance(row, RenyiRow) and (row.origin.setting, row.order) == ("full_batch", 2.0)
+        for row in claims
+        if (row.origin.setting, row.quantity) == ("full_batch", RenyiAtOrder(2.0))
     ]
     line = found.columns
     assert line.delta is None
@@ -279,10 +281,12 @@ def test_lines_say_what_is_refuted_of_every_quantity(tmp_path: Path) -> None:
     lines = joined.shown(runs).splitlines()
     assert lines == [
         "error: c: steps must be positive, got 0",
-        "refuted: a claims 2.2329 at delta 0.01, TwoSidedWalk: at least 2.4809 (a, full_batch)",
-        "refuted: a claims 2.7786 at delta 1e-5, TwoSidedWalk: at least 3.0872 (a, full_batch)",
-        "refuted: at22.b_1 claims 0.50000 at Renyi order 2, TwoSidedWalk: at least 0.81234 "
+        "refuted: a claims epsilon 2.2329 at delta 0.01, TwoSidedWalk: at least 2.4809 "
         "(a, full_batch)",
+        "refuted: a claims epsilon 2.7786 at delta 1e-5, TwoSidedWalk: at least 3.0872 "
+        "(a, full_batch)",
+        "refuted: at22.b_1 claims Renyi divergence 0.50000 at order 2, TwoSidedWalk: at least "
+        "0.81234 (a, full_batch)",
         "refuted: The root of 2 is 1.41421356 (Euclid, Elements X): expected 1.41421, found 2 "
         "(b, asked)",
     ]
