@@ -1,6 +1,9 @@
 """Plan the number of trials that an audit needs to refute a claim about a known mechanism.
 
 The audit is that of `audit_samples`, including its choice of thresholds, which knows its power.
+Sample sizes of normal approximations, such as those of statsmodels for two proportions, are too
+small: for randomised response of epsilon 0.2 against 0 they promise power 0.8 from 310 runs a side,
+where the audit has 0.42 and needs 718.
 """
 
 from __future__ import annotations

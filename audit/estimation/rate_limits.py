@@ -135,17 +135,19 @@ def _quantile(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
 def _start(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
     """Return quantiles to start from: by Cornish and Fisher (1938) for large parameters."""
     z = -ndtri(error) if upper else ndtri(error)
-    size, product = a + b, a * b
-    std = np.sqrt(product / (size + 1)) / size
-    skew = 2 * (b - a) * np.sqrt((size + 1) / product) / (size + 2)
-    excess = 6 * ((a - b) ** 2 * (size + 1) / product - (size + 2)) / ((size + 2) * (size + 3))
-    square = z * z
-    score = z + (square - 1) * skew / 6 + z * (square - 3) * excess / 24
-    x = a / size + std * (score - z * (2 * square - 5) * skew**2 / 36)
-    small = (np.minimum(a, b) < _LARGE) | (np.abs(z) > _FARTHEST)
+    large = (np.minimum(a, b) >= _LARGE) & (np.abs(z) <= _FARTHEST)
+    x, rest = np.empty(a.shape), ~large
     inverse = betainccinv if upper else betaincinv
-    x[small] = inverse(a[small], b[small], np.maximum(error[small], _LEAST_ERROR))
-    return np.asarray(x)
+    x[rest] = inverse(a[rest], b[rest], np.maximum(error[rest], _LEAST_ERROR))
+    if large.any():
+        a, b, z = a[large], b[large], z[large]
+        size, product, square = a + b, a * b, z * z
+        std = np.sqrt(product / (size + 1)) / size
+        skew = 2 * (b - a) * np.sqrt((size + 1) / product) / (size + 2)
+        excess = 6 * ((a - b) ** 2 * (size + 1) / product - (size + 2)) / ((size + 2) * (size + 3))
+        score = z + (square - 1) * skew / 6 + z * (square - 3) * excess / 24
+        x[large] = a / size + std * (score - z * (2 * square - 5) * skew**2 / 36)
+    return x
 
 
 def _around_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> tuple[Array, Array]:

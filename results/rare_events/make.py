@@ -2,7 +2,7 @@
 
 Writes ``rare_events.md``: certified epsilons of pairs whose epsilon is far above the logarithm of
 the number of runs, what counts of as many runs certify, and the errors of many small audits beside
-exact values, with two planted mistakes.
+exact values, with three planted mistakes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ CONFIDENCE = 0.95
 DELTA = 1e-8
 _SMALL = 1000  # trials of a small audit
 _BEST_OF = 40  # audits among which the second planted mistake chooses
+_FEW, _THRESHOLDS = 100, 13  # draws, and thresholds, of the third one
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +160,33 @@ def calibration_rows(repeats: int) -> list[str]:
         _share(
             f"planted: the best of {_BEST_OF} audits is wrong", best, len(groups), "to be caught"
         ),
+        _share(
+            f"planted: the draws also choose one of {_THRESHOLDS} thresholds and the stakes",
+            reused_pilots(case, repeats // 10),
+            repeats // 10,
+            "0.05",
+        ),
     ]
+
+
+def reused_pilots(case: Case, repeats: int) -> int:
+    """Count the wrong ones of audits whose draws also choose their threshold and their stakes."""
+    assert isinstance(case.pair, tuple)
+    (highest, std), (lowest, _) = (walk.moments() for walk in case.pair)
+    thresholds = np.linspace(lowest, highest + 6 * std, _THRESHOLDS)
+    tilts = [[Tilt.of(walk, one) for walk in case.pair] for one in thresholds.tolist()]
+    error, wrong = (1 - CONFIDENCE) / 2, 0
+    for repeat in range(repeats):
+        best = 0.0
+        for k, pair in enumerate(tilts):
+            seeds = np.random.SeedSequence([4, repeat, k]).spawn(2)
+            first, second = (tilt.draw(_FEW, seed) for tilt, seed in zip(pair, seeds, strict=True))
+            gap = first.mean_lower(first.stakes(_FEW, error), error) - DELTA
+            if gap > 0:
+                upper = second.mean_upper(second.stakes(_FEW, error), error)
+                best = max(best, math.log(gap / upper))
+        wrong += best > case.epsilon
+    return wrong
 
 
 def _share(name: str, count: int, total: int, limit: str) -> str:
@@ -196,6 +223,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "| event | seen | repeats | rate | allowed |",
         "|---|---|---|---|---|",
         *calibration_rows(given.repeats),
+        "",
+        "Stakes and thresholds that are chosen by the draws that they bound break the proof, but",
+        "these repeats do not show it: limits by betting err far less often than they may, and the",
+        "last row stays below what is allowed.",
     ]
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "rare_events.md").write_text("\n".join([*lines, ""]), encoding="utf-8")

@@ -26,7 +26,8 @@ def test_rows_certify_more_than_counts(case: rare_events.Case) -> None:
 
 
 def test_small_audits_and_planted_mistakes() -> None:
-    above, below, whole, small, best = rare_events.calibration_rows(20)
-    assert [row.split("|")[2].strip() for row in (above, below, whole)] == ["0", "0", "0"]
+    above, below, whole, small, best, reused = rare_events.calibration_rows(20)
+    counts = [row.split("|")[2].strip() for row in (above, below, whole, reused)]
+    assert counts == ["0", "0", "0", "0"]
     assert small.split("|")[2].strip() == "20"
     assert "of 40" in best
