@@ -35,27 +35,22 @@ class EProcesses(ShortRepr):
         self.claims = tuple((float(epsilon), float(delta)) for epsilon, delta in claims)
         self.deltas = tuple(sorted({delta for _, delta in self.claims}, reverse=True))
         self.error = (1 - confidence) / len(self.deltas)
-        self._tests = {}
-        for one in self.deltas:
-            made = {epsilon for epsilon, delta in self.claims if delta == one}
-            grid = sorted({*np.arange(0.0, farthest, _SPACING).tolist(), *made})
-            self._tests[one] = SequentialAudit(
-                [(epsilon, one) for epsilon in grid], confidence=1 - self.error
-            )
+        grid = np.arange(0.0, farthest, _SPACING).tolist()
+        tested = {*self.claims, *((epsilon, delta) for delta in self.deltas for epsilon in grid)}
+        self._tests = SequentialAudit(sorted(tested), confidence=1 - self.error)
+        self._places = {claim: j for j, claim in enumerate(self._tests.claims)}
 
     def update(self, scores: Array, scores_prime: Array) -> None:
         """Bet on new pairs of scores."""
-        for tests in self._tests.values():
-            tests.update(scores, scores_prime)
+        self._tests.update(scores, scores_prime)
 
     def epsilon_lower(self, delta: float) -> float:
         """Return the certified lower bound at a delta of the claims.
 
         If "at most e" is refuted, epsilon is above e: the bound is the next floating-point number.
         """
-        tests = self._tests[delta]
-        bound = tests.epsilon_lower(delta)
-        smallest = tests.evidence[0]  # the claim epsilon = 0
+        bound = self._tests.epsilon_lower(delta)
+        smallest = self._tests.evidence[self._places[0.0, delta]]
         return bound if smallest.refuted_after is None else math.nextafter(bound, math.inf)
 
     @property
@@ -66,8 +61,5 @@ class EProcesses(ShortRepr):
     @property
     def log_e_values(self) -> tuple[float, ...]:
         """The logarithm of the current e-value against each claim."""
-        found = []
-        for epsilon, delta in self.claims:
-            tests = self._tests[delta]
-            found.append(tests.evidence[tests.claims.index((epsilon, delta))].log_e_value)
-        return tuple(found)
+        evidence = self._tests.evidence
+        return tuple(evidence[self._places[claim]].log_e_value for claim in self.claims)
