@@ -45,10 +45,17 @@ def read_settings(plain: Any, folders: Sequence[Path] = ()) -> tuple[Setting, ..
     """Return the settings that a mapping from names to keys describes; see `read_scenario`."""
     if not isinstance(plain, Mapping):
         raise validate.fail("settings", "a mapping from names to settings", plain)
-    return tuple(
-        read_setting(str(name), one, folders, others=[str(key) for key in plain if key != name])
-        for name, one in plain.items()
-    )
+    found: list[Setting] = []
+    wrong: list[str] = []
+    for name, one in plain.items():
+        others = [str(key) for key in plain if key != name]
+        try:
+            found.append(read_setting(str(name), one, folders, others))
+        except ValueError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return tuple(found)
 
 
 def read_setting(

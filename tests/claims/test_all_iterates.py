@@ -60,6 +60,14 @@ def test_below_is_refuted_and_above_is_proven(name: str) -> None:
     assert above.message.startswith("the dominating pair has at most")
 
 
+def test_a_claim_inside_the_bracket_stands_and_is_not_proven() -> None:
+    low, high = audit.exact.dominating_curve(BASE).epsilon_bracket(DELTA)
+    assert low < high
+    inside = judged(BASE, low)
+    assert inside.verdict is Verdict.CONSISTENT
+    assert "does not refute it" in inside.message or "refutes it" in inside.message
+
+
 def test_a_sound_accountant_stands_and_one_for_rarer_batches_does_not() -> None:
     m = MECHANISMS["poisson"]
     sound = Asked(Source.BOUND, "accounting.poisson", deltas=(DELTA,))

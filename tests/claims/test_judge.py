@@ -127,6 +127,15 @@ def test_what_a_callable_returns_must_be_a_number():
             assert len(judgement.message) < 250
 
 
+@pytest.mark.parametrize("value", [-1.0, math.nan])
+def test_a_claimed_number_must_be_at_least_0(value):
+    """A pair has more than a negative epsilon, which refutes nobody's claim."""
+    judged = judge(claimed(number(EpsilonAtDelta(1e-5), value), pair=TWO_SIDED))
+    assert judged.verdict is Verdict.ERROR
+    wanted = "the claimed epsilon at delta 1e-05 must be a number of at least 0, got"
+    assert judged.message == f"{wanted} {value!r}"
+
+
 def test_a_pair_without_an_exact_law_comes_last():
     m = NoisySGD(
         steps=5,
@@ -592,6 +601,12 @@ def test_explicit_laws_refute_a_claim_that_they_are_not_private():
     assert judge(beyond).message == "the laws have epsilon at most 0.5 at delta 0"
     exact = replace(beyond, statement=statement_of(not_private={"epsilon": 0.5, "delta": 0.0}))
     assert judge(exact).verdict is not Verdict.REFUTED
+    # the order with the larger number counts
+    larger = statement_of(not_private={"epsilon": math.log(2.0), "delta": 0.0})
+    assert judge(replace(exact, statement=larger, pair=biased)).verdict is not Verdict.REFUTED
+    # a number that may be smaller by its own error is not known to be beyond the laws
+    unsure = Numbers((ClaimedNumber(EpsilonAtDelta(0.0), 0.55, 0.1),), exceeded=True)
+    assert judge(replace(exact, statement=unsure)).verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_planted_violation_is_found_and_sound_bounds_are_not_refuted():
@@ -642,6 +657,17 @@ def test_samples_decide_where_there_is_no_time(budget):
         assert judged.error == 0.02
         assert judged.certified <= true
         assert (judged.witness is not None) == (verdict is Verdict.REFUTED)
+
+
+def test_samples_that_could_not_refute_are_inconclusive():
+    few = Budget(trials=20, seconds=1e-9, seed=3)
+    m, statement = full(diameter=2.0), statement_of(epsilon=6.0, delta=1e-5)
+    judged = judge(claimed(statement, m, pair=TWO_SIDED, budget=few))
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.evidence is Evidence.SAMPLED
+    reason, _, tried = judged.message.partition("; ")
+    assert reason.startswith("this many scores certify at most")
+    assert tried.startswith("the pair tried does not refute it: certified epsilon")
 
 
 def test_without_time_and_samples_nothing_is_said():

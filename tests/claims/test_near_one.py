@@ -181,6 +181,15 @@ def test_the_error_of_a_computed_bound_is_what_rounding_delta_changes():
     )
 
 
+def test_the_larger_of_both_errors_counts() -> None:
+    """The bound's own, and near delta = 1 also what rounding delta changes, here 1e9 times it."""
+    for delta, error in ((0.95, 1e9 * 0.95 * 2.0**-44), (0.5, 2e-9)):
+        steep = epsilon_of(lambda at, delta=delta: 1.0 + 1e9 * (delta - at), delta)
+        assert steep.slack == pytest.approx(error, rel=0.01)
+        flat = epsilon_of(lambda at: 1.0, delta)
+        assert flat.slack == 2e-9
+
+
 def test_limits_next_to_one_give_no_more_than_their_rounding_allows():
     rate, other = 1 - 1e-9, 0.25
     region = Region(np.array([rate]), np.array([other]))

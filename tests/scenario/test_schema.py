@@ -115,6 +115,21 @@ def test_what_the_reader_refuses_is_refused(plain: dict[str, Any]) -> None:
         read_scenario(plain)
 
 
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    wrong = scenario(
+        one={**PAIR, "trials": "many", "deltas": [0.1, "x"]},
+        two=PAIR,
+        three={**PAIR, "trails": 2000},
+    )
+    with pytest.raises(ValueError) as refused:
+        read_scenario(wrong)
+    assert [line.partition(", got")[0] for line in str(refused.value).split("; ")[:3]] == [
+        "settings.one.deltas[1] must be a number",
+        "settings.one.trials must be a whole number",
+        "settings.three.trails must be left out of a setting with the key pair",
+    ]
+
+
 def test_hydra_is_left_alone() -> None:
     base = scenario(
         one={

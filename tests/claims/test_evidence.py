@@ -1,0 +1,200 @@
+"""The order of the evidence, what ends it, and what it spends; pairs are stand-ins with no law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from audit.claims import evidence
+from audit.claims.claim import Budget
+from audit.claims.error_shares import ErrorShare
+from audit.claims.evidence import Case, LowerBound, collected
+from audit.claims.judgement import Evidence
+from audit.claims.known_pairs import NoExactLaw
+from audit.constructions import TwoSidedWalk
+from audit.curves import Order
+from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
+from audit.mechanism import NoisySGD
+
+AT, ALSO = EpsilonAtDelta(1e-5), EpsilonAtDelta(1e-3)
+NUMBERS = (ClaimedNumber(AT, 2.0), ClaimedNumber(ALSO, 1.0))
+WALK = TwoSidedWalk(
+    NoisySGD(
+        steps=4,
+        dataset_size=10,
+        batch_size=10,
+        step_size=0.1,
+        noise_std=0.2,
+        lipschitz=1.0,
+        smoothness=1.0,
+    )
+)
+Lows = Mapping[tuple[EpsilonAtDelta, Order], float] | Exception
+
+
+def pair(lows: Lows, seconds: float = 0.0) -> Any:
+    """Return a stand-in for a known pair: what it certifies, 0 where it is left out."""
+    return SimpleNamespace(pair=WALK, seconds=seconds, lows=lows)
+
+
+def even(low: float) -> Lows:
+    return {(AT, order): low for order in Order}
+
+
+class Pairs:
+    """A stand-in for `Candidates`, which notes the pairs that were asked for."""
+
+    def __init__(self, pairs: Sequence[Any]) -> None:
+        self.pairs, self.asked = tuple(pairs), list[Any]()
+
+    def bracket(
+        self, known: Any, quantity: EpsilonAtDelta, order: Order, *rest: object, **more: object
+    ) -> tuple[float, float]:
+        if known not in self.asked:
+            self.asked.append(known)
+        if isinstance(known.lows, Exception):
+            raise known.lows
+        return known.lows.get((quantity, order), 0.0), math.inf
+
+
+def case(
+    pairs: Sequence[Any], search: Callable[[Any], Any] = lambda _: None, **changes: Any
+) -> Any:
+    values: dict[str, Any] = {
+        "numbers": NUMBERS,
+        "candidates": Pairs(pairs),
+        "search": search,
+        "always_search": False,
+        "budget": Budget(seconds=1.0),
+        "error": ErrorShare(0.02, 0.01),
+        "exhaustive": False,
+    }
+    return Case(**{**values, **changes})
+
+
+@pytest.mark.parametrize("order", Order)
+def test_the_number_and_the_order_that_refute_are_reported(order: Order) -> None:
+    refuting = pair({(AT, Order.FORWARD): 1.9, (ALSO, order): 1.1})
+    found = collected(case([refuting, pair(even(0.0))]))
+    assert found.refuted
+    assert (found.closest.number, found.closest.order) == (NUMBERS[1], order)
+    assert found.tried == 1
+
+
+def test_without_a_refutation_the_closest_bound_is_reported() -> None:
+    found = collected(case([pair(even(0.5)), pair(even(1.5)), pair(even(1.0))]))
+    assert not found.refuted
+    assert (found.closest.low, found.tried) == (1.5, 3)
+
+
+def test_all_pairs_are_tried_if_that_is_asked() -> None:
+    pairs = [pair(even(2.5)), pair(even(3.0))]
+    assert collected(case(pairs)).closest.low == 2.5
+    assert collected(case(pairs, exhaustive=True)).closest.low == 3.0
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_fault_is_kept_whatever_comes_after_it(place: int) -> None:
+    fault = ArithmeticError("of ours")
+    pairs = [pair(even(1.0)), pair(even(1.5))]
+    pairs.insert(place, pair(fault))
+    found = collected(case(pairs))
+    assert found.fault is fault
+    assert found.tried == 2
+
+
+def test_planned_times_end_the_laws_once_there_is_a_bound() -> None:
+    pairs = [pair(even(0.5), 0.6), pair(even(1.0), 0.6), pair(even(1.5), 0.6)]
+    asked = case(pairs)
+    found = collected(asked)
+    assert asked.candidates.asked == pairs[:1]
+    assert (found.tried, found.left) == (1, 2)
+    # a pair without a law leaves nothing known, so that the next one is tried
+    pairs[0] = pair(NoExactLaw("too coarse"), 0.6)
+    asked = case(pairs)
+    found = collected(asked)
+    assert asked.candidates.asked == pairs[:2]
+    assert (found.tried, found.left, found.reasons) == (1, 1, ["too coarse"])
+
+
+def test_a_search_is_against_the_closest_number_and_left_out_without_time() -> None:
+    searched: list[ClaimedNumber] = []
+
+    def search(number: ClaimedNumber) -> Any:
+        searched.append(number)
+        return pair({(ALSO, Order.REVERSE): 1.5})
+
+    closest = pair({(ALSO, Order.FORWARD): 0.9, (AT, Order.FORWARD): 1.0})
+    found = collected(case([closest], search))
+    assert searched == [NUMBERS[1]]
+    assert (found.refuted, found.closest.order, found.tried) == (True, Order.REVERSE, 2)
+    assert collected(case([], search)).refuted
+    assert searched.pop() == NUMBERS[0]
+    short = [pair(even(0.5), 0.6), pair(even(0.5), 0.6)]
+    assert not collected(case(short, search)).refuted
+    assert collected(case(short, search, always_search=True)).refuted
+
+
+def test_that_a_searched_pair_has_no_law_explains_nothing() -> None:
+    found = collected(case([pair(even(0.5))], lambda _: pair(NoExactLaw("too coarse"))))
+    assert (found.tried, found.reasons, found.fault) == (1, [], None)
+
+
+def test_costly_pairs_share_the_error_and_draw_from_streams_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[dict[str, Any]] = []
+
+    def draws(pair: Any, numbers: Sequence[ClaimedNumber], **options: Any) -> Any:
+        drawn.append(options)
+        return [SimpleNamespace(certified=0.5, order=Order.FORWARD, reason="few")] * len(numbers)
+
+    monkeypatch.setattr(evidence, "judge_by_draws", draws)
+    costly = [pair(even(0.0), 2.0), pair(even(0.0), math.inf)]
+    found = collected(case(costly, budget=Budget(seconds=1.0, trials=1000, seed=7)))
+    assert [one["error"] for one in drawn] == [ErrorShare(0.01, 0.005)] * 2
+    assert [one["trials"] for one in drawn] == [1000, 1000]
+    # each pair takes its seed and the next one, for its scores
+    seeds = [seed for one in drawn for seed in (one["seed"], one["seed"] + 1)]
+    assert len(set(seeds)) == 4
+    assert (found.error, found.tried, found.inconclusive) == (0.02, 2, "few")
+    quick = collected(case([*costly, pair(even(0.1))], budget=Budget(seconds=1.0, trials=1000)))
+    assert quick.inconclusive == ""  # the exact law could have refuted
+
+
+def test_without_trials_the_quickest_costly_pair_says_what_it_would_take() -> None:
+    found = collected(case([pair(even(0.0), 50.0), pair(even(0.0), 20.0)]))
+    assert (found.left, found.tried, found.bounds) == (2, 0, [])
+    assert "would take about 20 s, more than the budget's 1 s" in found.reasons[0]
+
+
+def test_draws_are_judged_at_the_error_that_is_spent_and_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {}
+    drawn: dict[str, Any] = {}
+    monkeypatch.setattr(
+        evidence.simulation, "final_iterates", lambda pair, **options: drawn.update(options)
+    )
+    monkeypatch.setattr(
+        evidence.estimation, "judge_scores", lambda given, numbers, **options: asked.update(options)
+    )
+    error = ErrorShare(spent=0.02, planned=0.01)
+    evidence.judge_by_draws(WALK, NUMBERS, trials=10, error=error, seed=3)
+    assert drawn == {"trials": 10, "seed": 3}
+    assert asked == {"confidence": 0.98, "planned_confidence": 0.99, "seed": 4}
+
+
+def test_bounds_are_ordered_by_refutation_and_then_by_ratio() -> None:
+    def bound(number: ClaimedNumber, low: float) -> LowerBound:
+        return LowerBound(number, low, math.inf, Order.FORWARD, pair({}), Evidence.EXACT)
+
+    slack = ClaimedNumber(AT, 1.0, slack=0.5)
+    close, refuting, within = bound(NUMBERS[0], 1.99), bound(NUMBERS[1], 1.01), bound(slack, 1.4)
+    assert [one.refutes for one in (close, refuting, within)] == [False, True, False]
+    assert min([close, within, refuting], key=lambda one: one.tightness) is refuting
+    assert min([close, within], key=lambda one: one.tightness) is within

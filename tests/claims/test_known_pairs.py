@@ -1,0 +1,208 @@
+"""Numbers of many pairs at many places: what is left out is never the largest; pairs to try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit import Batching, NoisySGD
+from audit.claims import pairs_to_try
+from audit.claims.claim import Claim
+from audit.claims.known_pairs import Candidates, Deadline, KnownPair, KnownPairs, _Blocks
+from audit.claims.pairs_to_try import candidates_for, fitting, searched_for
+from audit.claims.sources import InvalidClaim
+from audit.claims.statements import statement_of
+from audit.constructions import TwoSidedWalk
+from audit.constructions.explicit import Repeated
+from audit.curves import Order
+from audit.curves.brackets import BracketError
+from audit.curves.quantities import EpsilonAtDelta, Mu, RenyiAtOrder
+from tests.bounds.fmtt18.one_pass import one_pass
+
+CYCLIC = NoisySGD(
+    steps=6,
+    dataset_size=6,
+    batch_size=2,
+    step_size=0.1,
+    noise_std=0.5,
+    lipschitz=1.0,
+    smoothness=1.0,
+    batching=Batching.CYCLIC,
+)
+DELTAS = tuple(np.logspace(-9, -1, 100).tolist())
+ORDERS = tuple(np.linspace(1.5, 30, 100).tolist())
+
+
+class Law:
+    """A law whose numbers are linear in -log(delta) and in the Renyi order, with wide brackets."""
+
+    many_at_once = True
+
+    def __init__(self, start: float, slope: float, worse: float, width: float) -> None:
+        self.start, self.slope, self.worse, self.width = start, slope, worse, width
+        self.broken: float | None = None
+
+    def _low(self, at: Any, order: Order) -> Any:
+        return self.start + self.slope * at + self.worse * (order is Order.REVERSE)
+
+    def _brackets(self, at: Any, order: Order) -> Any:
+        low = self._low(at, order)
+        return low, low + self.width
+
+    def epsilon_bracket(self, delta: float, order: Order) -> Any:
+        return self._brackets(-math.log(delta), order)
+
+    def epsilon_brackets(self, deltas: Any, order: Order) -> Any:
+        if self.broken is not None and self.broken in deltas:
+            raise BracketError("of ours")
+        return self._brackets(-np.log(deltas), order)
+
+    def epsilon_may_exceed(self, levels: Any, deltas: Any, order: Order) -> Any:
+        return self._brackets(-np.log(deltas), order)[1] > levels
+
+    def renyi_brackets(self, alphas: Any, order: Order) -> Any:
+        return self._brackets(alphas, order)
+
+    def mu_bracket(self, order: Order) -> Any:
+        low, high = self._brackets(0.0, order)
+        return SimpleNamespace(low=low, high=high)
+
+
+def known(law: Law) -> Any:
+    return KnownPair(law, SimpleNamespace(of=lambda pair, until: law))  # type: ignore[arg-type]
+
+
+def candidates(laws: Sequence[Law], quantities: Sequence[Any]) -> tuple[list[Any], Candidates]:
+    pairs, blocks = [known(law) for law in laws], _Blocks()
+    blocks.expect(quantities)
+    return pairs, Candidates(pairs, blocks)
+
+
+def bracket(tried: Candidates, pair: Any, quantity: Any, order: Order) -> Any:
+    return tried.bracket(pair, quantity, order, Deadline(math.inf))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("start", "slope", "width"), [(10.0, 1.0, 0.7), (10.0, 1.0, 1e-3), (1.0, 0.01, 0.7)]
+)
+@pytest.mark.parametrize(
+    "quantities",
+    [[EpsilonAtDelta(at) for at in DELTAS], [RenyiAtOrder(at) for at in ORDERS]],
+    ids=["epsilon", "renyi"],
+)
+def test_the_largest_number_at_each_place_is_always_computed(
+    quantities: list[Any], start: float, slope: float, width: float, seed: int
+) -> None:
+    """Pairs are skipped only where others have as much, by the lower ends of their brackets."""
+    random = np.random.default_rng(seed)
+    laws = [
+        Law(start * a, slope * b, start / 2 * c, width * d)
+        for a, b, c, d in random.random((5, 4)).tolist()
+    ]
+    pairs, tried = candidates(laws, quantities)
+    first = quantities[int(random.integers(100))]  # asked before those beside it
+    skipped = 0
+    for quantity in (first, *quantities):
+        found = [bracket(tried, pair, quantity, order) for pair in pairs for order in Order]
+        skipped += found.count(None)
+        at = -math.log(quantity.at) if isinstance(quantity, EpsilonAtDelta) else quantity.at
+        largest = max(law._low(at, order) for law in laws for order in Order)
+        assert max(one[0] for one in found if one is not None) == pytest.approx(largest, rel=2e-9)
+        assert all(one[1] >= one[0] for one in found if one is not None)
+    assert skipped > 10
+    widths = [bracket(tried, p, q, Order.FORWARD) for p in pairs[:1] for q in quantities]
+    assert {round(high - low, 9) for low, high in widths} == {round(laws[0].width, 9)}
+
+
+def test_a_searched_pair_leaves_the_candidates_their_numbers() -> None:
+    """A search depends on its claim, but what candidates certify must not."""
+    quantity = EpsilonAtDelta(1e-5)
+    (pair,), tried = candidates([Law(1.0, 0.0, 0.0, 0.1)], [quantity])
+    searched = known(Law(9.0, 0.0, 0.0, 0.1))
+    assert bracket(tried, searched, quantity, Order.FORWARD)[0] == 9.0
+    assert bracket(tried, pair, quantity, Order.FORWARD)[0] == 1.0
+
+
+def test_numbers_without_a_place_are_of_their_order() -> None:
+    (pair,), tried = candidates([Law(1.0, 0.0, 2.0, 0.5)], [])
+    assert bracket(tried, pair, Mu(), Order.FORWARD) == (1.0, 1.5)
+    assert bracket(tried, pair, Mu(), Order.REVERSE) == (3.0, 3.5)
+
+
+def test_a_broken_bracket_elsewhere_leaves_a_number_its_own() -> None:
+    law = Law(1.0, 1.0, 0.0, 0.5)
+    law.broken = DELTAS[0]
+    (pair,), tried = candidates([law], [EpsilonAtDelta(at) for at in DELTAS])
+    low = 1.0 - math.log(DELTAS[50])
+    found = bracket(tried, pair, EpsilonAtDelta(DELTAS[50]), Order.FORWARD)
+    assert found == pytest.approx((low, low + 0.5))
+
+
+def test_records_are_in_the_last_batch_that_is_allowed() -> None:
+    pairs = KnownPairs()
+    claim = Claim(
+        id="x", mechanism=CYCLIC, statement=statement_of(mu=1.0), pair=TwoSidedWalk(CYCLIC)
+    )
+    (one,) = candidates_for(claim, range(2), pairs).pairs
+    assert getattr(one.pair, "position", None) == 1
+    for batches in (range(2), range(1, 3), range(1)):
+        found = fitting(CYCLIC, batches, pairs).pairs
+        assert found
+        positions = {getattr(one.pair, "position", None) for one in found}
+        assert positions <= set(batches)
+        assert batches[-1] in positions
+
+
+def test_quick_pairs_are_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = known(Law(0.0, 0.0, 0.0, 0.0))
+    ranks = {0.0: 0, 0.049: 0, 0.05: 0, 0.06: 1, 0.1: 1, 0.2: 2, 0.21: 3, math.inf: math.inf}
+    for seconds, rank in ranks.items():
+        pair.seconds = seconds
+        assert pair.rank == rank
+    monkeypatch.setattr(KnownPair, "rank", property(lambda one: len(one.pair.name)))
+    found = [one.rank for one in fitting(CYCLIC, None, KnownPairs()).pairs]
+    assert found == sorted(found)
+    assert len(set(found)) > 1
+
+
+def test_pairs_that_no_witness_describes_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = {type(one.pair) for one in fitting(CYCLIC, None, KnownPairs()).pairs}
+    assert TwoSidedWalk in every
+    monkeypatch.setattr(
+        pairs_to_try, "describable", lambda pair: not isinstance(pair, TwoSidedWalk)
+    )
+    assert {type(one.pair) for one in fitting(CYCLIC, None, KnownPairs()).pairs} == every - {
+        TwoSidedWalk
+    }
+
+
+def test_a_bound_on_other_runs_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pair that a search finds is of the mechanism's own run."""
+    found = TwoSidedWalk(one_pass(3))
+    monkeypatch.setattr(pairs_to_try, "searched_pair", lambda claim, quantity: found)
+
+    def searched(**options: int) -> object:
+        statement = statement_of(bound="fmtt18.theorem_1", orders=[2.0], options=options)
+        claim = Claim(id="x", mechanism=found.mechanism, statement=statement, pair=found)
+        return searched_for(claim, RenyiAtOrder(2.0), None, KnownPairs())
+
+    assert searched() is not None
+    assert searched(distance=3) is None
+
+
+def test_a_pair_of_several_runs_needs_a_bound_on_as_many() -> None:
+    step = replace(CYCLIC, steps=1, dataset_size=1, batch_size=1, batching=Batching.FULL)
+    claim = Claim(
+        id="x", mechanism=step, statement=statement_of(mu=1.0), pair=Repeated(step, times=2)
+    )
+    with pytest.raises(InvalidClaim, match="needs a bound on at least 2 tasks, got tasks=1"):
+        candidates_for(claim, None, KnownPairs())
+    once = Repeated(step, times=1)
+    assert candidates_for(replace(claim, pair=once), None, KnownPairs()).pairs[0].pair == once
