@@ -154,6 +154,15 @@ def test_a_pair_without_an_exact_law_comes_last():
     assert judge(claimed(statement_of(epsilon=0.1, delta=1e-5), m)).verdict is Verdict.REFUTED
 
 
+def test_a_witness_of_mu_is_at_the_epsilon_that_proves_it():
+    m = full(diameter=0.5)
+    law = exact.curve(TwoSidedWalk(m))
+    low = law.mu_bracket(Order.FORWARD).low
+    judged = judge(claimed(statement_of(mu=0.9 * low), m, pair=TWO_SIDED))
+    assert judged.verdict is Verdict.REFUTED
+    assert judged.witness.at == law.mu_bracket(judged.order).epsilon != 0
+
+
 def test_the_first_pair_that_refutes_is_enough():
     # linear losses refute first; in small batches the worst gradient is far more distinguishable
     m = full(diameter=1.0, batch_size=1, batching=Batching.CYCLIC)

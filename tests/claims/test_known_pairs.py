@@ -121,6 +121,18 @@ def test_the_largest_number_at_each_place_is_always_computed(
     assert {round(high - low, 9) for low, high in widths} == {round(laws[0].width, 9)}
 
 
+def test_a_pair_is_computed_up_to_the_place_where_another_passes_it() -> None:
+    quantities = [EpsilonAtDelta(at) for at in DELTAS]
+    for level in np.linspace(3.0, 18.0, 30).tolist():
+        (steep, flat), tried = candidates(
+            [Law(0.0, 1.0, 0.0, 1e-6), Law(level, 0.0, 0.0, 1e-6)], quantities
+        )
+        for quantity in quantities:
+            bracket(tried, steep, quantity, Order.FORWARD)
+            found = bracket(tried, flat, quantity, Order.FORWARD)
+            assert found is not None or -math.log(quantity.at) > level - 1e-5
+
+
 def test_a_searched_pair_leaves_the_candidates_their_numbers() -> None:
     """A search depends on its claim, but what candidates certify must not."""
     quantity = EpsilonAtDelta(1e-5)
