@@ -281,9 +281,11 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
     if not claim.statement.exceeded:
         if closest.refutes:
             return Verdict.REFUTED, numbers
-        if isinstance(closest.known.pair, AllIterates) and closest.high <= claimed:
+        own = [one for one in found.bounds if one.number is closest.number]
+        high = max(one.high for one in own if one.known is closest.known)  # of both orders
+        if isinstance(closest.known.pair, AllIterates) and high <= claimed:
             # the pair dominates all others, so its upper end is a proof
-            proven = f"the dominating pair has at most {closest.high:.6g}"
+            proven = f"the dominating pair has at most {high:.6g}"
             return Verdict.CONSISTENT, f"{proven}: {numbers}"
         tried = f"{_unsuccessful(found, claim, 'refute')}: {numbers}"
         if found.inconclusive:

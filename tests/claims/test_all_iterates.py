@@ -9,10 +9,14 @@ import pytest
 import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.claims.claim import Claim
-from audit.claims.judge import judge
-from audit.claims.judgement import Judgement, Verdict
-from audit.claims.statements import Asked, Source, statement_of
+from audit.claims.evidence import Found, LowerBound
+from audit.claims.judge import _verdict, judge
+from audit.claims.judgement import Evidence, Judgement, Verdict
+from audit.claims.known_pairs import KnownPairs
+from audit.claims.statements import Asked, Numbers, Source, statement_of
 from audit.constructions.explicit_laws import AllIterates
+from audit.curves import Order
+from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 from tests.verifying import is_refuted
 
 BASE = NoisySGD(steps=10, dataset_size=40, batch_size=4, step_size=0.1, noise_std=0.25,
@@ -66,6 +70,21 @@ def test_a_claim_inside_the_bracket_stands_and_is_not_proven() -> None:
     inside = judged(BASE, low)
     assert inside.verdict is Verdict.CONSISTENT
     assert "does not refute it" in inside.message or "refutes it" in inside.message
+
+
+@pytest.mark.parametrize(("reverse_high", "proven"), [(0.98, True), (1.02, False)])
+def test_a_proof_is_of_both_orders(reverse_high: float, proven: bool) -> None:
+    """The order that comes closest by its lower end need not have the larger upper end."""
+    number = ClaimedNumber(EpsilonAtDelta(DELTA), 1.0)
+    known = KnownPairs().one(AllIterates(BASE))
+    bounds = [
+        LowerBound(number, 0.9, 0.95, Order.FORWARD, known, Evidence.EXACT),
+        LowerBound(number, 0.89, reverse_high, Order.REVERSE, known, Evidence.EXACT),
+    ]
+    claim = Claim(id="x", mechanism=BASE, statement=Numbers((number,)))
+    verdict, message = _verdict(claim, Found(bounds=bounds, tried=1))
+    assert verdict is Verdict.CONSISTENT
+    assert message.startswith("the dominating pair has at most 0.98") == proven
 
 
 def test_a_sound_accountant_stands_and_one_for_rarer_batches_does_not() -> None:
