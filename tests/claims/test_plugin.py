@@ -104,7 +104,7 @@ def test_files_that_cannot_be_read_fail(tmp_path: Path) -> None:
     (tmp_path / "bad.claims.yaml").write_text("claims: {\n")
     (tmp_path / "other.claims.yaml").write_text("include: [a.yaml, b.yaml]\nclaims: [{id: x}]\n")
     out = run(tmp_path).stdout
-    assert "4 failed" in out
+    assert "5 failed" in out  # the claim lacks a statement and a subject
     for line in (
         "bad.claims.yaml::line-2 - Failed: bad.claims.yaml:2: not YAML",
         "other.claims.yaml::line-1 - Failed: other.claims.yaml:1: include must be a file that",
