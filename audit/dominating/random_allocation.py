@@ -20,14 +20,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import gammaln
 
 from audit import validate
 from audit.curves import GaussianCurve
 from audit.dominating.closed_form import Limits
 from audit.dominating.curve import ComposedCurve, DominatingCurve
-from audit.dominating.grid import GridPair, dominated
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated
 from audit.dominating.grid_composition import GridComposition
+from audit.numerics.arrays import Array
 from audit.numerics.convex_order import (
     GridLaw,
     add,
@@ -44,8 +44,11 @@ from audit.numerics.symmetric_sums import SymmetricSums
 CELLS = 4096
 # Probability and share of the mean that one truncation may move.
 TAIL = 1e-20
-# Groups of outcomes of the lower side for k > 1, for each cell; time grows with their square.
-_GROUPS_A_CELL = 0.4
+# Groups of outcomes of the lower side for k > 1, for each cell, and most products of an addition.
+_GROUPS_A_CELL, _MOST_PRODUCTS = 0.4, 1e8
+# The mean of the outputs serves larger k. Up to it, products below the range of doubles cost less
+# than 1e-284 in all, and so a relative 1e-14 of larger masses.
+_MOST_SYMMETRIC, _LEAST_MASS = 100, 1e-270
 
 
 def random_allocation(
@@ -196,22 +199,34 @@ def _pair(law: GridLaw) -> GridPair:
 
 def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair:
     """Return the lower side of an epoch: of groups of outcomes, or of their mean if k is large."""
-    groups = math.ceil(cells * _GROUPS_A_CELL)
-    law = SymmetricSums.of_lognormal(1 / noise_multiplier, 1 / steps, k).times(steps, groups)
-    # in units of T^-k, which keeps the moments within the range of doubles
-    factor = k * math.log(steps) - (gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1))
-    with np.errstate(divide="ignore"):
-        log_q, log_p = np.log(law.moments[0]), np.log(law.moments[k]) + factor
     mu = k / (noise_multiplier * math.sqrt(steps))
-    if float(np.exp(log_p) @ (log_p - log_q)) < 0.5 * mu * mu:  # Kullback-Leibler divergences
-        edges = np.concatenate([[-np.inf], np.linspace(-10.0, 10.0 + mu, cells), [np.inf]])
-        low, high = edges[:-1], edges[1:]
-        log_p, log_q = log_interval(low - mu, high - mu), log_interval(low, high)
-        # a cell is at least 1e-3 wide, of numbers up to 20 with 16 digits
-        return dominated(log_p, log_q, mu * (mu + 20) / cells, rounding=1e-10)
-    # cells that are as fine as the groups lose nothing more
-    interval = float(np.ptp(log_p - log_q)) / (4 * cells)
-    return dominated(log_p, log_q, interval, rounding=law.rounding)
+    if k <= _MOST_SYMMETRIC:
+        most = math.sqrt(_MOST_PRODUCTS / ((k + 1) * (k + 2) / 2))
+        groups = math.ceil(min(cells * _GROUPS_A_CELL, most))
+        # in units that make C(T, k) the k-th power of 1, so that e_k is the likelihood ratio
+        places = np.arange(k)
+        unit = math.exp(-float(np.log((steps - places) / (k - places)).sum()) / k)
+        law = SymmetricSums.of_lognormal(1 / noise_multiplier, unit, k).times(steps, groups)
+        q, p = _merged_tails(law.moments[0], law.moments[k])
+        loss = np.log(p) - np.log(q)
+        if float(p @ loss) > 0.5 * mu * mu:  # Kullback-Leibler divergences
+            # cells that are as fine as the groups lose nothing more
+            interval = float(np.ptp(loss)) / (4 * cells)
+            unit_error = 2 * k * (k + 4) * (1 + math.log(steps)) * UNIT_ROUNDOFF
+            return dominated(np.log(p), np.log(q), interval, rounding=law.rounding + unit_error)
+    edges = np.concatenate([[-np.inf], np.linspace(-10.0, 10.0 + mu, cells), [np.inf]])
+    low, high = edges[:-1], edges[1:]
+    log_p, log_q = log_interval(low - mu, high - mu), log_interval(low, high)
+    # a cell is at least 1e-3 wide, of numbers up to 20 with 16 digits
+    return dominated(log_p, log_q, mu * (mu + 20) / cells, rounding=1e-10)
+
+
+def _merged_tails(q: Array, p: Array) -> tuple[Array, Array]:
+    """Merge groups that products below the range of doubles may have cost some of their mass."""
+    small = np.minimum(q, p) < _LEAST_MASS
+    q, p = np.append(q[~small], q[small].sum()), np.append(p[~small], p[small].sum())
+    q[0], p[0] = q[0] + q[-1], p[0] + p[-1]
+    return q[:-1], p[:-1]
 
 
 def _nothing(interval: float) -> GridComposition:
