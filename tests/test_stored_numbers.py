@@ -37,6 +37,7 @@ SAMPLE = (
     "scenarios/found/*",
     "map/points.csv: cyclic batches, A=3, s=0.2",
     "last_iterate/leaked.csv: first line",
+    "allocation/allocation.csv: 2, 100, 2, 1",
     "trainings/trainings.csv: *",
 )
 

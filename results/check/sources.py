@@ -42,6 +42,7 @@ from audit.mechanism import NoisySGD
 from audit.results import PairResult, to_json
 from audit.search import read_found
 from audit_panel.mechanisms import drawn
+from results.allocation import make as allocation
 from results.calibration import cells
 from results.calibration.mechanisms import DELTAS
 from results.catalogue import make as catalogue
@@ -438,6 +439,23 @@ def _map_group(
         }
         for point, pair, upper in zip(group, laws, uppers, strict=True)
     }
+
+
+def allocations() -> Iterator[Row]:
+    """Yield a row a bracket of random allocation."""
+    for row in _csv("allocation/allocation.csv"):
+        settings = (
+            float(row["noise_multiplier"]),
+            *(int(row[name]) for name in ("steps_per_epoch", "participations", "epochs")),
+        )
+        name = ", ".join(f"{setting:g}" for setting in settings)
+        stored = [float(row["low"]), float(row["high"])]
+        again = partial(_allocated, *settings)
+        yield Row(f"allocation/allocation.csv: {name}", stored, again, digits=5)
+
+
+def _allocated(*settings: Any) -> list[float]:
+    return list(allocation.bracket(*settings))
 
 
 def leaks() -> Iterator[Row]:
