@@ -86,8 +86,8 @@ def page(found: list[dict[str, object]], version: str) -> str:
             *(f"| {line} |" for line in lines),
             "",
             "For k > 1 both upper ends are those of k allocations to one of T/k steps, which tell",
-            "the adversary more than the mechanism does. How much more is not known: the lower end,",
-            "a mean over groups of outcomes, loses some percent as well.",
+            "the adversary more than the mechanism does. How much more is not known: the lower end",
+            "is a mean over groups of outcomes, which loses some percent as well.",
             "",
         ]
     )

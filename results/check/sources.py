@@ -574,5 +574,5 @@ def _columns(row: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
 
 SOURCES = (
     pairs, runs, judged_claims, printed_numbers, witnesses, claim_pages, zoo, panel, mutated,
-    found_pairs, tightness_map, leaks, trainings, coverage, planned, alarms,
+    found_pairs, tightness_map, allocations, leaks, trainings, coverage, planned, alarms,
 )  # fmt: skip
