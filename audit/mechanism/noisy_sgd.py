@@ -300,7 +300,7 @@ class NoisySGD(ShortRepr):
             If the schedule has other keys than ``first`` and ``power``, or their values are out of
             range.
         """
-        if not isinstance(plain, Mapping) or "steps" not in plain:
+        if not isinstance(plain, Mapping):
             return plain
         size = plain.get("step_size")
         if not isinstance(size, Mapping):
@@ -312,6 +312,8 @@ class NoisySGD(ShortRepr):
             )
         validate.positive(**{"step_size.first": size["first"]})
         validate.finite(**{"step_size.power": size["power"]})
+        if "steps" not in plain:  # which is refused, and the schedule is not to blame
+            return {**plain, "step_size": size["first"]}
         validate.integer(1, steps=plain["steps"])
         schedule = [size["first"] * t ** size["power"] for t in range(1, plain["steps"] + 1)]
         return {**plain, "step_size": schedule}
