@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.renyi import RenyiCurve
+from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ _ROUNDS = 7
 _SAFETY = 1e-9  # the search over events may miss the maximum by its square root
 _UNDERFLOW, _NEARLY = -700.0, -500.0  # logs of a delta that underflows, and of one safely before
 _FARTHEST = 1e6  # epsilon up to which a profile is integrated
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_NODES, _WEIGHTS = gauss_legendre(20)
 
 
 def _check(alpha: float, divergence: float, delta: float) -> None:

@@ -55,6 +55,7 @@ from audit.estimation.guess_counts import (
     GuessCounts,
     largest_refuted,
 )
+from audit.numerics.panels import gauss_legendre
 from audit.numerics.roots import decreasing_root
 
 Array = NDArray[np.float64]
@@ -65,7 +66,7 @@ GRID_SIZE = 801  # epsilons at which a curve is used by default: the tail is sen
 # Probability of the tails of the cut or the count that are not integrated; added to the result.
 _LOST = 1e-18
 _PANELS = 64
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_NODES, _WEIGHTS = gauss_legendre(12)
 
 
 def epsilon_p_value(counts: GuessCounts, epsilon: float, delta: float) -> float:

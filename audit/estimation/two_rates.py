@@ -26,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtr, ndtri
 
+from audit.numerics.panels import gauss_legendre
+
 Array = NDArray[np.float64]
 
 # Ends of the quadrature panels: normal scores of quantiles of B and of V, and multiples of the
@@ -33,7 +35,7 @@ Array = NDArray[np.float64]
 _OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
 _OTHER_SCORES = np.array([-5.0, -2.5, -1, 1, 2.5, 5])
 _ABOUT_KINK = (0.9, 1.0, 1.1)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+_NODES, _WEIGHTS = gauss_legendre(6)
 # Relative and absolute error of a p-value by quadrature, taken against rejection: at least twice
 # the largest error in 3,000 tests of 10 to a million scores (``tests/estimation``).
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-10

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import numpy as np
@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Enclosure, Order
-from audit.curves.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
+from audit.curves.bracketed import (
+    EPSILONS,
+    BracketedCurve,
+    MuBracket,
+    bracket_width,
+    gaussian_mu,
+)
 from audit.curves.brackets import TINY, Bracket, checked_all
 from audit.curves.cells import Cells
 
 Array = NDArray[np.float64]
 
 # Rounds of refinement, and the relative width at which it ends.
-_ROUNDS, _WIDTH = 6, 4e-14
+_ROUNDS, _WIDTH = 24, 4e-14
 # Where a cell is cut besides the place of the loss: shares of the cell around it.
 _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
 _EVEN = np.arange(9) / 9
@@ -85,6 +91,20 @@ class CellBracketedCurve(BracketedCurve):
     def _believed(self) -> CellBracketedCurve:
         """The curve whose values are given."""
         return self
+
+    @property
+    @abstractmethod
+    def _without(self) -> Mapping[str, CellBracketedCurve]:
+        """The curves without the error of each cause, and without all of them for ``cells``."""
+
+    def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
+        """Return what the width of the bracket of epsilon at ``delta`` consists of."""
+        whole = bracket_width(self.epsilon_bracket(delta, order))
+        found = {}
+        for cause, curve in self._without.items():
+            left = bracket_width(curve.epsilon_bracket(delta, order))
+            found[cause] = left if cause == "cells" else max(whole - left, 0.0)
+        return found
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         return _only(self.epsilon_brackets(np.array([delta]), order))
@@ -283,6 +303,41 @@ class CellCurve(CellBracketedCurve):
     @property
     def _base(self) -> Grid:
         return self.grid
+
+    @property
+    def _without(self) -> dict[str, CellCurve]:
+        exact = CellCurve(_WithoutErrors(self.grid))
+        return {"rounding": exact, "cells": exact}
+
+
+@dataclass(frozen=True, eq=False)
+class _WithoutErrors:
+    """A grid whose masses and losses are taken as exact."""
+
+    grid: Grid
+
+    @property
+    def points(self) -> Array:
+        return self.grid.points
+
+    def cells(self) -> Cells:
+        cells = self.grid.cells()
+        error, none = cells.error_p + cells.error_q, np.zeros(cells.log_p.size)
+        with np.errstate(invalid="ignore"):
+            middle = 0.5 * (cells.low + cells.high)
+        low, high = np.fmin(cells.low + error, middle), np.fmax(cells.high - error, middle)
+        return replace(cells, low=low, high=high, error_p=none, error_q=none)
+
+    def refined(self, points: Array) -> _WithoutErrors:
+        finer = self.grid.refined(points)
+        return self if finer is self.grid else _WithoutErrors(finer)
+
+    def end_losses(self) -> tuple[Array, Array, Array, Array]:
+        return self.grid.end_losses()
+
+    def approached(self) -> tuple[Array, Array]:
+        low, high = self.grid.approached()
+        return 0.5 * (low + high), 0.5 * (low + high)
 
 
 def _thresholds(alphas: Array) -> Callable[[Enclosure, Array, Array], Places]:

@@ -14,8 +14,9 @@ s1^2 = s^2 - s2^2 the least variance of a normal of g.
   at most s1 sqrt(3)/2 for each s1 of a normal. Cut 10 s1 beyond all of them, the integral loses a
   share of at most 2 Phi(-11), below 1e-27.
 
-Domains have two walls. Values z are those between them, and 12 deviations past a wall: less than
-e^-72 of an end's mass is farther out.
+Values z are those between two walls, and 12 deviations past a wall: less than e^-72 of an end's
+mass is farther out. On a line they are within 39 deviations of all means; e^-760 is farther out,
+and lost.
 
 Errors of rounding depend on how far the noise went, and on log g. Given z, the mean of -log of a
 node's mass is at most -log p(z) and the log of the number of nodes, the largest entropy; squared
@@ -29,7 +30,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.exact.law import UNIT, Law
+from audit.exact.law import UNIT, WINDOW, Law
 from audit.numerics.panels import Panels
 
 # Variance of the second part, of the smallest; nodes of a panel, and its width over c.
@@ -42,14 +43,22 @@ _WORTH = 4
 
 def condensed(law: Law) -> Law:
     """Return a law of as few normals as its density needs, or the law itself."""
-    if law.means.size == 0 or not (math.isfinite(law.lower) and math.isfinite(law.upper)):
+    if law.means.size == 0 or law.exact:
         return law
     std, widest = law.narrowest, float(law.stds.max())
     second = math.sqrt(_PART) * std
     firsts = np.sqrt(law.stds**2 - second**2)
     both = second * math.sqrt(1 - _PART)  # c, with s1 = s/2
-    past = _PAST * widest + _CUT * float(firsts.max())
-    low, high = min(law.means[0], law.lower) - past, max(law.means[-1], law.upper) + past
+    reach = _CUT * float(firsts.max())
+    ends = float(law.means[0]), float(law.means[-1])
+    low, high = ends[0] - WINDOW * widest - reach, ends[1] + WINDOW * widest + reach
+    lost = law.log_lost
+    if math.isfinite(law.lower):
+        low = min(ends[0], law.lower) - _PAST * widest - reach
+    if math.isfinite(law.upper):
+        high = max(ends[1], law.upper) + _PAST * widest + reach
+    if not (math.isfinite(law.lower) and math.isfinite(law.upper)):
+        lost = float(np.logaddexp(lost, -0.5 * WINDOW**2))
     panels = Panels.covering(low, high, _WIDTH * both, _NODES)
     nodes = panels.nodes.ravel()
     if law.means.size < _WORTH * nodes.size:
@@ -64,6 +73,7 @@ def condensed(law: Law) -> Law:
         means=nodes,
         stds=np.full(nodes.size, second),
         log_masses=logs,
+        log_lost=lost,
         quadrature=law.quadrature + _error(float(np.diff(panels.edges).max()), both, panels),
         rounding=law.rounding + UNIT * (32 + 6 * math.log(2) + 2 * size) + 3 * position,
         depth_rounding=law.depth_rounding + 14 * UNIT + position,

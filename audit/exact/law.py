@@ -282,12 +282,25 @@ class Law:
             logs += self.log_masses[near] - np.log(self.stds[near])
             if near.start == 0 and near.stop == self.means.size:
                 return near, z, logs
-            below, above = self._log_outside
-            left_out = float(np.logaddexp(below[near.start], above[near.stop]))
-            left_out -= 0.5 * reach**2 + math.log(self.narrowest)
+            left_out = self._left_out(points, near, reach) - math.log(self.narrowest)
             if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _NEGLIGIBLE:
                 return near, z, logs
             reach *= 2
+
+    def _left_out(self, points: Array, near: slice, reach: float) -> float:
+        """Bound the log of the densities of other normals, times their deviations.
+
+        In shells that double in width: of each, the mass on either side of one of its ends.
+        """
+        below, above = self._log_outside
+        total, size = -math.inf, self.means.size
+        while near.start > 0 or near.stop < size:
+            outer = self._near(points, 2 * reach)
+            left = min(below[near.start], above[outer.start])
+            right = min(above[near.stop], below[outer.stop])
+            total = float(np.logaddexp(total, np.logaddexp(left, right) - 0.5 * reach**2))
+            near, reach = outer, 2 * reach
+        return total
 
     @cached_property
     def _log_outside(self) -> tuple[Array, Array]:

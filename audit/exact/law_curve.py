@@ -67,46 +67,20 @@ class LawCurve(CellBracketedCurve):
         first, second = (replace(law, estimated=False) for law in (self.first, self.second))
         return replace(self, first=first, second=second)
 
-    def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
-        """Return what the width of the bracket of epsilon at ``delta`` consists of.
-
-        Parameters
-        ----------
-        delta : float
-            A number in [0, 1).
-        order : Order, optional
-            Order of the pair. None: the worse of both.
-
-        Returns
-        -------
-        dict of str to float
-            Widths in nats: ``quadrature``, ``rounding`` and ``truncation`` of the laws are what the
-            bracket would lose without each; ``cells`` is its width without all of them.
-
-        Examples
-        --------
-        >>> import audit
-        >>> m = audit.NoisySGD(steps=9, dataset_size=2, batch_size=2, step_size=1.0, noise_std=0.5,
-        ...                    lipschitz=0.1, diameter=4.0)
-        >>> law = audit.exact.curve(audit.constructions.TwoSidedWalk(m))
-        >>> sorted(law.errors(1e-5)), max(law.errors(1e-5).values()) < 1e-9
-        (['cells', 'quadrature', 'rounding', 'truncation'], True)
-        """
+    @property
+    def _without(self) -> dict[str, LawCurve]:
         causes: dict[str, dict[str, Any]] = {
             "quadrature": {"quadrature": 0.0},
             "rounding": {"rounding": 0.0, "depth_rounding": 0.0},
             "truncation": {"log_lost": -math.inf},
         }
-        whole = self._width(delta, order, {})
-        without = {name: self._width(delta, order, change) for name, change in causes.items()}
-        everything = {key: value for change in causes.values() for key, value in change.items()}
-        found = {name: max(whole - width, 0.0) for name, width in without.items()}
-        return found | {"cells": self._width(delta, order, everything)}
-
-    def _width(self, delta: float, order: Order | None, change: dict[str, Any]) -> float:
-        first, second = (replace(law, **change) for law in (self.first, self.second))
-        low, high = LawCurve(first, second, self.rate).epsilon_bracket(delta, order)
-        return 0.0 if low == high else high - low
+        causes["cells"] = {
+            key: value for change in causes.values() for key, value in change.items()
+        }
+        return {
+            name: LawCurve(replace(self.first, **change), replace(self.second, **change), self.rate)
+            for name, change in causes.items()
+        }
 
     def _log_moment(self, alpha: float, order: Order) -> Bracket:
         forward = order is Order.FORWARD

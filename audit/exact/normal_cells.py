@@ -10,9 +10,9 @@ bounds log p - log q.
 Normals that have no share of their law's density on a cell do not count for s there: a normal is
 log-concave, so that its least and its largest density on a cell are at the ends or at its mean.
 
-Beyond the outermost point of a line, each density is divided by its outermost normal N: the widest
-one, and of those the farthest. Another normal over N falls outward from where it begins to, so that
-p/N lies between the weight of N and p/N at the point. The log ratio of two normals is a quadratic.
+Beyond the outermost point of a line, both densities are divided by the outermost normal N of either
+one: the widest, and of those the farthest. The log ratio of a normal and N is a quadratic, so that
+its least and its largest value are known; the sums of these bound p/N and q/N.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +36,9 @@ _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Cells of a standard deviation that refinement starts from.
 _CELLS = 4
 _MOST_CELLS = 2_000_000
-# Cells beyond the window of a line: how far they reach, in windows of the widest normal.
-# None is needed where the ratio of a density to its outermost normal is all but constant.
-_FAR, _CLOSED = np.array([2.0, 6.0, 14.0]), 1e-12
+# Beyond the window of a line and between windows, cells double in width, until losses are constant
+# but for this or for their rounding, in units of squared distances.
+_CLOSED, _ROUNDED, _DOUBLINGS = 1e-12, 16 * UNIT, 14
 # Normals of this share of a density, in logarithms, have none; and where it is looked for.
 _NO_SHARE, _MOST_SHARES = -80.0, 20_000_000
 
@@ -224,19 +223,7 @@ class NormalCells:
         laws = self.first, self.second
         if not all(law.exact for law in laws):
             return -math.inf, math.inf
-        point = float(self.points[0 if side < 0 else -1])
-        outermost = [law.outermost(side)[0] for law in laws]
-        shares = [_share(law, o, side, point) for law, o in zip(laws, outermost, strict=True)]
-        (least_p, most_p), (least_q, most_q) = shares
-        low, high = least_p - most_q, most_p - least_q
-        if outermost[0] == outermost[1]:
-            return low, high
-        position = max(law.position_error for law in laws)
-        p, q = outermost
-        gap, slack, turn = (float(x) for x in _quotient(p, q, side, point, position))
-        limit = math.inf if outermost[0] > outermost[1] else -math.inf
-        ends = (gap - slack, gap + slack, gap + turn + math.copysign(slack, turn), limit)
-        return low + min(ends), high + max(ends)
+        return half_line(laws, side, float(self.points[0 if side < 0 else -1]))
 
     def _log_lost(self, law: Law, table: EdgeTable) -> float:
         """Log of the mass that is neither in a cell nor below the rounding of all of them."""
@@ -252,41 +239,42 @@ class NormalCells:
         return -math.inf if max(density, lost) < least - _NEGLIGIBLE else lost
 
 
-def _share(
-    law: Law, outermost: tuple[float, float], side: int, point: float
-) -> tuple[float, float]:
-    """Bound log p/N beyond a point, with N the outermost normal of p."""
-    weight, slack = law.outermost(side)[1], law.rounding + 16 * UNIT
-    normals = law.stds, side * law.means
-    gaps, errors, turns = _quotient(normals, outermost, side, point, law.position_error)
-    rises = np.where(law.stds < outermost[0], np.maximum(turns, 0.0), 0.0)
-    own = (law.stds == outermost[0]) & (side * law.means == outermost[1])
-    gaps = np.where(own, 0.0, gaps + errors + rises)
-    most = float(np.logaddexp.reduce(law.log_masses + gaps))
-    return weight - slack, max(most, weight) + slack
+def half_line(laws: tuple[Law, Law], side: int, point: float) -> tuple[float, float]:
+    """Bound the loss of exact laws beyond a point, with both over either outermost normal."""
+    low, high = -math.inf, math.inf
+    for law in laws:
+        reference = law.outermost(side)[0]
+        (least_p, most_p), (least_q, most_q) = (_over(p, reference, side, point) for p in laws)
+        low, high = max(low, least_p - most_q), min(high, most_p - least_q)
+    return low, high
 
 
-def _quotient(
-    p: tuple[Any, Any], q: tuple[Any, Any], side: int, point: float, position: float
-) -> tuple[Any, Any, Any]:
-    """Log ratio of normals at a point, a bound on its error, and how far it turns beyond.
+def _over(law: Law, reference: tuple[float, float], side: int, point: float) -> tuple[float, float]:
+    """Bound log p/N beyond a point, with N = (deviation, ``side`` times mean) a normal.
 
-    Of normals p and q, each (deviation, ``side`` times mean). The ratio is a quadratic: with slope
-    a at the point and second derivative b, it reaches its value there minus a^2/2b if that is
-    farther out.
+    The log ratio of two normals is a quadratic: with slope a at the point and second derivative b,
+    it reaches its value there minus a^2/2b if that is farther out.
     """
-    (std_p, mean_p), (std_q, mean_q) = p, q
-    z_p, z_q = (side * point - mean_p) / std_p, (side * point - mean_q) / std_q
-    log_stds = np.log(std_q / std_p)
-    gap = 0.5 * (z_q - z_p) * (z_q + z_p) + log_stds
-    error = UNIT * (16 + 16 * (z_p**2 + z_q**2) + 4 * np.abs(log_stds))
-    error = error + position * (2 + np.abs(z_p) + np.abs(z_q))
-    slope, bend = z_q / std_q - z_p / std_p, (std_p - std_q) / (std_p * std_q)
-    bend = bend * (1 / std_p + 1 / std_q)
-    about = (8 * UNIT + position) * (np.abs(z_q / std_q) + np.abs(z_p / std_p))
+    std, mean = reference
+    z, z_n = (side * point - side * law.means) / law.stds, (side * point - mean) / std
+    apart = (law.stds != std) | (side * law.means != mean)
+    bend = (law.stds - std) / (law.stds * std) * (1 / law.stds + 1 / std)
+    slope = z_n / std - z / law.stds
+    log_stds = np.log(std / law.stds)
+    gap = np.where(apart, 0.5 * (z_n - z) * (z_n + z) + log_stds, 0.0)
+    error = UNIT * (16 + 16 * (z**2 + z_n**2) + 4 * np.abs(log_stds))
+    error = np.where(apart, error + law.position_error * (2 + np.abs(z) + abs(z_n)), 0.0)
+    about = (8 * UNIT + law.position_error) * (abs(z_n / std) + np.abs(z / law.stds))
     with np.errstate(divide="ignore", invalid="ignore"):
         turn = -0.5 * (np.abs(slope) + about) ** 2 / bend * (1 + 64 * UNIT)
-    return gap, error, np.where((bend != 0) & (slope * np.sign(bend) < about), turn, 0.0)
+    turn = np.where((bend != 0) & (slope * np.sign(bend) < about), turn, 0.0)
+    outer = (law.stds > std) | ((law.stds == std) & (side * law.means > mean))
+    limit = np.where(apart, np.where(outer, np.inf, -np.inf), 0.0)
+    least = np.minimum(gap - error + np.minimum(turn, 0.0), limit)
+    most = np.maximum(gap + error + np.maximum(turn, 0.0), limit)
+    slack = law.rounding + 16 * UNIT
+    low, high = (float(np.logaddexp.reduce(law.log_masses + end)) for end in (least, most))
+    return low - slack, high + slack
 
 
 def largest_ratio(
@@ -343,18 +331,14 @@ def _even_points(low: float, high: float, std: float, per_deviation: int) -> Arr
 
 
 def _line_points(
-    laws: Sequence[Law], per_deviation: int, reach: tuple[float, float] | None
+    laws: tuple[Law, Law], per_deviation: int, reach: tuple[float, float] | None
 ) -> Array:
     """Return points that are close around narrow normals, and far apart where there are none."""
     means, stds = (np.concatenate([getattr(law, n) for law in laws]) for n in ("means", "stds"))
     low, high = law_range(laws)
     widest = float(stds.max())
     if reach is None:
-        parts = []
-        for side, end in ((-1, low), (1, high)):
-            shares = [_share(law, law.outermost(side)[0], side, end) for law in laws]
-            if any(most - least > _CLOSED for least, most in shares):
-                parts.append(end + side * _FAR * WINDOW * widest)
+        parts = [_doubled(laws, -1, low, widest), _doubled(laws, 1, high, widest)]
     else:
         parts = [np.arange(reach[0], low, widest), np.arange(high, reach[1], widest)]
     levels = np.floor(np.log2(stds / stds.min()))
@@ -365,6 +349,23 @@ def _line_points(
         ends = np.sort(means[own] + WINDOW * stds[own])
         apart = np.flatnonzero(starts[1:] > ends[:-1])  # the union of intervals
         first, last = np.append(0, apart + 1), np.append(apart, starts.size - 1)
+        for a, b in zip(ends[apart], starts[apart + 1], strict=True):  # towards the middle of gaps
+            steps = std * 2.0 ** np.arange(max(math.ceil(math.log2((b - a) / std)), 1))
+            parts += [a + steps[steps < b - a], b - steps[steps < b - a]]
         for a, b in zip(starts[first], ends[last], strict=True):
             parts.append(_even_points(a, b, std, per_deviation))
     return np.unique(np.concatenate(parts))
+
+
+def _doubled(laws: tuple[Law, Law], side: int, end: float, widest: float) -> Array:
+    """Return points beyond the end of a line, as far out as densities change over their normals.
+
+    None where that is so far out that losses are lost in rounding.
+    """
+    distances = [0.0, *(WINDOW * 2.0**k for k in range(_DOUBLINGS))]
+    for k, distance in enumerate(distances):
+        at = end + side * distance * widest
+        ranges = [_over(law, law.outermost(side)[0], side, at) for law in laws]
+        if max(high - low for low, high in ranges) <= max(_CLOSED, _ROUNDED * distance**2):
+            return end + side * widest * np.array(distances[1 : k + 1])
+    return np.zeros(0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,16 +14,13 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from audit.constructions.process import Path, Process, Segment
 from audit.constructions.updates import Affine
 from audit.curves import Order
-from audit.curves.bracketed import PROBABILITY_ERROR, BracketedCurve, MuBracket
-from audit.curves.brackets import TINY, Bracket, checked
+from audit.curves.bracketed import BracketedCurve, MuBracket
+from audit.curves.brackets import Bracket, checked
 from audit.curves.gaussian import GaussianCurve
-from audit.numerics.normal import log_density
+from audit.exact.law import UNIT
+from audit.numerics.normal import gaussian_delta_bracket, log_density, normal_tail_bracket
 
 Array = NDArray[np.float64]
-
-# Relative error of the Gaussian curve, with room to spare.
-_ERROR = 1e-12
-_UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -94,55 +93,73 @@ class GaussianPairCurve(GaussianCurve, BracketedCurve):
 
     first: NormalLaw
     second: NormalLaw
+    _cause: ClassVar[str] = "rounding"
 
     @property
     def _mu_range(self) -> tuple[float, float]:
-        error = self.mu * _ERROR + (1 + self.mu) * (self.first.rounding + self.second.rounding)
+        error = 8 * UNIT * self.mu + (1 + self.mu) * (self.first.rounding + self.second.rounding)
         return max(self.mu - error, 0.0), self.mu + error
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         least, most = self._mu_range
         if delta == 0:  # any two different normal laws have an unbounded ratio
             return math.inf if least > 0 else 0.0, math.inf if most > 0 else 0.0
-        raised = delta * (1 + _ERROR)
-        low = GaussianCurve(least).epsilon(raised) if raised < 1 else 0.0
-        high = GaussianCurve(most).epsilon(delta * (1 - _ERROR))
-        return checked(f"epsilon at delta {delta:g}", (low, high), order)
+
+        def reached(epsilon: float) -> bool:
+            return epsilon <= 0 or _delta(epsilon, least)[0] >= delta
+
+        def missed(epsilon: float) -> bool:
+            return _delta(epsilon, most)[1] <= delta
+
+        low = _proven(GaussianCurve(least).epsilon(delta), -1, reached)
+        high = _proven(GaussianCurve(most).epsilon(delta), 1, missed)
+        return checked(f"epsilon at delta {delta:g}", (max(low, 0.0), high), order)
 
     def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         least, most = self._mu_range
-        low = max(GaussianCurve(least).delta(epsilon) * (1 - _ERROR) - TINY, 0.0)
-        high = min(GaussianCurve(most).delta(epsilon) * (1 + _ERROR) + TINY, 1.0)
-        return checked(f"delta at epsilon {epsilon:g}", (low, high), order, most=1.0)
+        bracket = _delta(epsilon, least)[0], _delta(epsilon, most)[1]
+        return checked(f"delta at epsilon {epsilon:g}", bracket, order, most=1.0)
 
     def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
-        least, most = (GaussianCurve(mu).renyi(alpha) for mu in self._mu_range)
-        bracket = least * (1 - _ERROR), most * (1 + _ERROR)
+        least, most = (alpha * mu * mu / 2 for mu in self._mu_range)
+        bracket = least * (1 - 4 * UNIT), most * (1 + 4 * UNIT)
         return checked(f"Renyi divergence of order {alpha:g}", bracket, order)
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
-        mu = self.mu_bracket(order)
-        bracket = gaussian_power_bracket((mu.low, mu.high), alpha)
+        bracket = gaussian_power_bracket(self._mu_range, alpha)
         return checked(f"power at alpha {alpha:g}", bracket, order, most=1.0)
 
     def mu_bracket(self, order: Order) -> MuBracket:
-        """Return a bracket of the least mu for which the pair is mu-GDP, from D_2 = mu^2."""
-        low, high = (math.sqrt(value) for value in self.renyi_bracket(2.0))
-        return MuBracket(low, high, 0.0)
+        """Return a bracket of the least mu for which the pair is mu-GDP: the distance."""
+        return MuBracket(*self._mu_range, 0.0)
 
 
-def gaussian_power(mu: float, alpha: float) -> float:
-    """Return 1 - beta of N(0, 1) against N(mu, 1) at type I error ``alpha``."""
-    return float(ndtr(mu + ndtri(alpha)))
+def _delta(epsilon: float, mu: float) -> Bracket:
+    low, high = gaussian_delta_bracket(np.array(epsilon), np.array(mu))
+    return float(low), float(high)
+
+
+def _proven(value: float, side: int, holds: Callable[[float], bool]) -> float:
+    """Return a number near a value, on one side of it, of which a condition is proven, or inf."""
+    step = 4 * UNIT * max(abs(value), 1e-3)
+    while math.isfinite(value) and not holds(value):
+        value, step = value + side * step, 2 * step
+    return value
 
 
 def gaussian_power_bracket(mu: tuple[float, float], alpha: float) -> tuple[float, float]:
-    """Return (low, high) around `gaussian_power` for every mu of an interval."""
-    low = gaussian_power(mu[0], alpha * (1 - PROBABILITY_ERROR)) * (1 - PROBABILITY_ERROR)
-    most = min(alpha * (1 + PROBABILITY_ERROR), 1.0)
-    high = gaussian_power(mu[1], most) * (1 + PROBABILITY_ERROR)
-    return low, min(high, 1.0)
+    """Return bounds on 1 - beta of N(0, 1) against N(m, 1), for every m of an interval ``mu``.
+
+    The test is a threshold; of one whose type I error is certainly smaller, or larger, the power
+    is, too.
+    """
+    near = -float(ndtri(alpha))
+    above = _proven(near, 1, lambda x: normal_tail_bracket(x)[1] <= alpha)
+    below = _proven(near, -1, lambda x: normal_tail_bracket(x)[0] >= alpha)
+    slips = (4 * UNIT * (abs(x) + m) for x, m in zip((above, below), mu, strict=True))
+    far, near = next(slips) + above - mu[0], below - mu[1] - next(slips)
+    return normal_tail_bracket(far)[0], min(normal_tail_bracket(near)[1], 1.0)
 
 
 @dataclass(frozen=True)
@@ -217,7 +234,7 @@ def _path_law(start: float, path: Path) -> NormalLaw:
         raise ValueError(f"slope must not let the iterate overflow, got a mean of {mean}")
     size = abs(motion.slope * start) + motion.size
     depth = 4 + motion.depth + motion.slope_depth
-    return NormalLaw(mean, std, depth * _UNIT_ROUNDOFF * (1 + size / std))
+    return NormalLaw(mean, std, depth * UNIT * (1 + size / std))
 
 
 def _segment_motion(segment: Segment) -> _Motion:

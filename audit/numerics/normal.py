@@ -8,14 +8,18 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from audit.numerics.arrays import Array
+from audit.numerics.panels import gauss_legendre
 
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
+_UNIT, _TINY = 2.0**-53, 1e-320  # roundoff; and room for the spacing of doubles near 0
+# Errors of erfcx and ndtr, in units of rounding, and of a sum over nodes with all besides.
+_FUNCTION, _SUM = 16, 64
 # The integrand below is entire: a length of at most 1 takes 16 nodes for an error below rounding.
 # Of n nodes over a length h the relative error is at most h^(2n) n!^4 / ((2n + 1) (2n)!^3) times
 # the 2n-th derivative, below (2n)! for x > 0 and |x|^(2n) farther left. 8 nodes leave 1e-18 up to
 # the length .5, and 6 leave 1e-16 up to .25, for x > -4.
-_RULES = {n: np.polynomial.legendre.leggauss(n) for n in (6, 8, 16)}
+_RULES = {n: gauss_legendre(n) for n in (6, 8, 16)}
 
 
 def log_density(x: Array) -> Array:
@@ -79,8 +83,61 @@ def gaussian_delta(epsilon: Array, mu: Array) -> Array:
             below = np.minimum(epsilon, 0.0)
             far_left = -np.expm1(below) + np.exp(below) * ndtr(x + mu)
             far_left = np.where(epsilon < 0, far_left, 1.0)
-            result = np.where(x < -30, far_left, np.where(left & (mu >= 1), other, result))
+            # elsewhere little is left of 1
+            apart = left & (-mu * x >= 1)
+            result = np.where(x < -30, far_left, np.where(apart, other, result))
     return np.asarray(np.clip(result, 0, 1))
+
+
+def gaussian_delta_bracket(epsilon: Array, mu: Array) -> tuple[Array, Array]:
+    """Return bounds on `gaussian_delta`: its value, and every rounding counted.
+
+    At fixed mu, the derivative of phi(x) (M(x) - M(x + mu)) is -mu phi(x) M(x + mu), by which an
+    error of x counts. M(t) errs by t^2 for the rounding of t where t < 0, and 1 - t M(t) by the
+    rounding of both terms.
+    """
+    epsilon, mu = np.broadcast_arrays(
+        np.asarray(epsilon, dtype=np.float64), np.asarray(mu, dtype=np.float64)
+    )
+    with np.errstate(all="ignore"):
+        value = gaussian_delta(epsilon, mu)
+        x = np.clip(epsilon / mu - mu / 2, -30.0, 1e150)
+        end = x + mu
+        here, there = mills_ratio(x), mills_ratio(end)
+        errors = [_FUNCTION + 2 * np.square(np.minimum(t, 0.0)) for t in (x, end)]
+        size = np.exp(log_density(x))
+        # of M(x) - M(x + mu), relative: its two terms, or the integral's largest error
+        part = np.where(x < -5, here - there, mills_difference(x, mu))
+        apart = (here * errors[0] + there * errors[1]) / part
+        inner = [
+            (1 + np.abs(t) * m * (error + 2)) / (1 - t * m) + t * t
+            for t, m, error in zip((x, end), (here, there), errors, strict=True)
+        ]
+        relative = np.where(mu < 1, np.maximum(*inner), apart) + x * x + _SUM
+        moved = mu * there / part * (np.abs(epsilon / mu) + np.abs(x))
+        # near 1, a difference of ndtr(-x) and phi(x) M(x + mu)
+        second = size * there
+        left = second * (errors[1] + x * x + _SUM + mu * (np.abs(epsilon / mu) + np.abs(x)))
+        near_one = (left + _FUNCTION) / value
+        error = np.where((x < -5) & (-mu * x >= 1), near_one, relative + moved)
+        error = np.where(x <= -30, _SUM, error) * _UNIT
+    # beyond the range of doubles, nothing is known but that delta is small
+    error = np.where(np.isfinite(error), error, np.where(value > 0, np.inf, 0.0))
+    with np.errstate(invalid="ignore"):
+        low = np.nan_to_num(value * (1 - error) - _TINY, nan=0.0, neginf=0.0)
+        high = np.nan_to_num(value * (1 + error) + _TINY, nan=1.0, posinf=1.0)
+    least = -np.expm1(np.minimum(epsilon, 0.0))  # of equal laws, and of others at least
+    low = np.maximum(low, least * (1 - 8 * _UNIT))
+    high = np.where(mu == 0, least * (1 + 8 * _UNIT), high)
+    return low, np.minimum(high, 1.0)
+
+
+def normal_tail_bracket(x: float) -> tuple[float, float]:
+    """Return bounds on the probability that a standard normal variable exceeds ``x``."""
+    far = math.exp(-0.5 * x * x - _LOG_SQRT_TWO_PI) * float(mills_ratio(np.array(abs(x))))
+    error = _UNIT * (x * x + _SUM) * far + _TINY
+    low, high = max(far - error, 0.0), far + error
+    return (low, high) if x >= 0 else (1 - high - _UNIT, 1 - low + _UNIT)
 
 
 def log_gaussian_delta(epsilon: float, mu: float) -> float:

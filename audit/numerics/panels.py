@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 
 import numpy as np
@@ -13,9 +15,30 @@ from audit.numerics.arrays import Array
 
 @cache
 def gauss_legendre(order: int) -> tuple[Array, Array]:
-    """Nodes and weights of the Gauss-Legendre rule on [-1, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(order)
-    return nodes, weights
+    """Nodes and weights of the Gauss-Legendre rule on [-1, 1], each within one rounding.
+
+    NumPy's weights are computed at rounded nodes: of 24 they are off by up to 1e-13. Newton's
+    method doubles the digits of NumPy's nodes, 14, in each of two steps.
+    """
+    nodes, weights = [], []
+    with decimal.localcontext(prec=50):
+        for near in np.polynomial.legendre.leggauss(order)[0].tolist():
+            x = Decimal(near)
+            for _ in range(3):
+                value, slope = _legendre(order, x)
+                weight = 2 / ((1 - x * x) * slope * slope)
+                x -= value / slope
+            nodes.append(float(x))
+            weights.append(float(weight))
+    return np.array(nodes), np.array(weights)
+
+
+def _legendre(order: int, x: Decimal) -> tuple[Decimal, Decimal]:
+    """Return the Legendre polynomial at a point inside of (-1, 1), and its derivative."""
+    before, value = Decimal(1), x
+    for k in range(2, order + 1):
+        before, value = value, ((2 * k - 1) * x * value - (k - 1) * before) / k
+    return value, order * (before - x * value) / (1 - x * x)
 
 
 @cache

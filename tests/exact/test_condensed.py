@@ -46,7 +46,20 @@ def test_fewer_nodes_or_a_shorter_reach_are_seen(
     assert distance(many(), condensed.condensed(many())) > 1e-9
 
 
-def test_few_normals_and_lines_stay_as_they_are() -> None:
-    few, line = many(100), replace(many(), lower=-np.inf)
+def test_few_normals_and_exact_laws_stay_as_they_are() -> None:
+    few, exact = many(100), replace(many(), lower=-np.inf, upper=np.inf)
     assert condensed.condensed(few) is few
-    assert condensed.condensed(line) is line
+    assert condensed.condensed(exact) is exact
+
+
+def test_a_line_is_condensed_with_its_far_tails() -> None:
+    law = replace(many(40_000), lower=-np.inf, upper=np.inf, quadrature=1e-16)
+    few = condensed.condensed(law)
+    assert few.means.size < law.means.size / 4
+    places = np.linspace(-28.0, 30.0, 301)
+    logs = few.log_density(places)
+    assert logs.min() < -500
+    gaps = np.abs(law.log_density(places) - logs)
+    assert np.all(gaps <= few.error_at(logs) + law.error_at(logs))
+    assert gaps.max() < 1e-11
+    assert few.log_lost == pytest.approx(-760.5)

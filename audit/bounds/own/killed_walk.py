@@ -5,6 +5,16 @@ not met after k steps is at most h_k(r): h_0(r) = 1 for r > 0, and h_(k+1)(r) = 
 with h_k extended to an odd function that is constant beyond D (Lemma 1 of "Our own theorems" in the
 documentation). It is the law of a walk that is killed at 0 and held at D; two walks clamped to an
 interval of length D, started from its two ends, attain it.
+
+Quadrature. The means of h_k are integrals of F(r') = (N(r'; rho) - N(r'; -rho)) h_k(r'). Both
+factors are Gaussian averages, of weights and of values of at most 1, so that with d = 2 s
+|F(r' + i t)| <= 2 e^((1 + c^2) t^2/2d^2)/(d sqrt(2 pi)). By Trefethen (2008, Theorem 4.5),
+Gauss-Legendre quadrature with n nodes on a panel of width w errs, for every rho > 1, by at most
+
+    (w/2) (64/15) 2 e^((1 + c^2) b^2/2d^2)/(d sqrt(2 pi)) rho^(-2n)/(1 - rho^-2),
+
+with b = w (rho - 1/rho)/4. Weights are positive and sum to at most 1 but for that, so that errors
+of steps add up. Rounding is relative: all terms are positive.
 """
 
 from __future__ import annotations
@@ -21,7 +31,9 @@ from audit.numerics.normal import log_density
 from audit.numerics.panels import Panels
 
 _WIDTH = 3.0  # width of a panel, in deviations of the walk
-_ORDERS = (12, 11)  # nodes of a panel; four per deviation leave only rounding errors
+_ORDERS = range(12, 42, 2)  # nodes of a panel that are tried
+_ERROR = 1e-18  # of the quadratures of all steps, that they are chosen for
+_RHOS = np.geomspace(1.5, 30.0, 60)
 _LONGEST = 50.0  # steps are merged on a domain of more deviations
 _LOST = 12.0  # deviations of the stationary walk beyond which two chains count as never meeting
 _UNIT = 2.0**-52
@@ -107,29 +119,17 @@ class KilledWalk:
         return np.asarray(result)
 
     def bounds(self, distances: Array) -> Array:
-        """Return upper bounds on `survival`, each from its own distance.
-
-        The difference between two numbers of nodes is added, and a bound on rounding: all terms are
-        positive, so each step adds a relative error of some units per node.
-        """
-        fine, coarse = (self.survival(distances, order) for order in _ORDERS)
-        nodes = (self.top / (_WIDTH * self.deviation) + 1) * _ORDERS[0]
-        rounding = 4 * _UNIT * (nodes + 64) * np.arange(1, distances.size + 1)
-        result = np.maximum(fine, coarse) + np.abs(fine - coarse)
-        return np.asarray(np.minimum(result * (1 + rounding) + _SMALLEST, 1.0))
+        """Return upper bounds on `survival`, each from its own distance."""
+        order, error = self._order(distances.size)
+        steps = np.arange(1, distances.size + 1)
+        return self._raised(self.survival(distances, order), order, error, steps)
 
     def chances(self, distances: Array, stride: int, count: int) -> Array:
         """Return upper bounds on the survival probability after stride, 2 stride, ... steps.
 
         Shape (count, distances); like `bounds`, for all starts at once.
         """
-        fine, coarse = (self._chances(distances, stride, count, order) for order in _ORDERS)
-        nodes = (self.top / (_WIDTH * self.deviation) + 1) * _ORDERS[0]
-        rounding = 4 * _UNIT * (nodes + 64) * stride * np.arange(1, count + 1)[:, None]
-        result = np.maximum(fine, coarse) + np.abs(fine - coarse)
-        return np.asarray(np.minimum(result * (1 + rounding) + _SMALLEST, 1.0))
-
-    def _chances(self, distances: Array, stride: int, count: int, order: int) -> Array:
+        order, error = self._order(stride * count)
         operator, places, panels = self._operator(order)
         first = self.rows(np.minimum(distances, self.top), panels)
         leap = np.linalg.matrix_power(operator, stride)
@@ -138,7 +138,26 @@ class KilledWalk:
         for j in range(count):
             result[j] = first @ state
             state = leap @ state
-        return result
+        steps = stride * np.arange(1, count + 1)[:, None]
+        return self._raised(result, order, error, steps)
+
+    def _order(self, steps: int) -> tuple[int, float]:
+        """Return the number of nodes of a panel, and a bound on the error of a step."""
+        b = _WIDTH * (_RHOS - 1 / _RHOS) / 4
+        growth = (1 + self.contraction**2) * b**2 / 2 - np.log1p(-(_RHOS**-2))
+        count = self.top / (_WIDTH * self.deviation) + 1
+        for order in _ORDERS:
+            rate = math.exp(float(np.min(growth - 2 * order * np.log(_RHOS))))
+            error = count * _WIDTH * 64 / 15 * rate / math.sqrt(2 * math.pi)
+            if steps * error <= _ERROR:
+                break
+        return order, error
+
+    def _raised(self, values: Array, order: int, error: float, steps: Array) -> Array:
+        """Return computed probabilities with what quadrature and rounding may have taken."""
+        nodes = (self.top / (_WIDTH * self.deviation) + 1) * order
+        result = values * (1 + 4 * _UNIT * (nodes + 64) * steps) + steps * error + _SMALLEST
+        return np.asarray(np.minimum(result, 1.0))
 
 
 def walk_of(contraction: float, noise: float, diameter: float, start: float) -> KilledWalk:

@@ -1,0 +1,134 @@
+"""Brackets against references in ball arithmetic: a random sample, and planted errors."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from audit import Order
+from audit.constructions.explicit import Finite, LaplaceMixtures, Mixture, Mixtures
+from audit.curves.brackets import BracketError
+from audit.curves.cells import Cells
+from audit.curves.finite_pair import FinitePair
+from audit.exact import cell_curve, curve, finite_cells, normal_cells
+from audit.exact.law import Law
+from audit.numerics.panels import gauss_legendre
+from tests.exact.random_brackets import KINDS, Question, explicit_reference, judged, outcomes
+
+FORWARD, REVERSE = Order
+# Of seed 2: all kinds, and references that take little time.
+NUMBERS = (2, 4, 7, 11, 16, 21, 28, 63, 70, 84)
+
+
+def _mixture(*normals: tuple[float, float, float]) -> Mixture:
+    weights, means, stds = zip(*normals, strict=True)
+    return Mixture(weights, means, stds)
+
+
+TWO = Mixtures(_mixture((0.3, 0.0, 1.0), (0.7, 2.0, 1.0)), _mixture((1.0, 0.8, 1.0)))
+
+
+def _wrong(pair: Mixtures | LaplaceMixtures | Finite, *questions: Question) -> list[str]:
+    found, reference = curve(pair), explicit_reference(pair)
+    words = [judged(question, question.bracket(found), reference) for question in questions]
+    return [word for word in words if word]
+
+
+def test_a_random_sample_is_true() -> None:
+    words: Counter[str] = Counter()
+    for number in NUMBERS:
+        for found in outcomes(number, 2):
+            words[found.word] += 1
+            assert found.word in ("true", "no reference"), found
+    assert words["true"] > 4 * words["no reference"]
+    assert len(KINDS) == 6
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("gap", [100.0, 1e4, 1e6])
+def test_largest_losses_between_far_bumps(gap: float, order: Order) -> None:
+    """Where the far bump begins to outweigh the near one, which moves by .3 deviations."""
+    pair = Mixtures(
+        _mixture((0.5, 0.0, 1.0), (0.5, gap, 1.0)), _mixture((0.5, 0.3, 1.0), (0.5, gap, 1.0))
+    )
+    low, high = curve(pair).epsilon_bracket(0.0, order)
+    if order is FORWARD:
+        assert (low, high) == (math.inf, math.inf)  # the first law's nearer bump is farther out
+    else:
+        # the loss .3 y - .045 of the near bumps holds up to y = gap/2, but for log 2
+        assert abs(low - 0.15 * gap) < 1
+        assert low <= high < low * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-2, 0.1, 3.0])
+def test_half_lines_on_which_losses_settle_slowly(apart: float) -> None:
+    """The largest loss is the limit log(.5/.1), which is far away: (1.609, 2.052) once."""
+    pair = Mixtures(
+        _mixture((0.5, 0.0, 1.0), (0.5, apart, 1.0)), _mixture((0.9, 0.0, 1.0), (0.1, apart, 1.0))
+    )
+    low, high = curve(pair).epsilon_bracket(0.0, FORWARD)
+    assert low <= math.log(5) <= high < low + 1e-6
+
+
+def test_a_rarely_sampled_normal_has_its_largest_loss() -> None:
+    rate = 1e-3
+    pair = Mixtures(_mixture((1 - rate, 0.0, 1.0), (rate, 1e-7, 1.0)), _mixture((1.0, 0.0, 1.0)))
+    low, high = curve(pair).epsilon_bracket(0.0, REVERSE)
+    assert low <= -math.log1p(-rate) <= high < low * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("order", [6, 12, 20])
+def test_a_rule_with_one_node_fewer_is_seen(order: int) -> None:
+    """A rule of n nodes integrates x^(2n - 2), and one of n - 1 nodes does not."""
+    power = 2 * order - 2
+    sums = [float(w @ x**power) for x, w in map(gauss_legendre, (order, order - 1))]
+    assert sums[0] == pytest.approx(2 / (power + 1), rel=1e-13)
+    assert abs(sums[1] - sums[0]) > 1e-11 * sums[0]
+
+
+def test_a_lost_tail_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the points, half-lines without mass."""
+    pair = Mixtures(_mixture((0.5, 0.0, 1.0), (0.5, 1.0, 1.0)), _mixture((1.0, 0.0, 1.0)))
+    monkeypatch.setattr(normal_cells, "WINDOW", 3.0)
+    monkeypatch.setattr(normal_cells, "_DOUBLINGS", 0)
+    question = Question("delta", 1.0, FORWARD)
+    assert _wrong(pair, question) == []
+    monkeypatch.setattr(Law, "tail_masses", lambda *_: (-math.inf, -math.inf))
+    assert "high" in _wrong(pair, question)[0]
+
+
+def test_a_rounding_that_is_not_counted_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ways to order 200 draws round by some units of 700."""
+    rng = np.random.default_rng(5)
+    pairs = [Finite((p, 1 - p), (q, 1 - q), 200) for p, q in rng.uniform(0.2, 0.8, (6, 2))]
+    question = Question("delta", 0.3, FORWARD)
+    assert [_wrong(pair, question) for pair in pairs] == [[]] * 6
+    monkeypatch.setattr(finite_cells, "UNIT", 0.0)
+    monkeypatch.setattr(FinitePair, "rounding", 0.0)
+    assert any(_wrong(pair, question) for pair in pairs)
+
+
+def test_a_tangent_that_is_taken_for_a_chord_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both densities between their chords: ratios within a cell are those at its ends."""
+    monkeypatch.setattr(cell_curve, "_ROUNDS", 1)
+    question = Question("pure", 0.0, REVERSE)  # the largest loss is inside of a cell
+    assert _wrong(TWO, question) == []
+
+    def at_ends(width, p, q, std):
+        left, right = (one.log_density - other.log_density for one, other in zip(p, q, strict=True))
+        return np.maximum(left, right)
+
+    monkeypatch.setattr(normal_cells, "largest_ratio", at_ends)
+    with pytest.raises(BracketError, match="0 <= low <= high"):
+        _wrong(TWO, question)
+
+
+def test_a_split_on_the_wrong_side_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells merged above: information is lost where it must be gained."""
+    monkeypatch.setattr(cell_curve, "_ROUNDS", 1)
+    monkeypatch.setattr(Cells, "split", Cells.merged)
+    question = Question("delta", 0.2, FORWARD)
+    assert "high" in _wrong(TWO, question)[0]
