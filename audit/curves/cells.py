@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,15 @@ class Cells:
             self.log_lost_q,
             self.log_lost_p,
         )
+
+    @property
+    def without_errors(self) -> Cells:
+        """The same cells, with the computed masses and losses taken as exact."""
+        error, none = self.error_p + self.error_q, np.zeros(self.log_p.size)
+        with np.errstate(invalid="ignore"):
+            middle = 0.5 * (self.low + self.high)
+        low, high = np.fmin(self.low + error, middle), np.fmax(self.high - error, middle)
+        return replace(self, low=low, high=high, error_p=none, error_q=none)
 
     def part(self, chosen: slice | NDArray[np.bool_]) -> Cells:
         """Return some of the cells, without what is in none."""

@@ -27,9 +27,7 @@ from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
 
-_POINTS = 33
-_ROUNDS = 7
-_SAFETY = 1e-9  # the search over events may miss the maximum by its square root
+_POINTS, _ROUNDS, _UNIT = 33, 12, 2.0**-53
 _UNDERFLOW, _NEARLY = -700.0, -500.0  # logs of a delta that underflows, and of one safely before
 _FARTHEST = 1e6  # epsilon up to which a profile is integrated
 _NODES, _WEIGHTS = gauss_legendre(20)
@@ -65,25 +63,29 @@ def asoodeh_epsilon(alpha: float, divergence: float, delta: float) -> float:
 
     By data processing every event has probabilities p = P(S) and q = Q(S) with p^a q^(1-a) +
     (1-p)^a (1-q)^(1-a) <= e^((a-1) D), and two-point laws attain equality. So epsilon is the
-    largest log((p - delta)/q), with q the least that p allows; it is quasi-concave in p.
+    largest log((p - delta)/q), with q the least that p allows; it is quasi-concave in p. On the
+    interval that holds the largest one it is at most log(p - delta) at its right end less log q at
+    its left one.
     """
     _check(alpha, divergence, delta)
     if divergence == 0:
         return 0.0
     low, high = math.log(delta) + 1e-12, 0.0
-    best = -math.inf
     for _ in range(_ROUNDS):
         log_p = np.linspace(low, high, _POINTS)
         p = np.exp(log_p)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.log(np.maximum(p - delta, 0.0)) - _least_log_q(alpha, divergence, log_p)
         place = int(np.argmax(value))
-        best = max(best, float(value[place]))
         low, high = log_p[max(place - 1, 0)], log_p[min(place + 1, _POINTS - 1)]
+    least = float(_least_log_q(alpha, divergence, np.array([low]))[0])
+    best = math.log(max(math.exp(high) - delta, delta * _UNIT)) - least
     # without the complementary event: Balle et al. 2020, Theorem 21
     gap = alpha - 1
     simple = divergence - math.log1p(1 / gap) - (math.log(delta) + math.log(alpha)) / gap
-    return max(min(best + _SAFETY * max(best, 1.0), simple), 0.0)
+    # comparisons of values err by their rounding, and so does each logarithm
+    rounding = _UNIT * (64 + 16 * abs(least) + 16 * abs(math.log(delta)))
+    return max(min(best + rounding, simple), 0.0)
 
 
 def _least_log_q(alpha: float, divergence: float, log_p: Array) -> Array:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
+from audit.curves.bracketed import BracketedCurve
 from audit.curves.brackets import Bracket
 
 Array = NDArray[np.float64]
@@ -48,40 +49,6 @@ class SampledBounds(Protocol):
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
         """Return the vertices of that bound."""
-
-
-class BracketedLaw(Protocol):
-    """Brackets of one pair of laws, as `audit.exact.BracketedCurve` gives them."""
-
-    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of epsilon at delta."""
-
-    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of delta at epsilon."""
-
-    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return a bracket of a Renyi divergence."""
-
-    def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return a bracket of the power of the best test."""
-
-    def mu_bracket(self, order: Order) -> Any:
-        """Return a bracket of mu, with the epsilon that proves its lower end."""
-
-    def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of epsilon at many deltas."""
-
-    def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of many Renyi divergences."""
-
-    def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of the power of many tests."""
-
-    def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> Flags:
-        """Return whether epsilon at each delta may exceed a number."""
-
-    def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> Flags:
-        """Return whether the power at each alpha may exceed a number."""
 
 
 @dataclass(frozen=True)
@@ -158,16 +125,16 @@ class Quantity(ABC):
             self.check_place(self.at)
 
     @abstractmethod
-    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the true number of a pair; ``low`` is certified."""
 
     @staticmethod
-    def brackets(law: BracketedLaw, places: Array, order: Order) -> tuple[Array, Array]:
+    def brackets(law: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
         """Return (lows, highs) like `bracket`, for numbers at several places."""
         raise NotImplementedError
 
     @classmethod
-    def may_exceed(cls, law: BracketedLaw, places: Array, levels: Array, order: Order) -> Flags:
+    def may_exceed(cls, law: BracketedCurve, places: Array, levels: Array, order: Order) -> Flags:
         """Return whether the number at each place can exceed a level; False is certain."""
         return cls.brackets(law, places, order)[1] > levels
 
@@ -191,7 +158,7 @@ class Quantity(ABC):
         """Return the value of a bound of the catalogue; None if it gives none."""
         return None
 
-    def witness_at(self, law: BracketedLaw | None, order: Order) -> float:
+    def witness_at(self, law: BracketedCurve | None, order: Order) -> float:
         """Return the place at which a witness compares the number; samples have no ``law``."""
         return 0.0 if self.at is None else self.at
 
@@ -232,17 +199,17 @@ class EpsilonAtDelta(Quantity):
         """Raise ``ValueError`` unless delta is in [0, 1)."""
         validate.half_open_unit(delta=at)
 
-    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around epsilon."""
         return law.epsilon_bracket(self.at, order)
 
     @staticmethod
-    def brackets(law: BracketedLaw, places: Array, order: Order) -> tuple[Array, Array]:
+    def brackets(law: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
         """Return (lows, highs) around epsilon at several deltas."""
         return law.epsilon_brackets(places, order)
 
     @classmethod
-    def may_exceed(cls, law: BracketedLaw, places: Array, levels: Array, order: Order) -> Flags:
+    def may_exceed(cls, law: BracketedCurve, places: Array, levels: Array, order: Order) -> Flags:
         """Return whether epsilon at each delta can exceed a level, without finding a root."""
         return law.epsilon_may_exceed(levels, places, order)
 
@@ -294,12 +261,12 @@ class RenyiAtOrder(Quantity):
         """Raise ``ValueError`` unless the order is finite and above 1."""
         validate.above_one(order=at)
 
-    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the divergence."""
         return law.renyi_bracket(self.at, order)
 
     @staticmethod
-    def brackets(law: BracketedLaw, places: Array, order: Order) -> tuple[Array, Array]:
+    def brackets(law: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
         """Return (lows, highs) around the divergences of several orders."""
         return law.renyi_brackets(places, order)
 
@@ -335,7 +302,7 @@ class Mu(Quantity):
     name = "mu"
     written = "``mu: 0.8``."
 
-    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around mu."""
         found = law.mu_bracket(order)
         return found.low, found.high
@@ -346,7 +313,7 @@ class Mu(Quantity):
         low = audit.mu_lower() / audit.group_size
         return (low if audit.group_size == 1 else math.nextafter(low, 0.0)), Order.FORWARD
 
-    def witness_at(self, law: BracketedLaw | None, order: Order) -> float:
+    def witness_at(self, law: BracketedCurve | None, order: Order) -> float:
         """Return the epsilon at which delta gives the largest bound on mu; 0 for samples."""
         return 0.0 if law is None else float(law.mu_bracket(order).epsilon)
 
@@ -393,17 +360,17 @@ class PowerAtAlpha(Quantity):
         """Raise ``ValueError`` unless alpha is in (0, 1)."""
         validate.open_unit(alpha=at)
 
-    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the power."""
         return law.power_bracket(self.at, order)
 
     @staticmethod
-    def brackets(law: BracketedLaw, places: Array, order: Order) -> tuple[Array, Array]:
+    def brackets(law: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
         """Return (lows, highs) around the power at several alphas."""
         return law.power_brackets(places, order)
 
     @classmethod
-    def may_exceed(cls, law: BracketedLaw, places: Array, levels: Array, order: Order) -> Flags:
+    def may_exceed(cls, law: BracketedCurve, places: Array, levels: Array, order: Order) -> Flags:
         """Return whether the power at each alpha can exceed a level, from one supporting line."""
         return law.power_may_exceed(levels, places, order)
 
@@ -433,7 +400,7 @@ class TotalVariation(Quantity):
         """Raise ``ValueError`` unless the distance is in [0, 1]."""
         validate.closed_unit(total_variation=number)
 
-    def bracket(self, law: BracketedLaw, order: Order) -> Bracket:
+    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the distance, the same in both orders."""
         return law.delta_bracket(0.0, order)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,36 +29,37 @@ _ROUNDS, _WIDTH = 24, 4e-14
 # Where a cell is cut besides the place of the loss: shares of the cell around it.
 _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
 _EVEN = np.arange(9) / 9
+_UNIT = 2.0**-53
 _MOMENT_CELLS = 200_000  # that a Renyi moment is summed over
 Places = tuple[Array, Array, Array]  # the least and the largest loss that decides, and a guess
 
 
-class Grid(Protocol):
-    """A partition of the outcomes of a pair, in the order FORWARD, that can be refined.
+class Grid(ABC):
+    """A partition of the outcomes of a pair, in the order FORWARD.
 
-    Its first cells lie between rising points on a line; there may be none.
+    Its first cells lie between rising ``points`` on a line, where they can be cut. By default there
+    are none, and each cell has one loss.
     """
 
-    @property
-    def points(self) -> Array:
-        """The points."""
-        ...
+    points: Array
 
+    @abstractmethod
     def cells(self) -> Cells:
         """Return the enclosed cells."""
-        ...
 
     def refined(self, points: Array) -> Self:
         """Return the cells cut at more points."""
-        ...
+        return self
 
     def end_losses(self) -> tuple[Array, Array, Array, Array]:
         """Losses at the left and right ends of cells between points, and derivatives there."""
-        ...
+        return (np.zeros(0),) * 4
 
     def approached(self) -> tuple[Array, Array]:
         """Lower and upper bounds on losses that the pair takes or comes near to."""
-        ...
+        cells = self.cells()
+        in_p, in_q = cells.log_p > -np.inf, cells.log_q > -np.inf
+        return np.where(in_p, cells.low, -np.inf), np.where(in_q, cells.high, np.inf)
 
 
 class CellBracketedCurve(BracketedCurve):
@@ -201,16 +202,16 @@ class CellBracketedCurve(BracketedCurve):
         found = []
         for alpha in alphas.tolist():
             low, high = self._log_moment(alpha, order)
-            slack = 2.0**-50 * (1 + abs(low)) if np.isfinite(low) else 0.0
+            # of what is left out of a sum, of exp and log, and of the division
+            slack = _UNIT * (128 + 4 * abs(low)) if np.isfinite(low) else 0.0
             found.append(((low - slack) / (alpha - 1), (high + slack) / (alpha - 1)))
         lows, highs = np.maximum(np.array(found).reshape(-1, 2).T, 0.0)
         return checked_all("Renyi divergence of order", alphas, (lows, highs), order)
 
     def _log_moment(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the log of the integral of P^alpha Q^(1 - alpha)."""
-        cells = _in_order(self._base.cells(), order)
-        points = moment_cuts(self._base.points, cells, alpha)
-        return _in_order(self._base.refined(points).cells(), order).enclosure().log_moment(alpha)
+        points = moment_cuts(self._base.points, self._cells(self._base, order), alpha)
+        return self._cells(self._base.refined(points), order).enclosure().log_moment(alpha)
 
     def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
         """Return whether epsilon at each delta may exceed a number, without solving for a root."""
@@ -252,7 +253,7 @@ class CellBracketedCurve(BracketedCurve):
         grid, width = self._base, None
         most = grid.points.size + self._most_cuts
         for _ in range(_ROUNDS):
-            cells = _in_order(grid.cells(), order)
+            cells = self._cells(grid, order)
             enclosure = cells.enclosure(complement=complement)
             lows, highs = ends(enclosure, grid)
             with np.errstate(invalid="ignore"):
@@ -269,6 +270,10 @@ class CellBracketedCurve(BracketedCurve):
                 break
             grid = finer
         return lows, highs
+
+    def _cells(self, grid: Grid, order: Order) -> Cells:
+        """Return the cells of a grid in one order of the pair."""
+        return grid.cells() if order is Order.FORWARD else grid.cells().reversed
 
     def _pure_epsilon(self, order: Order) -> float:
         return self._believed.epsilon_bracket(0.0, order)[1]
@@ -296,9 +301,12 @@ class CellCurve(CellBracketedCurve):
     ----------
     grid : Grid
         Cells of the pair; they are cut where it matters.
+    rounded : bool, default: True
+        Whether rounding counts; else masses and losses are taken as exact.
     """
 
     grid: Grid
+    rounded: bool = True
 
     @property
     def _base(self) -> Grid:
@@ -306,38 +314,12 @@ class CellCurve(CellBracketedCurve):
 
     @property
     def _without(self) -> dict[str, CellCurve]:
-        exact = CellCurve(_WithoutErrors(self.grid))
+        exact = replace(self, rounded=False)
         return {"rounding": exact, "cells": exact}
 
-
-@dataclass(frozen=True, eq=False)
-class _WithoutErrors:
-    """A grid whose masses and losses are taken as exact."""
-
-    grid: Grid
-
-    @property
-    def points(self) -> Array:
-        return self.grid.points
-
-    def cells(self) -> Cells:
-        cells = self.grid.cells()
-        error, none = cells.error_p + cells.error_q, np.zeros(cells.log_p.size)
-        with np.errstate(invalid="ignore"):
-            middle = 0.5 * (cells.low + cells.high)
-        low, high = np.fmin(cells.low + error, middle), np.fmax(cells.high - error, middle)
-        return replace(cells, low=low, high=high, error_p=none, error_q=none)
-
-    def refined(self, points: Array) -> _WithoutErrors:
-        finer = self.grid.refined(points)
-        return self if finer is self.grid else _WithoutErrors(finer)
-
-    def end_losses(self) -> tuple[Array, Array, Array, Array]:
-        return self.grid.end_losses()
-
-    def approached(self) -> tuple[Array, Array]:
-        low, high = self.grid.approached()
-        return 0.5 * (low + high), 0.5 * (low + high)
+    def _cells(self, grid: Grid, order: Order) -> Cells:
+        cells = super()._cells(grid, order)
+        return cells if self.rounded else cells.without_errors
 
 
 def _thresholds(alphas: Array) -> Callable[[Enclosure, Array, Array], Places]:
@@ -415,10 +397,6 @@ def moment_cuts(points: Array, cells: Cells, alpha: float) -> Array:
     own = np.repeat(np.arange(count), parts)
     step = np.arange(own.size) - np.repeat(np.cumsum(parts) - parts, parts)
     return np.asarray(points[own] + np.diff(points)[own] * (step / parts[own]))
-
-
-def _in_order(cells: Cells, order: Order) -> Cells:
-    return cells if order is Order.FORWARD else cells.reversed
 
 
 def _only(brackets: tuple[Array, Array]) -> Bracket:

@@ -10,6 +10,7 @@ import numpy as np
 
 from audit.constructions.process import Process, Step
 from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap
+from audit.exact.law import UNIT
 
 
 def divergence_rates(first: Process, second: Process, wanted: Sequence[int]) -> list[float]:
@@ -35,7 +36,7 @@ def _rate(one: Step, other: Step, process: Process) -> float:
         return math.inf
     ends = process.lower, process.upper
     distance = max(_distance(phi, psi, *ends) for phi in one.maps for psi in other.maps)
-    return 0.5 * (distance / one.noise_std) ** 2 * (1 + 1e-12)
+    return 0.5 * (distance / one.noise_std) ** 2 * (1 + 8 * UNIT)
 
 
 def _distance(phi: UpdateMap, psi: UpdateMap, lower: float, upper: float) -> float:
@@ -55,4 +56,7 @@ def _distance(phi: UpdateMap, psi: UpdateMap, lower: float, upper: float) -> flo
             return math.inf
     places = np.array([p for p in (lower, upper, 0.0, *phi.kinks, *psi.kinks) if math.isfinite(p)])
     places = np.clip(places, lower, upper)
-    return float(np.max(np.abs(phi(places) - psi(places)))) * (1 + 1e-12)
+    one, other = phi(places), psi(places)
+    # values of a piece are two products and two sums, of numbers as large as its ends
+    size = float(np.max(np.abs(one) + np.abs(other))) + 2 * float(np.max(np.abs(places)))
+    return float(np.max(np.abs(one - other))) + 8 * UNIT * size

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from audit.constructions.explicit import Densities, LaplaceMixtures
 from audit.curves.cells import Cells
+from audit.exact.cell_curve import Grid
 from audit.exact.law import UNIT
 
 Array = NDArray[np.float64]
@@ -24,7 +25,7 @@ _CELLS = 2_000  # of all pieces, that refinement starts from
 
 
 @dataclass(frozen=True, eq=False)
-class ExponentialCells:
+class ExponentialCells(Grid):
     """Cells between points, and the two ends.
 
     Parameters

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.explicit import Finite
 from audit.curves.cells import Cells
+from audit.exact.cell_curve import Grid
 from audit.exact.law import UNIT
 
 Array = NDArray[np.float64]
-_NOTHING = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
-class FiniteCells:
+class FiniteCells(Grid):
     """Cells of one loss each.
 
     Parameters
@@ -28,10 +29,7 @@ class FiniteCells:
 
     outcomes: Cells
 
-    @property
-    def points(self) -> Array:
-        """No points: nothing lies on a line."""
-        return _NOTHING
+    points: ClassVar[Array] = np.zeros(0)  # nothing lies on a line
 
     @classmethod
     def of(cls, pair: Finite) -> FiniteCells:
@@ -65,20 +63,6 @@ class FiniteCells:
     def cells(self) -> Cells:
         """Return the cells."""
         return self.outcomes
-
-    def refined(self, points: Array) -> FiniteCells:
-        """Return the cells as they are."""
-        return self
-
-    def end_losses(self) -> tuple[Array, Array, Array, Array]:
-        """No losses: nothing can be cut."""
-        return _NOTHING, _NOTHING, _NOTHING, _NOTHING
-
-    def approached(self) -> tuple[Array, Array]:
-        """Lower and upper bounds on the losses."""
-        cells = self.outcomes
-        in_p, in_q = cells.log_p > -np.inf, cells.log_q > -np.inf
-        return np.where(in_p, cells.low, -np.inf), np.where(in_q, cells.high, np.inf)
 
 
 def _log_factorials(most: int) -> Array:

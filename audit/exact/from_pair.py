@@ -29,6 +29,9 @@ TAIL = 38.0
 # Seconds for a multiply-add of a banded operator, and blocks of nodes that one node reaches.
 _BAND_COST, _BAND_WIDTH = 4e-10, 260
 
+# Seconds for a normal after the last step, where many are written as few.
+_NORMAL_COST = 5.5e-6
+
 # Seconds between stairs: for each entry of a kernel, and of a step besides and for each entry.
 _STAIRS_KERNEL, _STAIRS_STEP, _STAIRS_PRODUCT = 4.5e-7, 1.5e-4, 1.2e-9
 
@@ -234,9 +237,11 @@ def exact_seconds(pair: Construction) -> float:
         return math.inf
     paths = sum(len(process.paths) for process in processes)
     steps = max(len(path) for process in processes for path in process.paths)
+    maps = max(len(step.maps) for process in processes for step in process.distinct_steps())
+    last = paths * maps * nodes * _NORMAL_COST if maps > 1 else 0.0
     if nodes <= LARGEST_DENSE:
-        return paths * min(steps * nodes**2 * 4e-10, 40 * nodes**3 * 6e-11)
-    return paths * steps * nodes * _BAND_WIDTH * _BAND_COST
+        return last + paths * min(steps * nodes**2 * 4e-10, 40 * nodes**3 * 6e-11)
+    return last + paths * steps * nodes * _BAND_WIDTH * _BAND_COST
 
 
 def _node_count(processes: Sequence[Process]) -> int:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves.cells import Cells
+from audit.exact.cell_curve import Grid
 from audit.exact.law import UNIT, WINDOW, EdgeTable, Law
 
 Array = NDArray[np.float64]
@@ -44,7 +45,7 @@ _NO_SHARE, _MOST_SHARES = -80.0, 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class NormalCells:
+class NormalCells(Grid):
     """Cells between points of the domain of two laws, with half-lines or atoms at the ends.
 
     Parameters

@@ -213,14 +213,16 @@ def normal_law(process: Process) -> NormalLaw | None:
     laws = {_path_law(process.start, path) for path in process.paths}
     first, *others = laws
     for other in others:
-        if abs(other.mean - first.mean) > 1e-14 * first.std or other.std != first.std:
+        rounding = first.rounding + other.rounding
+        apart = abs(other.mean - first.mean) / first.std + abs(other.std / first.std - 1)
+        if apart > 2 * rounding:
             return None
     return first
 
 
 def gaussian_pair(first: NormalLaw, second: NormalLaw) -> GaussianPairCurve | None:
     """Return the curve of two normal laws if their variances agree, else None."""
-    if abs(first.std / second.std - 1) > 1e-14:
+    if abs(first.std / second.std - 1) > first.rounding + second.rounding + 2 * UNIT:
         return None
     return GaussianPairCurve(abs(first.mean - second.mean) / first.std, first, second)
 

@@ -154,9 +154,13 @@ def _integrals(
     points = (middle[:, None] + 0.5 * h[:, None] * nodes).ravel()
     at_p, at_q = p.table(points, tails=False), q.table(points, tails=False)
     logs = alpha * at_p.log_density - (alpha - 1) * at_q.log_density
-    logs = logs + np.log((0.5 * h[:, None] * weights).ravel())
+    log_weights = np.log((0.5 * h[:, None] * weights).ravel())
+    logs = logs + log_weights
     error = alpha * p.error_at(at_p.log_density, at_p.square)
-    error = error + (alpha - 1) * q.error_at(at_q.log_density, at_q.square) + 2.0**-48
+    error = error + (alpha - 1) * q.error_at(at_q.log_density, at_q.square)
+    # of nodes, which the slope of the integrand's logarithm turns into errors, and of weights
+    slope = alpha * np.abs(at_p.score) + (alpha - 1) * np.abs(at_q.score)
+    error = error + UNIT * (4 * np.abs(points) * slope + 16 + 4 * np.abs(log_weights))
     for law, values, log_lost, share in ((p, at_p, lost[0], alpha), (q, at_q, lost[1], alpha - 1)):
         density = log_lost - math.log(law.narrowest) - _LOG_SQRT_TWO_PI
         error = error + share * np.exp(np.minimum(density - values.log_density, 0.0))
@@ -323,4 +327,8 @@ def _tilted(p: Law, q: Law, alpha: float) -> tuple[Array, Array, Array]:
 
 
 def _log_sum(logs: Array) -> float:
-    return float(np.logaddexp.reduce(logs, initial=-np.inf))
+    """Return the log of a sum: only differences of logarithms are rounded, not the sum."""
+    top = float(logs.max(initial=-np.inf))
+    if not math.isfinite(top):
+        return top
+    return top + math.log(math.fsum(np.exp(logs - top).tolist()))

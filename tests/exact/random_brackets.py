@@ -66,6 +66,7 @@ _POINTS = 40
 _FARTHEST = 45.0
 _BITS = 400  # of explicit laws, whose masses are relatively accurate
 _MOST_BITS, _MOST_NODES = 1000, 900
+_NONE = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,10 @@ class Reference:
         ends: tuple[float, float] = (-math.inf, math.inf),
         *,
         atoms: bool = False,
+        kinks: Array = _NONE,
     ) -> None:
         self.masses, self.logs, self.ends, self.atoms = masses, logs, ends, atoms
+        self.kinks = kinks
         self.scale = float(scales.min(initial=1.0))
         self.points = self._grid(centres, scales)
         if self.points.size:
@@ -141,7 +144,7 @@ class Reference:
         finite = [end for end in self.ends if math.isfinite(end)]
         return np.unique(np.concatenate([inside, finite]))
 
-    def loss(self, points: Array) -> Array:
+    def loss(self, points: NDArray[Any]) -> Array:
         assert self.logs is not None
         p, q = self.logs(points)
         return np.asarray(p - q, dtype=np.float64)
@@ -152,17 +155,20 @@ class Reference:
             return np.zeros(0)
         above = self.losses > level
         at = np.flatnonzero(above[1:] != above[:-1])
-        low, high, rising = self.points[at], self.points[at + 1], above[at + 1]
+        rising = above[at + 1]
+        # losses of nearly equal laws are far below the rounding of doubles
+        low, high = (self.points[k].astype(np.longdouble) for k in (at, at + 1))
         for _ in range(70):
             middle = 0.5 * (low + high)
             up = (self.loss(middle) > level) == rising
             low, high = np.where(up, low, middle), np.where(up, middle, high)
-        return 0.5 * (low + high)
+        return np.asarray(0.5 * (low + high), dtype=np.float64)
 
     def cells(self, levels: Sequence[float], order: Order) -> list[Cell]:
         """Return cells that have the divergences of the laws where a loss decides."""
         sign = 1 if order is Order.FORWARD else -1
-        places = np.concatenate([self.roots(sign * x) for x in levels if math.isfinite(x)] or [[]])
+        roots = [self.roots(sign * x) for x in levels if math.isfinite(x)]
+        places = np.concatenate([self.kinks, *roots])
         cuts = np.concatenate(
             [places, *(places + s * w * self.scale for w in _AROUND for s in (-1, 1))]
         )
@@ -225,6 +231,7 @@ def explicit_reference(pair: ExplicitPair) -> Reference:
             lambda x: (laplace(x, given.first), laplace(x, given.second)),
             means,
             np.full(means.size, given.scale),
+            kinks=means,
         )
     assert isinstance(given, Densities)
     middle, slope = 0.5 * (given.low + given.high), given.slope
@@ -297,7 +304,7 @@ class _Chain(walks._Chain):
             total = [a + chance * b for a, b in zip(total, own, strict=True)]
         return [arb(x.mid(), x.rad() + self.error).nonnegative_part() for x in total]
 
-    def normals(self) -> list[tuple[arb, float, float]]:
+    def normals(self) -> list[tuple[float, float, float]]:
         """Return log-weight, mean and deviation of the normals of the law after the last step."""
         found = []
         for chance, state, step in self.states:
@@ -510,15 +517,15 @@ def _renyi(question: Question, low: float, high: float, reference: Reference) ->
         half = np.longdouble(0.5) * np.diff(edges.astype(np.longdouble))[:, None]
         x = (edges[:-1, None] + half * (1 + nodes)).ravel()
         logs = reference.logs(x)
-        p, q = logs if question.order is Order.FORWARD else logs[::-1]
-        terms = alpha * p + (1 - alpha) * q + np.log((half * weights).ravel())
+        log_p, log_q = logs if question.order is Order.FORWARD else logs[::-1]
+        terms = alpha * log_p + (1 - alpha) * log_q + np.log((half * weights).ravel())
         total = float(np.logaddexp(total, float(_log_sum(terms[None])[0])))
         top = terms[terms > terms.max() - 60]
         at = np.flatnonzero(terms > terms.max() - 60)
         infinite = at.min(initial=1) == 0 or at.max(initial=0) == terms.size - 1
         infinite = infinite and math.isinf(reference.ends[0])
         slack = (
-            1e-13 * alpha * (1 + float(np.abs(p[at]).max() + np.abs(q[at]).max()))
+            1e-13 * alpha * (1 + float(np.abs(log_p[at]).max() + np.abs(log_q[at]).max()))
             + 1e-15 * top.size
         )
     if infinite:
@@ -634,7 +641,8 @@ def laplace(rng: np.random.Generator) -> ExplicitPair:
     both = rng.dirichlet(np.ones(count), 2)
     both = both / np.array([[math.fsum(row)] for row in both])
     means = rng.uniform(-1, 1, count) * _log(rng, 1e-2, 50)
-    return LaplaceMixtures(1.0, tuple(means.tolist()), *(tuple(row.tolist()) for row in both))
+    first, second = (tuple(row.tolist()) for row in both)
+    return LaplaceMixtures(1.0, tuple(means.tolist()), first, second)
 
 
 def registered(rng: np.random.Generator) -> Construction:
@@ -657,13 +665,14 @@ def walk(rng: np.random.Generator) -> Construction:
     size = _log(rng, 20, 1000) if wide else _log(rng, 1e-3, 16)
     batching = [Batching.FULL, Batching.WITHOUT_REPLACEMENT, Batching.POISSON][int(rng.integers(3))]
     n = int(rng.integers(2, 5))
+    push = _log(rng, 1e-3, 3) * (size if wide else 1.0)
     m = NoisySGD(
         steps=steps,
         dataset_size=n,
         batch_size=n if batching is Batching.FULL else int(rng.integers(1, n)),
         step_size=1.0,
         noise_std=1.0,
-        lipschitz=_log(rng, 1e-3, 3) * (size if wide else 1.0),
+        lipschitz=push,
         diameter=size,
         batching=batching,
         relation=Relation.REPLACE_ONE,
@@ -674,7 +683,7 @@ def walk(rng: np.random.Generator) -> Construction:
         return TwoSidedWalk(m, start=start)
     if kind == 1:
         return BiasedWalk(m, start=start)
-    return DriftedWalk(m, drift=rng.uniform(-0.5, 0.5) * m.lipschitz, start=start)
+    return DriftedWalk(m, drift=rng.uniform(-0.5, 0.5) * push, start=start)
 
 
 KINDS: dict[str, tuple[float, Callable[[np.random.Generator], Pair]]] = {
@@ -745,7 +754,7 @@ def outcomes(number: int, seed: int) -> list[Outcome]:
         word = "bracket error" if isinstance(error, BracketError) else "refused"
         return [Outcome(kind, repr(pair), nothing, (0.0, math.inf), word, str(error))]
     try:
-        if explicit:
+        if isinstance(pair, ExplicitPair):
             reference = explicit_reference(pair)
         else:
             reference = walk_reference(pair, _bits(asked, brackets))

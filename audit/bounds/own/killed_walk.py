@@ -121,7 +121,7 @@ class KilledWalk:
     def bounds(self, distances: Array) -> Array:
         """Return upper bounds on `survival`, each from its own distance."""
         order, error = self._order(distances.size)
-        steps = np.arange(1, distances.size + 1)
+        steps = np.arange(1.0, distances.size + 1)
         return self._raised(self.survival(distances, order), order, error, steps)
 
     def chances(self, distances: Array, stride: int, count: int) -> Array:
@@ -138,7 +138,7 @@ class KilledWalk:
         for j in range(count):
             result[j] = first @ state
             state = leap @ state
-        steps = stride * np.arange(1, count + 1)[:, None]
+        steps = stride * np.arange(1.0, count + 1)[:, None]
         return self._raised(result, order, error, steps)
 
     def _order(self, steps: int) -> tuple[int, float]:
