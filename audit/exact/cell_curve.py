@@ -202,8 +202,9 @@ class CellBracketedCurve(BracketedCurve):
         found = []
         for alpha in alphas.tolist():
             low, high = self._log_moment(alpha, order)
-            # of what is left out of a sum, of exp and log, and of the division
-            slack = _UNIT * (128 + 4 * abs(low)) if np.isfinite(low) else 0.0
+            # exp and log, and differences from the largest term: on average the entropy of the
+            # terms, at most the log of their number, below 16; of the division
+            slack = _UNIT * (36 + 4 * abs(low)) if np.isfinite(low) else 0.0
             found.append(((low - slack) / (alpha - 1), (high + slack) / (alpha - 1)))
         lows, highs = np.maximum(np.array(found).reshape(-1, 2).T, 0.0)
         return checked_all("Renyi divergence of order", alphas, (lows, highs), order)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,8 @@ class FiniteCells(Grid):
 
     outcomes: Cells
 
-    points: ClassVar[Array] = np.zeros(0)  # nothing lies on a line
+    # nothing lies on a line
+    points: Array = field(init=False, default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, pair: Finite) -> FiniteCells:

@@ -112,9 +112,10 @@ class Reference:
         *,
         atoms: bool = False,
         kinks: Array = _NONE,
+        limits: tuple[float, ...] = (),
     ) -> None:
         self.masses, self.logs, self.ends, self.atoms = masses, logs, ends, atoms
-        self.kinks = kinks
+        self.kinks, self.limits = kinks, limits
         self.scale = float(scales.min(initial=1.0))
         self.points = self._grid(centres, scales)
         if self.points.size:
@@ -182,6 +183,20 @@ def _log_sum(logs: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(top[..., 0] + np.log(np.exp(logs - top).sum(axis=-1)))
 
 
+def _limits(both: Sequence[tuple[Array, Array, Array]]) -> tuple[float, float]:
+    """Return the losses of two mixtures at both ends of the line: of their outermost normals."""
+    found = []
+    for side in (-1, 1):
+        ends = []
+        for logs, means, stds in both:
+            outermost = max(zip(stds.tolist(), (side * means).tolist(), strict=True))
+            own = (stds == outermost[0]) & (side * means == outermost[1])
+            ends.append((outermost, float(np.logaddexp.reduce(logs[own]))))
+        (p, log_p), (q, log_q) = ends
+        found.append(log_p - log_q if p == q else math.inf if p > q else -math.inf)
+    return found[0], found[1]
+
+
 def _normal_logs(
     weights: Array, means: Array, stds: Array
 ) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -215,9 +230,10 @@ def explicit_reference(pair: ExplicitPair) -> Reference:
         for law in both:
             kept = [k for k, w in enumerate(law.weights) if w > 0]
             w, m, s = (np.array(x)[kept] for x in (law.weights, law.means, law.stds))
-            parts.append(_normal_logs(np.log(w), m, s))
+            parts.append((np.log(w), m, s))
         means, stds = (np.concatenate([getattr(law, n) for law in both]) for n in ("means", "stds"))
-        return Reference(masses, lambda x: (parts[0](x), parts[1](x)), means, stds)
+        p, q = (_normal_logs(*part) for part in parts)
+        return Reference(masses, lambda x: (p(x), q(x)), means, stds, limits=_limits(parts))
     if isinstance(given, LaplaceMixtures):
         means = np.array(given.means)
 
@@ -367,7 +383,10 @@ def walk_reference(pair: Construction, bits: int) -> Reference:
     parts = [_normal_logs(*own) for own in columns]
     means, stds = (np.concatenate([own[k] for own in columns]) for k in (1, 2))
     atoms = math.isfinite(ends[0])
-    return Reference(masses, lambda x: (parts[0](x), parts[1](x)), means, stds, ends, atoms=atoms)
+    limits = () if atoms else _limits([(own[0], own[1], own[2]) for own in columns])
+    return Reference(
+        masses, lambda x: (parts[0](x), parts[1](x)), means, stds, ends, atoms=atoms, limits=limits
+    )
 
 
 # ---------------------------------------------------------------------------- judging
@@ -429,15 +448,14 @@ def _pure(question: Question, low: float, high: float, reference: Reference) -> 
     for p, q in cells if reference.points.size == 0 else (cells[0], cells[-1]):
         if p > 0:
             losses.append(math.inf if q.is_zero() else float((p / q).log()))
-    most = max(losses)
+    most = max(losses + [sign * limit for limit in reference.limits])
     slack = 1e-11 * (1 + abs(most)) + 1e-13 * float(
         np.abs(reference.points / reference.scale).max(initial=0.0)
     )
     if high < most - slack:
         return f"high {high!r} below {most!r}"
-    line = math.isinf(reference.ends[0])
     seen = all(p.rel_accuracy_bits() > 40 or p.is_zero() for cell in cells for p in cell)
-    if seen and low > most + slack and not (line and math.isinf(low)):
+    if seen and low > most + slack:
         return f"low {low!r} above {most!r}"
     return ""
 

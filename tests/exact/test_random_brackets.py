@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,7 +118,7 @@ def test_a_tangent_that_is_taken_for_a_chord_is_seen(monkeypatch: pytest.MonkeyP
     question = Question("pure", 0.0, REVERSE)  # the largest loss is inside of a cell
     assert _wrong(TWO, question) == []
 
-    def at_ends(width, p, q, std):
+    def at_ends(width: Any, p: Any, q: Any, std: Any) -> Any:
         left, right = (one.log_density - other.log_density for one, other in zip(p, q, strict=True))
         return np.maximum(left, right)
 
