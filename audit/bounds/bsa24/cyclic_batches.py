@@ -6,7 +6,6 @@ and its batch may stand anywhere in the cycle.
 
 from __future__ import annotations
 
-import functools
 import math
 
 from audit.bounds.accounting.update import contraction_gap
@@ -17,7 +16,6 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-from audit.numerics.arrays import Array
 
 
 def power(gap: float, exponent: int) -> float:
@@ -90,10 +88,6 @@ def theorem_4_6(mechanism: NoisySGD) -> PrivacyCurve:
     return GaussianCurve(math.sqrt(square) / mechanism.noise_std)
 
 
-def _linear(alpha: Array, rho: float) -> Array:
-    return alpha * rho
-
-
 @bound("bsa24.table_1_renyi")
 def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound of Table 1, column RDP (Appendix D.2); never below that of Theorem 4.5."""
@@ -103,4 +97,4 @@ def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
     before = power(gap, length - 2) if length > 1 or gap < 1 else math.inf
     growth = before * _old_epochs(gap, length) * lost if lost else 0.0
     rho = _batch_ratio(mechanism) ** 2 / 2 * (1 + growth)
-    return RenyiCurve(functools.partial(_linear, rho=rho))
+    return RenyiCurve.linear(rho)

@@ -69,7 +69,8 @@ class LengthFamilyCurve(PrivacyCurve):
         """Return the bound with ``length`` = t - tau steps."""
         validate.integer(1, length=length)
         if length not in self._members:
-            self._members[length] = self._compose(length)
+            mu = self._mu(length)
+            self._members[length] = compose(self.step, length, mu, beside=self.beside)
         return self._members[length]
 
     def best_length(self, decade: int) -> int:
@@ -78,9 +79,6 @@ class LengthFamilyCurve(PrivacyCurve):
         if decade not in self._lengths:
             self._lengths[decade] = self._search(10.0**-decade)
         return self._lengths[decade]
-
-    def _compose(self, length: int) -> PrivacyCurve:
-        return compose(self.step, length, self._mu(length), beside=self.beside)
 
     def _search(self, delta: float) -> int:
         """Minimise the epsilon of a member over lengths, on a logarithmic scale."""

@@ -254,11 +254,6 @@ def reach(run: WorstRun) -> tuple[float, bool]:
     return (run.diameter, False) if run.diameter <= top else (top, True)
 
 
-def _merged(run: WorstRun) -> int:
-    top, _ = reach(run)
-    return steps_to_merge(run, _WIDTH * top, _LEAST_ROUNDS)
-
-
 def grid_of(
     run: WorstRun, fallback: PrivacyCurve, merged: int, distances: int | None, weights: int | None
 ) -> DistanceGrid:
@@ -304,7 +299,8 @@ def coupling_curves(
     shared: dict[int, list[int]] = {}
     for length, own in runs.items():
         if float(fallbacks[length].epsilon(_RANGE_DELTA)) <= _LARGEST_RANGE:  # or weights overflow
-            shared.setdefault(_merged(own), []).append(length)
+            merged = steps_to_merge(own, _WIDTH * reach(own)[0], _LEAST_ROUNDS)
+            shared.setdefault(merged, []).append(length)
     tables: dict[int, CouplingTable] = {}
     for merged, members in shared.items():
         longest = max(members)

@@ -27,17 +27,15 @@ from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
 
 
-def _one_round(mechanism: NoisySGD) -> float:
-    """Return the Gaussian parameter of one round, 2 eta V/(sqrt(m) sigma)."""
-    moved = mechanism.constant_step_size * mechanism.sensitivity / mechanism.dataset_size
-    return moved / mechanism.step_std
-
-
 def _rounds(mechanism: NoisySGD, log_growth: float) -> PrivacyCurve:
-    """Return mu = mu_1 sqrt((c+1)/(c-1) (c^T-1)/(c^T+1)) for c = e^log_growth."""
+    """Return mu = mu_1 sqrt((c+1)/(c-1) (c^T-1)/(c^T+1)) for c = e^log_growth.
+
+    mu_1 = 2 eta V/(sqrt(m) sigma) is that of one round.
+    """
+    moved = mechanism.constant_step_size * mechanism.sensitivity / mechanism.dataset_size
     half = log_growth / 2
     saturation = math.tanh(mechanism.steps * half) / math.tanh(half)
-    return GaussianCurve(_one_round(mechanism) * math.sqrt(saturation))
+    return GaussianCurve(moved / mechanism.step_std * math.sqrt(saturation))
 
 
 @bound("sun24.theorem_3_a")

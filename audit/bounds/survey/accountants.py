@@ -180,10 +180,6 @@ def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
     return TailCurve.gaussian(rate * math.sqrt(2) / noise, factor=1.25 * rate, limit=rate)
 
 
-def _sampled_divergence(alpha: Array, rate: float, noise: float, times: int) -> Array:
-    return np.asarray(sampled_gaussian_renyi(alpha, rate, noise)) * times
-
-
 @bound("survey.moments_accountant")
 def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     """Add up the log moments of the steps: the moments accountant (Theorem IV.1).
@@ -195,9 +191,10 @@ def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     noise, rate = mechanism.noise_multiplier, mechanism.sampling_rate
     if rate == 1:
         return RenyiCurve.linear(mechanism.steps / (2 * noise**2))
-    divergence = functools.partial(
-        _sampled_divergence, rate=rate, noise=noise, times=mechanism.steps
-    )
+
+    def divergence(alpha: Array) -> Array:
+        return np.asarray(sampled_gaussian_renyi(alpha, rate, noise)) * mechanism.steps
+
     return CostlyRenyiCurve(divergence, search=(1e-4, 1e4), points=101, refinements=8)
 
 
