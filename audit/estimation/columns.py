@@ -96,7 +96,7 @@ class BestColumn:
 
 @dataclass(frozen=True)
 class LearnedColumns:
-    """Learn a score from a part of the runs; all learners except `Histogram` need scikit-learn.
+    """Learn a score from a part of the runs; neighbours and trees need scikit-learn.
 
     Parameters
     ----------
@@ -164,45 +164,40 @@ def combine(
         requirement = "WeightedColumns, LinearScore, BestColumn or LearnedColumns"
         raise validate.fail("columns", requirement, columns)
     first, second = checked_rows(samples, samples_prime)
-    number = first.shape[1]
+    number, choosing = first.shape[1], (0, 0)
+    weights: Array | None = None
     if isinstance(columns, WeightedColumns):
         if len(columns.weights) != number:
             raise validate.fail("weights", f"one per column ({number})", columns.weights)
+        weights = np.array(columns.weights)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = first @ np.array(columns.weights), second @ np.array(columns.weights)
+            scores = first @ weights, second @ weights
         for name, one in zip(("samples", "samples_prime"), scores, strict=True):
             validate.sample(**{f"the weighted sum of {name}": one})
-        return *scores, CombinedColumns(
-            choice=columns, number=number, weights=columns.weights, choosing=(0, 0)
-        )
-    if number == 1 and not isinstance(columns, LearnedColumns):
-        return (
-            first[:, 0],
-            second[:, 0],
-            CombinedColumns(choice=columns, number=1, weights=(1.0,), choosing=(0, 0)),
-        )
-    if seed is None:
-        raise validate.fail("seed", "given to choose from columns", seed)
-    pilot, rest = split(first, second, fraction=columns.fraction, seed=seed)
-    choosing = pilot.samples.shape[0], pilot.samples_prime.shape[0]
-    if isinstance(columns, LearnedColumns):
-        scores = columns.learner.fit(pilot).apply(rest)
-        return *scores, CombinedColumns(
-            choice=columns, number=number, weights=None, choosing=choosing
-        )
-    scale = np.max(np.abs(np.concatenate([pilot.samples, pilot.samples_prime])), axis=0)
-    scale = np.ldexp(1.0, np.frexp(np.where(scale > 0, scale, 1.0))[1] - 1)  # exact to divide by
-    if isinstance(columns, BestColumn):
-        weights = np.zeros(number)
-        weights[_best_column(pilot, delta)] = 1.0
+    elif number == 1 and not isinstance(columns, LearnedColumns):
+        scores, weights = (first[:, 0], second[:, 0]), np.ones(1)
     else:
-        weights = _discriminant(pilot.samples / scale, pilot.samples_prime / scale) / scale
-    # divided first, so that no column overflows
-    scores = tuple(
-        (part / scale) @ (weights * scale) for part in (rest.samples, rest.samples_prime)
-    )
+        if seed is None:
+            raise validate.fail("seed", "given to choose from columns", seed)
+        pilot, rest = split(first, second, fraction=columns.fraction, seed=seed)
+        choosing = pilot.samples.shape[0], pilot.samples_prime.shape[0]
+        if isinstance(columns, LearnedColumns):
+            scores = columns.learner.fit(pilot).apply(rest)
+        else:
+            scale = np.max(np.abs(np.concatenate([pilot.samples, pilot.samples_prime])), axis=0)
+            # a power of 2 is exact to divide by, and divided columns do not overflow
+            scale = np.ldexp(1.0, np.frexp(np.where(scale > 0, scale, 1.0))[1] - 1)
+            if isinstance(columns, BestColumn):
+                weights = np.eye(number)[_best_column(pilot, delta)]
+            else:
+                weights = _discriminant(pilot.samples / scale, pilot.samples_prime / scale) / scale
+            scaled = weights * scale
+            scores = (rest.samples / scale) @ scaled, (rest.samples_prime / scale) @ scaled
     return *scores, CombinedColumns(
-        choice=columns, number=number, weights=tuple(weights.tolist()), choosing=choosing
+        choice=columns,
+        number=number,
+        weights=None if weights is None else tuple(weights.tolist()),
+        choosing=choosing,
     )
 
 
@@ -229,25 +224,12 @@ def _best_column(pilot: Training, delta: float) -> int:
     for first, second in zip(pilot.samples.T, pilot.samples_prime.T, strict=True):
         both = np.sort(np.concatenate([first, second]))
         ranks = np.unique((both.size * (1 - _LEVELS)).astype(np.intp))
-        tails = []
+        found = []
         for sign, thresholds in ((1, both[ranks]), (-1, -both[both.size - 1 - ranks])):
-            counts = [
-                np.sum(sign * x[:, None] >= thresholds, axis=0).astype(np.float64)
-                for x in (first, second)
-            ]
-            tails += [
-                (counts, (first.size, second.size)),
-                (counts[::-1], (second.size, first.size)),
-            ]
-        values.append(
-            max(
-                float(
-                    np.max(
-                        np.log(np.maximum(lower_limit(p, n, _COMPARED_ERROR) - delta, 1e-12))
-                        - np.log(upper_limit(q, m, _COMPARED_ERROR))
-                    )
-                )
-                for (p, q), (n, m) in tails
-            )
-        )
+            counts = [np.sum(sign * x[:, None] >= thresholds, axis=0) for x in (first, second)]
+            sides = list(zip(counts, (first.size, second.size), strict=True))
+            for (p, n), (q, m) in (sides, sides[::-1]):
+                gap = np.maximum(lower_limit(p, n, _COMPARED_ERROR) - delta, 1e-12)
+                found.append(np.max(np.log(gap) - np.log(upper_limit(q, m, _COMPARED_ERROR))))
+        values.append(max(found))
     return int(np.argmax(values))

@@ -168,7 +168,7 @@ class Logistic:
             The score.
         """
         model = _Ridge(self.strength)
-        features = _second_order if self.squares else _unchanged
+        features = _second_order if self.squares else None
         return _fit_classifier(self, training, model, lambda m, x: m.decision_function(x), features)
 
 
@@ -304,10 +304,6 @@ def _seen(training: Training) -> tuple[Array, Array]:
 
 def _with_ones(x: Array) -> Array:
     return np.concatenate([np.ones((x.shape[0], 1)), x], axis=1)
-
-
-def _unchanged(x: Array) -> Array:
-    return x
 
 
 def _second_order(x: Array) -> Array:
