@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from audit.curves.quantities import EpsilonAtDelta
 from audit.report import run_report
 from audit.report.figures import charts, positions, scores, style, sweep
-from audit.report.joined_rows import EpsilonRow, Origin
+from audit.report.joined_rows import ClaimRow, Origin
 from audit.results import BoundCurve, BurnIn, Result, ScoreHistograms
 
 from .collisions import collisions, ticks
@@ -106,16 +107,16 @@ def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
     assert found == [[]] * len(found)
 
 
-def ratios(settings: int) -> list[EpsilonRow]:
+def ratios(settings: int) -> list[ClaimRow]:
     return [
-        EpsilonRow(
+        ClaimRow(
             origin=Origin(
                 run="run",
                 scenario=f"a_scenario_with_a_long_name_{i}",
                 setting="with_a_setting",
                 title="A setting",
             ),
-            delta=delta,
+            quantity=EpsilonAtDelta(delta),
             lower=0.5,
             exact=None,
             certified=1.0,

@@ -36,7 +36,7 @@ def test_missing_folder_or_file(tmp_path: Path) -> None:
         ("{}", "version must be 2, got None"),
         ('{"version": 7}', "version must be 2, got 7"),
         ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
-        ('{"version": 2}', "scenario must be"),
+        ('{"version": 2}', "scenario, provenance, confidence, settings must be"),
     ],
 )
 def test_broken_text_is_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -62,7 +62,11 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         (("settings", 0, "deltas"), None, r"settings\[0\].deltas must be .*, got None"),
         (("settings", 0, "mechanism"), 3, r"settings\[0\].mechanism must be .*, got 3"),
         (("settings", 0, "deltas", 0, "delta"), -0.5, r"delta must be in \[0, 1\), got -0.5"),
-        (("settings", 0, "deltas", 0, "exact"), {}, r"deltas\[0\].exact.forward must be"),
+        (
+            ("settings", 0, "deltas", 0, "exact"),
+            {},
+            r"deltas\[0\].exact.forward, reverse, worst must be",
+        ),
         (("settings", 0, "deltas", 0, "verdict"), 1, r"deltas\[0\].verdict must be left out"),
         (("settings", 2, "findings", "statements"), 3, r"statements must be .*, got 3"),
         (("settings", 2, "findings", "charts"), [3], r"findings.charts\[0\] must be .*, got 3"),
