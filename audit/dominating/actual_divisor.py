@@ -32,7 +32,7 @@ from audit import validate
 from audit.dominating.closed_form import Limits
 from audit.dominating.curve import ComposedCurve, compose
 from audit.dominating.grid import GridPair
-from audit.dominating.mixture import MixturePair
+from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.runs import grid_width
 from audit.mechanism import Relation
 
@@ -121,7 +121,7 @@ def actual_divisor_curve(
     weights = np.exp([p.log_p for p in parts])
     variances = [p.pair.spread() ** 2 if p.size else 0.0 for p in parts]
     spread = math.sqrt(float(weights @ (variances + (shifts - weights @ shifts) ** 2)))
-    ends = np.array([p.pair.loss(np.array(p.pair.ends(steps))) + p.shift for p in inner])
+    ends = np.array([np.array(p.pair.losses(log_tails(steps))) + p.shift for p in inner])
     width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _FINEST))
     sides = [part.sides(width, steps) for part in parts]
     # 0 and 1 records have the same divisor
@@ -167,7 +167,7 @@ class _Part:
         """Return the cells of the lower and of the upper side."""
         one = np.ones(1)
         if self.size:
-            below, above = self.pair.grid_pairs(width, steps)
+            below, above = self.pair.grid_pairs(width, log_tails(steps))
         else:  # the record is not in the batch
             below = GridPair(False, width, 0, one, one)
             above = GridPair(True, width, 0, one, one)

@@ -18,7 +18,8 @@ from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.dominating.closed_form import Limits, SampledGaussian
 from audit.dominating.grid import GridPair
-from audit.dominating.grid_composition import GridComposition, TooManyCells
+from audit.dominating.grid_composition import GridComposition
+from audit.dominating.mixture import Tails
 
 Array = NDArray[np.float64]
 Moments = Callable[[Array, Order], Array]
@@ -29,10 +30,6 @@ _LEAST_DELTA = 1e-12
 # Largest epsilon of the points from which a tradeoff function is made: that of this delta.
 _SMALLEST_DELTA = 1e-9
 _POINTS = 256
-# How often a grid is made finer, and how wide a bracket may be in units of what is aimed at.
-_ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
-# How many times as wide a grid may become where a finer one needs too many cells.
-_COARSEST = 1000
 
 
 class Run(Protocol):
@@ -50,8 +47,15 @@ class Run(Protocol):
     def limits(self) -> Limits | None:
         """Proven bounds on the deltas of all pairs, if any are known."""
 
-    def reach(self, steps: int) -> float:
-        """Return the length of the range of one pair's losses, for ``steps`` pairs in total."""
+    @property
+    def closed(self) -> SampledGaussian | None:
+        """The closed form of all pairs, in both orders, if there is one."""
+
+    def check(self, steps: int) -> None:
+        """Raise ``ValueError`` if losses are beyond the range of a grid, for ``steps`` pairs."""
+
+    def reach(self, log_tails: Tails) -> float:
+        """Return the length of the range of one pair's losses, but for masses of e^log_tails."""
 
     def largest_loss(self, order: Order) -> Bracket:
         """Return (low, high) around the largest total loss."""
@@ -70,7 +74,7 @@ class Run(Protocol):
         """
 
     def sides(
-        self, interval: float, steps: int, inner: int = 0, outer: int | None = None
+        self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
         """Return parts that the pairs dominate, and parts that dominate them.
 
@@ -78,8 +82,8 @@ class Run(Protocol):
         ----------
         interval : float
             Grid interval in nats.
-        steps : int
-            Number of composed pairs in total.
+        log_tails : tuple of float
+            Logs of the masses that may be neglected on the left and on the right.
         inner : int, default: 0
             Range of absolute losses to include, in intervals; unbounded by default.
         outer : int, optional
@@ -103,12 +107,18 @@ class DominatingCurve(BracketedCurve):
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         ask = self._epsilon_ends if delta else self._pure_ends
-        low, high = bracket = checked(f"epsilon at delta {delta:g}", ask(delta, order), order)
-        if self.limits is not None:
-            self.limits.check_epsilon(delta, bracket, order)
-            if math.isinf(high) and delta > 0:
-                high = self.limits.epsilon_bracket(delta, order)[1]
-        return low, high
+        bracket = checked(f"epsilon at delta {delta:g}", ask(delta, order), order)
+        return self._limited(delta, bracket, order)
+
+    def _limited(self, delta: float, bracket: Bracket, order: Order) -> Bracket:
+        """Return the part of a bracket within the limits, which it must not contradict."""
+        if self.limits is None:
+            return bracket
+        self.limits.check_epsilon(delta, bracket, order)
+        if delta == 0:
+            return bracket
+        low, high = self.limits.epsilon_bracket(delta, order)
+        return max(low, bracket[0]), min(high, bracket[1])
 
     def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         bracket = self._delta_ends(epsilon, order)
@@ -173,40 +183,6 @@ class ComposedCurve(DominatingCurve):
         """Whether both orders have the same values."""
         return self.same
 
-    def tilt(self, epsilon: float, order: Order) -> float:
-        """Return the tilt under which the mean loss is about ``epsilon``.
-
-        Parameters
-        ----------
-        epsilon : float
-            Loss in nats.
-        order : Order
-            Order of the pair.
-
-        Returns
-        -------
-        float
-            The tilt theta, at least 0: P is weighted by e^(theta loss).
-        """
-        return self._sides(order)[1].tilt(epsilon)
-
-    def tilt_of_delta(self, delta: float, order: Order) -> float:
-        """Return the tilt under which the mean loss is about the epsilon of ``delta``.
-
-        Parameters
-        ----------
-        delta : float
-            A number in (0, 1).
-        order : Order
-            Order of the pair.
-
-        Returns
-        -------
-        float
-            The tilt theta, at least 0: P is weighted by e^(theta loss).
-        """
-        return self._sides(order)[1].tilt_of_delta(delta)
-
     def _sides(self, order: Order) -> tuple[GridComposition, GridComposition]:
         if order is Order.FORWARD or self.same:
             return self.lower, self.upper
@@ -262,106 +238,6 @@ class ComposedCurve(DominatingCurve):
         if self.moments is None:
             return np.full_like(alpha, np.inf)
         return np.asarray(self.moments(alpha, order))
-
-
-class Composed(Protocol):
-    """Composition on a grid with a given multiple of an interval, with layers for a tilt."""
-
-    def __call__(
-        self, share: float, tilt: float = 0.0, order: Order = Order.FORWARD
-    ) -> ComposedCurve:
-        """Return the composition."""
-
-
-@dataclass(frozen=True, eq=False)
-class RefinedCurve(DominatingCurve):
-    """Curve of a composition on a grid that is refined where a bracket of epsilon is wide.
-
-    Parameters
-    ----------
-    composed : Composed
-        Maps a multiple of the first grid's interval to the curve on that grid, with layers chosen
-        for a tilt.
-    accuracy : float
-        Target for the relative width of brackets of epsilon.
-    finest : float
-        Least multiple to request.
-    rough : callable
-        Returns a composition on a coarse grid, from which tilts are taken.
-    runs : tuple of Run
-        The composed runs.
-    same : bool
-        Whether both orders have the same values.
-    """
-
-    composed: Composed
-    accuracy: float
-    finest: float
-    rough: Callable[[], ComposedCurve]
-    runs: tuple[Run, ...]
-    same: bool
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same values."""
-        return self.same
-
-    @cached_property
-    def limits(self) -> Limits | None:  # type: ignore[override]
-        """Proven bounds that every bracket is compared with, if all runs have some."""
-        known = [run.limits for run in self.runs]
-        found = [one for one in known if one is not None]
-        return Limits.of(found) if len(found) == len(known) else None
-
-    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        tilt, share = self.rough().tilt_of_delta(delta, order), 1.0
-        low, high = 0.0, np.inf
-        for _ in range(_ROUNDS):
-            try:
-                near = high if low > 0.999 * high else None
-                ends = self._at(share, tilt, order).epsilon_ends(delta, order, near)
-            except TooManyCells:
-                if np.isfinite(high) or share > _COARSEST:
-                    break
-                share *= 2
-                continue
-            before = high - low
-            low, high = max(low, ends[0]), min(high, ends[1])
-            if np.isfinite(before) and high - low > _SHRINKS * before:
-                break  # limited by rounding, not by the grid
-            wide = (high - low) / (self.accuracy * high) if 0 < high < np.inf else 0.0
-            if wide <= _TOLERATED or share <= self.finest:
-                break
-            # the width of a bracket is quadratic in the interval
-            share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.5), self.finest)
-        return low, high
-
-    def _pure_ends(self, delta: float, order: Order) -> Bracket:
-        ends = [run.largest_loss(order) for run in self.runs]
-        return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
-
-    def _at(self, share: float, tilt: float, order: Order) -> ComposedCurve:
-        # tilts are rounded up, so that similar ones share layers
-        rounded = math.exp(math.ceil(2 * math.log(tilt)) / 2) if tilt > 1e-3 else 0.0
-        return self.composed(share, rounded, order)
-
-    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        tilt = self.rough().tilt(epsilon, order)
-        return self._at(1.0, tilt, order)._delta_ends(epsilon, order)
-
-    def _epsilon(self, delta: Array, order: Order) -> Array:
-        return np.array([self._epsilon_bracket(float(d), order)[1] for d in delta])
-
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        tilt = self.rough().tilt(float(epsilon.max()), order)
-        return self._at(1.0, tilt, order)._delta(epsilon, order)
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        tilt = self.rough().tilt_of_delta(_SMALLEST_DELTA, order)
-        return self._at(1.0, tilt, order)._beta(alpha, order)
-
-    def _renyi(self, alpha: Array, order: Order) -> Array:
-        return self.composed(1.0)._renyi(alpha, order)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Privacy curves of mechanisms without a known dominating pair, bounded from both sides."""
+"""Privacy curves of mechanisms without a known worst pair, bounded from both sides."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class EnclosedCurve(DominatingCurve):
         Compositions that pairs of datasets dominate, in the order of the pair.
     upper : DominatingCurve
         A proven bound for every pair of datasets.
-    attained : bool
-        Whether the lower ends of the bound's brackets are used as well.
+    attained : DominatingCurve, optional
+        A curve that some pair of datasets has, whose lower ends are used as well.
     """
 
     adversaries: tuple[GridComposition, ...]
     upper: DominatingCurve
-    attained: bool
+    attained: DominatingCurve | None = None
 
     @property
     def limits(self) -> Limits | None:  # type: ignore[override]
@@ -41,16 +41,18 @@ class EnclosedCurve(DominatingCurve):
         return self.upper.limits
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        low, high = self.upper.epsilon_bracket(delta, order)
+        high = self.upper.epsilon_bracket(delta, order)[1]
         found = [_ordered(one, order).epsilon(delta) for one in self.adversaries]
-        return max([low if self.attained else 0.0, *found]), high
+        if self.attained is not None:
+            found.append(self.attained.epsilon_bracket(delta, order)[0])
+        return max(found), high
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        low, high = self.upper.delta_bracket(epsilon, order)
-        if not self.attained:
-            low = 0.0 - math.expm1(min(epsilon, 0.0))
+        high = self.upper.delta_bracket(epsilon, order)[1]
         found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
-        return max([low, *found]), high
+        if self.attained is not None:
+            found.append(self.attained.delta_bracket(epsilon, order)[0])
+        return max(-math.expm1(min(epsilon, 0.0)), *found), high
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.asarray(self.upper.epsilon(delta, order))

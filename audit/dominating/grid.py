@@ -187,6 +187,36 @@ def regridded(
     )
 
 
+def mirrored(pair: GridPair) -> GridPair:
+    """Return the pair with the losses of one above 0, their mirror images below, and else 0.
+
+    If ``pair`` dominates (P, Q), whose positive losses have a mass of at most 1 under both laws
+    together, this dominates every pair that (P, Q) dominates at epsilon >= 0 in both orders; if it
+    is dominated, so is this by the mirrored (P, Q).
+    """
+    above = pair.losses > 0
+    p, lifted = pair.p[above], pair.lifted[above]
+    gap = max(pair.first, 1) - 1  # grid points between 0 and the first cell above it
+    p, lifted = (np.append(np.zeros(gap), masses) for masses in (p, lifted))
+    losses = np.arange(1, p.size + 1) * pair.interval
+    q = lifted * np.exp(-losses)
+    below = (p * np.exp(-losses))[::-1]  # Q's mass p at -loss, lifted
+    rounding = pair.rounding + (p.size + 16) * UNIT_ROUNDOFF
+    # the remainder to 1 has the rounding of all other masses, on the safe side
+    rest = 1 - float(p.sum() + q.sum()) - pair.p_only
+    middle = np.array([max(rest + (rounding if pair.above else -rounding), 0.0)])
+    return GridPair(
+        pair.above,
+        pair.interval,
+        -p.size,
+        np.concatenate([q[::-1], middle, p]),
+        np.concatenate([below, middle, lifted]),
+        p_only=pair.p_only,
+        q_only=pair.p_only,
+        rounding=rounding,
+    )
+
+
 def _binned(place: NDArray[np.int64], weights: Array) -> Array:
     return np.bincount(place, weights=weights).astype(np.float64, copy=False)
 

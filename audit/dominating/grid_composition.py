@@ -25,8 +25,6 @@ _BACK = (5, 10, 20, 40)  # places in the tilts
 _LOG_SMALL = -30.0
 # Delta may be about 1 where its bound by the least log moment is above this.
 _LOG_LARGE = -1.0
-# Roundings of the exponents of a tilted mass.
-_UNITS = 256
 _TINY = 1e-320
 _LARGEST = 1e6
 
@@ -74,9 +72,13 @@ class GridComposition:
         last = self._layers[-1]
         return float(TILTS[last.tilt(epsilon, -math.inf, LOOSE)])
 
-    def tilt_of_delta(self, delta: float) -> float:
-        """Return the tilt under which the mean loss is about the epsilon of ``delta``."""
-        return self.tilt(self._layers[-1].epsilon_guess(delta))
+    def epsilon_guess(self, delta: float) -> float:
+        """Return the approximate epsilon of ``delta``."""
+        return self._layers[-1].epsilon_guess(delta)
+
+    def log_bound(self, epsilon: float) -> float:
+        """Return the approximate log of the moment bound on delta at ``epsilon``."""
+        return float(self._layers[-1].log_bounds(epsilon).min())
 
     @cached_property
     def swapped(self) -> GridComposition:
@@ -97,8 +99,9 @@ class GridComposition:
     @cached_property
     def rounding(self) -> float:
         """Bound on the relative error of a product of the probabilities of all parts."""
-        total = sum(times * (pair.rounding + _UNITS * UNIT_ROUNDOFF) for pair, times in self.parts)
-        return math.expm1(total)
+        return math.expm1(
+            sum(times * (pair.rounding + UNIT_ROUNDOFF) for pair, times in self.parts)
+        )
 
     @cached_property
     def _proves_nothing(self) -> bool:
@@ -163,7 +166,7 @@ class GridComposition:
             if self._proves_nothing:
                 result[place] = max(self.p_only * (1 - self.rounding), 0.0)
                 continue
-            least = float(self._layers[-1].log_bounds(epsilon).min())
+            least = self.log_bound(epsilon)
             floor = least + _LOG_SMALL
             if bound is None or not self._near(tilts, epsilon, floor):
                 tilts = [layer.tilt(epsilon, floor) for layer in self._layers]

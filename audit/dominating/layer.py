@@ -47,7 +47,7 @@ _LOOSE, LOOSE = 1.0, 3.0
 # Bounds on errors are computed in floating point themselves.
 _SAFETY = 2.0
 # Number of cached sets.
-_KEPT = 6
+_KEPT = 2
 # Number of blocks of cells, over all pairs, in the copies used to choose tilts and windows.
 _BLOCKS, _FEWEST_BLOCKS = 1024, 96
 # Parts of a spectrum below this are dropped.
@@ -231,23 +231,11 @@ class Layer:
 
     @cached_property
     def _shares(self) -> Array:
-        """Return delta at the mean loss over the moment bound, by the saddle point method."""
-        spread = np.sqrt(self.cumulants[2] / 2)
-        shares = 0.5 * (erfcx(TILTS * spread) - erfcx((TILTS + 1) * spread))
-        return np.clip(shares, 1e-300, 1.0)
+        return _shares(TILTS, self.cumulants[2])
 
     def epsilon_guess(self, delta: float) -> float:
-        """Return the approximate epsilon of ``delta`` by the saddle point method."""
-        log, mean, _ = self.cumulants
-        logs = log - TILTS * mean + np.log(self._shares)
-        below = np.flatnonzero(logs <= math.log(delta))
-        if not below.size:
-            return float(mean[-1])
-        k = int(below[0])
-        if not k:
-            return max(float(mean[0]), 0.0)
-        step = (math.log(delta) - logs[k - 1]) / (logs[k] - logs[k - 1])
-        return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
+        """Return the approximate epsilon of ``delta``."""
+        return saddle_point_epsilon(TILTS, np.array(self.cumulants), delta)
 
     def tilt(self, epsilon: float, floor: float, loose: float = _LOOSE) -> int:
         """Return the index of the tilt in `TILTS` for ``epsilon``.
@@ -278,11 +266,15 @@ class Layer:
         if under:
             scales = np.logaddexp(scales, [one.log_sum for one in under])
         here, sizes = float(self.times @ scales), float(self.times @ np.abs(scales))
+        # each mass is tilted and divided by the sum
+        groups = (tilted, under) if under else (tilted,)
+        units = np.max([[one.units for one in group] for group in groups], axis=0)
+        units = units + 2 * np.abs(scales)
         log_outside = math.log(_OUTSIDE * self._shares[tilt])
         low, high = self._window(tilt, here, log_outside)
         mean = sum(
             times * one.sum_of(one.cells.loss, float(scale))
-            for group in ((tilted, under) if under else (tilted,))
+            for group in groups
             for one, scale, times in zip(group, scales, self.times, strict=True)
         )
         middle = min(max(round(mean / self.interval), low), high)
@@ -297,8 +289,8 @@ class Layer:
         for number, (part, scale) in enumerate(zip(tilted, scales, strict=True)):
             base = under[number] if under else None
             transform.take(base, part, float(scale), int(self.times[number]))
-            groups = [part] if base is None else [base, part]
-            drift += self.times[number] * sum(one.drift(float(scale)) for one in groups)
+            all_cells = [part] if base is None else [base, part]
+            drift += self.times[number] * sum(one.drift(float(scale)) for one in all_cells)
         (p, p_error), skew = transform.law(), None
         skew_error = _Error(0.0, 0.0)
         if not self.above:
@@ -329,6 +321,7 @@ class Layer:
             p_error=p_error,
             skew_error=skew_error,
             units=(2 * steps.size + 4 * (sizes + _LARGEST_EXPONENT) + 64) * UNIT_ROUNDOFF,
+            masses=math.expm1(float(self.times @ units) * UNIT_ROUNDOFF),
             complete=cut == 0,
             drift=drift,
         )
@@ -358,6 +351,37 @@ class Layer:
         return low, max(high, low + 1)
 
 
+def _shares(tilts: Array, variance: Array) -> Array:
+    """Return delta at the mean loss over the moment bound, by the saddle point method."""
+    spread = np.sqrt(variance / 2)
+    shares = 0.5 * (erfcx(tilts * spread) - erfcx((tilts + 1) * spread))
+    return np.asarray(np.clip(shares, 1e-300, 1.0))
+
+
+def saddle_point_epsilon(tilts: Array, cumulants: Array, delta: float) -> float:
+    """Return the approximate epsilon of ``delta`` by the saddle point method.
+
+    Parameters
+    ----------
+    tilts
+        Increasing numbers of at least 0, shape ``(n,)``.
+    cumulants
+        Log mass, mean and variance of the loss under each tilt, shape ``(3, n)``.
+    delta
+        A positive number.
+    """
+    log, mean, variance = cumulants
+    logs = log - tilts * mean + np.log(_shares(tilts, variance))
+    below = np.flatnonzero(logs <= math.log(delta))
+    if not below.size:
+        return float(mean[-1])
+    k = int(below[0])
+    if not k:
+        return max(float(mean[0]), 0.0)
+    step = (math.log(delta) - logs[k - 1]) / (logs[k] - logs[k - 1])
+    return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
+
+
 def _ends_of(piece: Piece) -> tuple[int, int, int]:
     pairs = [pair for pair in piece[:2] if pair is not None]
     ends = [(pair.first, pair.first + pair.p.size - 1) for pair in pairs]
@@ -378,6 +402,9 @@ class _Tilted:
         top = float(exponents.max(initial=-1e300))
         self.weights = np.exp(exponents - top)
         self._top = top
+        # of logarithms, products, sums and exponentials, each rounded once
+        sizes = 2 * np.abs(cells.log_p) + 3 * np.abs(theta * cells.loss) + 2 * np.abs(exponents)
+        self.units = 8 + 2 * abs(max(top, -1e4)) + float(sizes[self.weights > 0].max(initial=0.0))
         self.log_sum = top + math.log(max(float(self.weights.sum()), 1e-300))
 
     def drift(self, log_scale: float) -> float:
@@ -669,7 +696,8 @@ class _Sets:
 
     With s the distance of a grid point from ``reference``: ``p`` are the sums of P, ``gain`` of
     e^-s times those, and ``skews`` those of e^-s (P - lifted) and of its absolute value, all over
-    the grid points from one on and times e^-log_scale.
+    the grid points from one on and times e^-log_scale. The tilted masses of each run have a
+    relative error of ``masses``, and sums of them another one of ``units``.
     """
 
     theta: float
@@ -684,12 +712,16 @@ class _Sets:
     p_error: _Error
     skew_error: _Error
     units: float
+    masses: float
     complete: bool
     drift: float
 
     def delta(self, epsilon: float) -> float:
         """Return a bound on the layer's part of delta, without the rounding of the pairs."""
         side = 1 if self.skews is None else -1
+        return (1 + side * self.masses) * self._delta(epsilon, side)
+
+    def _delta(self, epsilon: float, side: int) -> float:
         k = math.ceil(epsilon / self.interval) - self.first
         if side > 0:
             return self._from(min(max(k, 0), self.p.size), epsilon)
@@ -736,8 +768,10 @@ class _Sets:
         if above and self.log_scale > _LARGEST_EXPONENT:
             return 1.0  # sums that underflow may stand for any probability
         error += _UNDERFLOW * (1 + math.exp(min(place, _LARGEST_EXPONENT)))
-        # a probability
-        lost = self.log_outside - self.theta * min(place, step) + self.log_scale
+        # mass outside may lie on any grid point from k on, as the transform is periodic, or beyond
+        # both the window and epsilon
+        least = place if k >= size else min(place, step)
+        lost = self.log_outside - self.theta * least + self.log_scale
         outside = 4 * math.exp(min(lost, 0.0))
         scale = math.exp(min(self.log_scale, _LARGEST_EXPONENT))  # below, less is certified
         if above:

@@ -15,14 +15,21 @@ from audit.dominating.grid import GridPair
 from audit.dominating.sampled_gaussian import log_excess
 
 Array = NDArray[np.float64]
+Tails = tuple[float, float]
 
 _UNIT = 2.0**-53
-_LOG_TAIL = math.log(1e-26)  # neglected mass of all steps under P, on each side
+_LARGEST_TAIL, _LEAST_TAIL = 1e-26, 1e-290  # neglected mass of all steps, on each side
+LARGEST_LOSS = 640.0  # keeps e^loss and its inverse normal floating-point numbers
+_UNDERFLOW = 1e-290  # smaller masses of cells may have few digits
 _REACH = 13.0  # where a normal density has decreased by e^-84
 _MOST_POINTS = 10**6
 _LARGEST_EXPONENT = 600.0
-_NARROW, _WIDE = 5, 12  # Gauss-Legendre nodes of a cell
-_QUADRATURE = {n: np.polynomial.legendre.leggauss(n) for n in (_NARROW, _WIDE)}
+# Gauss-Legendre nodes of a cell of width w around x, for cells with w and |x| w of at most this.
+# The error is w^2n n!^4/((2n + 1) (2n)!^3) times a derivative: a Hermite polynomial of degree 2n
+# times the density. Relative to the mass it is 1e-16, 5e-16 and 1e-20.
+_WIDE = 12
+_RULES = ((3, 0.01, 0.01), (5, 0.2, 0.2), (_WIDE, 0.5, 4.0))
+_QUADRATURE = {n: np.polynomial.legendre.leggauss(n) for n, _, _ in _RULES}
 
 
 @dataclass(frozen=True)
@@ -117,32 +124,34 @@ class MixturePair:
         x = edges / self.noise
         low, high = x[:-1], x[1:]
         with np.errstate(invalid="ignore"):
-            steep = np.maximum(np.abs(low), np.abs(high)) * (high - low)
-            narrow, wide = steep < 0.2, (steep >= 0.2) & (high - low < 0.5) & (steep < 4)
+            width = high - low
+            steep = np.maximum(np.abs(low), np.abs(high)) * width
         result = np.empty(low.shape)
-        for chosen, count in ((narrow, _NARROW), (wide, _WIDE)):
+        rest = np.ones(low.shape, dtype=np.bool_)
+        for count, widest, steepest in _RULES:
+            chosen = rest & (width < widest) & (steep < steepest)
+            rest &= ~chosen
             nodes, weights = _QUADRATURE[count]
-            half = 0.5 * (high[chosen] - low[chosen])
+            start, half = low[chosen], 0.5 * width[chosen]
             total = np.zeros(half.shape)
             for node, weight in zip(nodes, weights, strict=True):
-                total += weight * np.exp(-0.5 * (low[chosen] + half * (1 + node)) ** 2)
+                total += weight * np.exp(-0.5 * (start + half * (1 + node)) ** 2)
             result[chosen] = total * half / math.sqrt(2 * math.pi)
-        rest = ~(narrow | wide)
         # both ends on the side of the smaller tail
         a = np.where(low[rest] > 0, -high[rest], low[rest])
         b = np.where(low[rest] > 0, -low[rest], high[rest])
         result[rest] = ndtr(b) - ndtr(a)
         return result
 
-    @property
-    def rounding(self) -> float:
-        """Return a bound on the relative error of masses and of their ratio."""
-        reach = math.sqrt(-2 * _LOG_TAIL) + 4
-        steepness = reach * (reach + self.mean / self.noise)
-        return (64 + 8 * steepness) * _UNIT
+    def rounding(self, log_tails: Tails) -> float:
+        """Return a bound on the relative error of masses and of their ratio.
 
-    @property
-    def ratio_error(self) -> tuple[float, float] | None:
+        Of exponents x^2/2 and a x/z^2, several times, and of sums, products and probabilities.
+        """
+        reach = math.sqrt(-2 * min(log_tails)) + 4
+        return (64 + 8 * reach * (reach + self.mean / self.noise)) * _UNIT
+
+    def ratio_error(self, log_tails: Tails) -> tuple[float, float] | None:
         """Return bounds on the error of losses, as in `GridPair`.
 
         Only the share of the shifted normal in P has the error of its masses. That share is at most
@@ -151,7 +160,8 @@ class MixturePair:
         if self.two_sided or self.rate == 1:
             return None
         least = self.rate - self.log_skipped
-        return 2 * self.rounding * least + 16 * _UNIT, 2 * self.rounding
+        rounding = self.rounding(log_tails)
+        return 2 * rounding * least + 16 * _UNIT, 2 * rounding
 
     def spread(self) -> float:
         """Return the approximate standard deviation of the loss, the smaller of both orders."""
@@ -190,14 +200,12 @@ class MixturePair:
         total = float(np.exp(heights - top) @ np.tile(half * weights, count))
         return float(np.logaddexp(0.0, top + math.log(total / math.sqrt(2 * math.pi))))
 
-    def ends(self, steps: int) -> tuple[float, float]:
-        """Return the x beyond which all steps together have negligible mass, under either law."""
-        log_tail = _LOG_TAIL - math.log(steps)
-        reach = 1.0
-        while log_ndtr(-reach) > log_tail:
-            reach += 0.25
+    def losses(self, log_tails: Tails) -> tuple[float, float]:
+        """Return the losses beyond which both laws have masses of at most e^log_tails."""
+        left, right = (_reach(log) for log in log_tails)
         least = -self.mean if self.two_sided else 0.0
-        return least - reach * self.noise, self.mean + reach * self.noise
+        low, high = self.loss(np.array([least - left * self.noise, self.mean + right * self.noise]))
+        return float(low), float(high)
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
         """Return how many losses are expected beyond each but the last, under a tilt; see `Run`."""
@@ -211,10 +219,13 @@ class MixturePair:
         return total
 
     def grid_pairs(
-        self, width: float, steps: int, inner: int = 0, outer: int | None = None
+        self, width: float, log_tails: Tails, inner: int = 0, outer: int | None = None
     ) -> tuple[GridPair, GridPair]:
-        """Return a pair on a grid that this one dominates, and one that dominates it."""
-        low, high = self.loss(np.array(self.ends(steps)))
+        """Return a pair on a grid that this one dominates, and one that dominates it.
+
+        Losses beyond which the masses are at most e^log_tails need no cells of their own.
+        """
+        low, high = np.clip(self.losses(log_tails), -LARGEST_LOSS, LARGEST_LOSS)
         first, last = math.floor(low / width), math.ceil(high / width)
         least, most = (first, last) if outer is None else (max(first, -outer), min(last, outer))
         ranges = [(least, most)]
@@ -226,7 +237,8 @@ class MixturePair:
                 ends = start == first, stop == last
                 lower.append(self._merged(width, start, stop, ends))
                 upper.append(self._split(width, start, stop, ends))
-        return self._united(False, width, lower), self._united(True, width, upper)
+        errors = self.rounding(log_tails), self.ratio_error(log_tails)
+        return _united(False, width, lower, errors), _united(True, width, upper, errors)
 
     def _tails(self, edges: Array) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the masses under P and Q below the first and above the last edge."""
@@ -246,6 +258,9 @@ class MixturePair:
             if there:
                 p[end] += tail[0]
                 q[end] += tail[1]
+        # cells that underflow under one law are dropped under both, which is an event
+        kept = np.minimum(p, q) > _UNDERFLOW
+        p, q = np.where(kept, p, 0.0), np.where(kept, q, 0.0)
         lifted = q * np.exp((start + np.arange(q.size)) * width)
         return GridPair(False, width, start, p, lifted)
 
@@ -257,12 +272,18 @@ class MixturePair:
         points = np.asarray(np.arange(start, stop + 1) * width, dtype=np.float64)
         edges = self.place(points)
         p, q = self.masses(edges)
+        right = points[:-1] >= 0
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = (p / q * np.exp(-points[:-1]) - 1) / math.expm1(width)
-        up = q * np.where(q > 0, np.clip(share, 0.0, 1.0), 0.0)
-        masses = np.append(q - up, 0.0)
-        masses[1:] += up
-        masses *= np.exp(points)
+            ratio = p / q * np.exp(-points[:-1])
+            # of P right of 0, and of Q left of it; a law that underflows loses its mass
+            of_p = np.where(q > _UNDERFLOW, (1 - 1 / ratio) / -math.expm1(-width), 1.0)
+            of_q = np.where(p > _UNDERFLOW, (ratio - 1) / math.expm1(width), 0.0)
+        share = np.clip(np.where(right, of_p, of_q), 0.0, 1.0)
+        whole = np.where(right, p, q)
+        up, down = whole * share, whole * (1 - share)
+        grow = np.exp(points)
+        masses = np.append(np.where(right, down, down * grow[:-1]), 0.0)
+        masses[1:] += np.where(right, up, up * grow[1:])
         below, above = self._tails(edges)
         lowest, highest = math.exp(points[0]), math.exp(points[-1])
         low = min(below[0], below[1] * lowest) if ends[0] else 0.0
@@ -279,26 +300,41 @@ class MixturePair:
             q_only=max(below[1] - low / lowest, 0.0) if ends[0] else 0.0,
         )
 
-    def _united(self, above: bool, width: float, pairs: Sequence[GridPair]) -> GridPair:
-        """Return one pair with the cells of several, which may be empty."""
-        first = pairs[0].first if pairs else 0
-        last = max((pair.first + pair.p.size for pair in pairs), default=0)
-        p, lifted = np.zeros(last - first), np.zeros(last - first)
-        for pair in pairs:
-            place = slice(pair.first - first, pair.first - first + pair.p.size)
-            p[place] += pair.p
-            lifted[place] += pair.lifted
-        return GridPair(
-            above,
-            width,
-            first,
-            p,
-            lifted,
-            p_only=sum(pair.p_only for pair in pairs),
-            q_only=sum(pair.q_only for pair in pairs),
-            rounding=self.rounding,
-            ratio_error=self.ratio_error,
-        )
+
+def _united(
+    above: bool,
+    width: float,
+    pairs: Sequence[GridPair],
+    errors: tuple[float, tuple[float, float] | None],
+) -> GridPair:
+    """Return one pair with the cells of several, which may be empty."""
+    first = pairs[0].first if pairs else 0
+    last = max((pair.first + pair.p.size for pair in pairs), default=0)
+    p, lifted = np.zeros(last - first), np.zeros(last - first)
+    for pair in pairs:
+        place = slice(pair.first - first, pair.first - first + pair.p.size)
+        p[place] += pair.p
+        lifted[place] += pair.lifted
+    p_only, q_only = sum(pair.p_only for pair in pairs), sum(pair.q_only for pair in pairs)
+    return GridPair(above, width, first, p, lifted, p_only, q_only, *errors)
+
+
+def log_tails(steps: int, delta: float = 1.0, order: Order = Order.FORWARD) -> Tails:
+    """Return the logs of the masses of one step that may be neglected on the left and the right.
+
+    A delta of one order depends on the losses of one side.
+    """
+    small = max(min(1e-6 * delta, _LARGEST_TAIL), _LEAST_TAIL)
+    left, right = (math.log(tail) - math.log(steps) for tail in (_LARGEST_TAIL, small))
+    return (left, right) if order is Order.FORWARD else (right, left)
+
+
+def _reach(log_tail: float) -> float:
+    """Return how many deviations away a normal law has a mass of at most e^log_tail."""
+    reach = 1.0
+    while log_ndtr(-reach) > log_tail:
+        reach += 0.25
+    return reach
 
 
 def tilted_counts(masses: Array, edges: Array, tilt: float) -> Array:

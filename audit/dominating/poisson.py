@@ -32,8 +32,7 @@ from audit import validate
 from audit.curves import Order
 from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
 from audit.dominating.mixture import MixturePair
-from audit.dominating.one_step import OneStepCurve
-from audit.dominating.runs import MixtureRun, refined
+from audit.dominating.runs import MixtureRun, RefinedCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Relation
 
@@ -101,6 +100,5 @@ def poisson_curve(
         once = sampled_gaussian_renyi(alpha, sampling_rate, noise_multiplier, order)
         return steps * np.asarray(once)
 
-    run = MixtureRun(pair, steps)
-    curve = refined((run,), accuracy, None if two_sided else moments, same=two_sided)
-    return curve if steps > 1 or two_sided else OneStepCurve.of(curve, run.limits.merged)
+    known = None if two_sided else moments
+    return RefinedCurve((MixtureRun(pair, steps),), accuracy, known, same=two_sided)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -20,20 +20,20 @@ from audit.dominating.curve import (
     GaussianDominatingCurve,
     Moments,
     Parts,
-    RefinedCurve,
     Run,
 )
 from audit.dominating.enclosed import EnclosedCurve
-from audit.dominating.grid import regridded
-from audit.dominating.grid_composition import GridComposition
+from audit.dominating.grid import UNIT_ROUNDOFF, regridded
+from audit.dominating.grid_composition import GridComposition, TooManyCells
 from audit.dominating.layer import Piece
-from audit.dominating.mixture import MixturePair, tilted_counts
+from audit.dominating.mixture import LARGEST_LOSS, MixturePair, Tails, log_tails, tilted_counts
 
 _DEVIATIONS = 20.0  # approximate range of a transform, in deviations of the composed loss
 _MOST_CELLS = 1 << 22
 _FEWEST_CELLS = 1 << 14
 _FIRST_CELLS = 1 << 16
 _CELLS_OF_ONE = 90  # cells of the first grid, times the root of the accuracy
+_SMALLEST_DELTA = 1e-9  # of the points from which a tradeoff function is made
 _MANY_CELLS = 1 << 20  # largest number of cells of the first grid
 _LARGEST_LAYER = 1 << 20  # cells of any grid, whatever the accuracy
 _LONGEST = 1e12
@@ -43,8 +43,13 @@ _ROUGH_CELLS = 1 << 12
 _COARSER = 8
 _RARE = 0.3
 _COUNTED = 300
-_LARGEST_LOSS = 640.0  # keeps e^loss and its inverse normal floating-point numbers
-_ROUNDING = 1e-12
+# How often a grid is made finer, how wide a bracket may be in units of what is aimed at, and how
+# much a finer grid must gain.
+_ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
+# How many times as wide a grid may become where a finer one needs too many cells.
+_COARSEST = 1000
+_NEAR = 0.002  # relative width
+_KEPT = 5  # compositions that are kept
 _LARGEST_MU = 5.0  # largest parameter of one Gaussian pair on a grid
 
 
@@ -55,20 +60,23 @@ class MixtureRun:
     pair: MixturePair
     times: int
 
-    @functools.cached_property
+    @cached_property
     def variance(self) -> float:
         """Approximate variance of the total loss."""
         return self.times * self.pair.spread() ** 2
 
-    def reach(self, steps: int) -> float:
-        """Return the length of the range of one pair's losses, for ``steps`` pairs in total."""
-        low, high = (float(loss) for loss in self.pair.loss(np.array(self.pair.ends(steps))))
-        if max(high, -low) > _LARGEST_LOSS:
+    def reach(self, log_tails: Tails) -> float:
+        """Return the length of the range of one pair's losses, but for masses of e^log_tails."""
+        low, high = np.clip(self.pair.losses(log_tails), -LARGEST_LOSS, LARGEST_LOSS)
+        return float(high - low)
+
+    def check(self, steps: int) -> None:
+        """Raise ``ValueError`` if losses are beyond the range of a grid, for ``steps`` pairs."""
+        if max(map(abs, self.pair.losses(log_tails(steps)))) > LARGEST_LOSS:
             raise ValueError(
-                f"noise_multiplier must keep the losses of a step below {_LARGEST_LOSS:g}, "
+                f"noise_multiplier must keep the losses of a step below {LARGEST_LOSS:g}, "
                 f"got {self.pair.noise!r}"
             )
-        return high - low
 
     def largest_loss(self, order: Order) -> Bracket:
         """Return (low, high) around the largest total loss."""
@@ -76,9 +84,11 @@ class MixtureRun:
         if order is Order.FORWARD or pair.two_sided or pair.rate == 1:
             return math.inf, math.inf
         value = -self.times * pair.log_skipped
-        return value * (1 - _ROUNDING), value * (1 + _ROUNDING)
+        # q or 1 - q, whichever is smaller, the logarithm and the product are rounded
+        error = 8 * UNIT_ROUNDOFF * (value + (self.times if pair.rate >= 0.5 else 0))
+        return max(value - error, 0.0), value + error
 
-    @functools.cached_property
+    @cached_property
     def limits(self) -> Limits:
         """Proven bounds on the deltas of all pairs."""
         pair, loss = self.pair, -self.pair.log_skipped
@@ -88,6 +98,12 @@ class MixtureRun:
         subject = f"{self.times} steps at rate {pair.rate!r} and noise {1 / mu!r}"
         return Limits(merged, single, pair.two_sided, subject)
 
+    @property
+    def closed(self) -> SampledGaussian | None:
+        """The closed form of one step, in both orders."""
+        once = self.times == 1 and not self.pair.two_sided
+        return self.limits.merged if once else None
+
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
         """Return how many losses are expected beyond each of ``losses`` but the last.
 
@@ -96,10 +112,10 @@ class MixtureRun:
         return self.times * self.pair.counts(losses, tilt, order)
 
     def sides(
-        self, interval: float, steps: int, inner: int = 0, outer: int | None = None
+        self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
         """Return parts that the pairs dominate, and parts that dominate them; see `Run`."""
-        lower, upper = self.pair.grid_pairs(interval, steps, inner, outer)
+        lower, upper = self.pair.grid_pairs(interval, log_tails, inner, outer)
         return [(lower, self.times)], [(upper, self.times)]
 
 
@@ -108,6 +124,7 @@ class GriddedRun:
     """Pairs that are given on a grid."""
 
     curve: ComposedCurve
+    closed: None = None
 
     @property
     def limits(self) -> Limits | None:
@@ -119,7 +136,7 @@ class GriddedRun:
         """Number of pairs."""
         return sum(times for _, times in self.curve.upper.parts)
 
-    @functools.cached_property
+    @cached_property
     def variance(self) -> float:
         """Approximate variance of the total loss."""
         total = 0.0
@@ -128,9 +145,12 @@ class GriddedRun:
             total += times * float(pair.p @ (pair.losses - mean) ** 2)
         return total
 
-    def reach(self, steps: int) -> float:
+    def reach(self, log_tails: Tails) -> float:
         """Length of the range of one pair's losses."""
         return max(pair.p.size * pair.interval for pair, _ in self.curve.upper.parts)
+
+    def check(self, steps: int) -> None:
+        """Do nothing: the losses are on a grid already."""
 
     def largest_loss(self, order: Order) -> Bracket:
         """Return (low, high) around the largest total loss."""
@@ -152,7 +172,7 @@ class GriddedRun:
         return total
 
     def sides(
-        self, interval: float, steps: int, inner: int = 0, outer: int | None = None
+        self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
         """Return parts that the pairs dominate, and parts that dominate them; see `Run`."""
         most = math.inf if outer is None else outer * interval
@@ -174,43 +194,189 @@ def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> floa
     return max(wanted, max(_DEVIATIONS * total, reach) / _MOST_CELLS)
 
 
-def refined(
-    runs: Sequence[Run], accuracy: float, moments: Moments | None, *, same: bool
-) -> RefinedCurve:
-    """Return the curve of independent runs on a grid as fine as the accuracy requires."""
-    steps = sum(run.times for run in runs)
-    reach = max(run.reach(steps) for run in runs)
-    spread = math.sqrt(sum(run.variance for run in runs) / steps)
-    total = spread * math.sqrt(steps)
-    wanted = grid_width(spread, steps, 0.0, accuracy)
-    # a heavy tail makes epsilon large relative to the spread, and a wider grid often suffices
-    cells = min(max(_CELLS_OF_ONE / math.sqrt(accuracy), _FEWEST_CELLS), _FIRST_CELLS)
-    width = max(wanted, _DEVIATIONS * total / cells, reach / _LONGEST)
-    most = max(_MOST_CELLS // len(runs), _FEWEST_CELLS)
-    finest = min(_DEVIATIONS * total / width / most, 1.0)
+@dataclass(frozen=True, eq=False)
+class RefinedCurve(DominatingCurve):
+    """Curve of independent runs on a grid that is refined where a bracket of epsilon is wide.
 
-    def of(interval: float, bounds: Sequence[int]) -> ComposedCurve:
-        return ComposedCurve(*_sides(runs, steps, interval, bounds), moments=moments, same=same)
+    Parameters
+    ----------
+    runs : tuple of Run
+        The composed runs.
+    accuracy : float
+        Target for the relative width of brackets of epsilon.
+    moments : Moments or None
+        As in `ComposedCurve`.
+    same : bool
+        Whether both orders have the same values.
+    """
 
-    @functools.lru_cache(maxsize=4)
-    def composed(share: float, tilt: float = 0.0, order: Order = Order.FORWARD) -> ComposedCurve:
-        interval = share * width
-        bounds = _bounds(runs, interval, reach, tilt, order)
-        if reach > _MANY_CELLS * width * _COARSER ** len(bounds):
+    runs: tuple[Run, ...]
+    accuracy: float
+    moments: Moments | None
+    same: bool
+    _known: dict[tuple[float, Tails, float, Order], ComposedCurve] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        for run in self.runs:
+            run.check(self._steps)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both orders have the same values."""
+        return self.same
+
+    @cached_property
+    def limits(self) -> Limits | None:  # type: ignore[override]
+        """Proven bounds that every bracket is compared with, if all runs have some."""
+        known = [run.limits for run in self.runs]
+        found = [one for one in known if one is not None]
+        return Limits.of(found) if len(found) == len(known) else None
+
+    @cached_property
+    def _closed(self) -> SampledGaussian | None:
+        """The closed form of a single step, if that is all there is."""
+        return self.runs[0].closed if len(self.runs) == 1 else None
+
+    @cached_property
+    def _steps(self) -> int:
+        return sum(run.times for run in self.runs)
+
+    def _reach(self, tails: Tails) -> float:
+        return max(run.reach(tails) for run in self.runs)
+
+    @cached_property
+    def _deviation(self) -> float:
+        """Approximate standard deviation of the total loss."""
+        return math.sqrt(sum(run.variance for run in self.runs))
+
+    @cached_property
+    def _width(self) -> float:
+        """Interval of the first grid, where tilts are large."""
+        spread = self._deviation / math.sqrt(self._steps)
+        wanted = grid_width(spread, self._steps, 0.0, self.accuracy)
+        # a heavy tail makes epsilon large relative to the spread, and a wider grid often suffices
+        cells = min(max(_CELLS_OF_ONE / math.sqrt(self.accuracy), _FEWEST_CELLS), _FIRST_CELLS)
+        least = self._reach(log_tails(self._steps)) / _LONGEST
+        return max(wanted, _DEVIATIONS * self._deviation / cells, least)
+
+    @cached_property
+    def _finest(self) -> float:
+        """Least interval to request."""
+        most = max(_MOST_CELLS // len(self.runs), _FEWEST_CELLS)
+        return min(_DEVIATIONS * self._deviation / most, self._width)
+
+    def _of(self, interval: float, tails: Tails, bounds: Sequence[int]) -> ComposedCurve:
+        sides = _sides(self.runs, tails, interval, bounds)
+        return ComposedCurve(*sides, moments=self.moments, same=self.same)
+
+    def _composed(self, interval: float, tails: Tails, tilt: float, order: Order) -> ComposedCurve:
+        """Return the composition on a grid, with layers for a tilt; that of interval 0 is rough."""
+        # tilts are rounded up, so that similar ones share layers
+        rounded = math.exp(math.ceil(2 * math.log(tilt)) / 2) if tilt > 1e-3 else 0.0
+        key = interval, tails, rounded, order
+        if key not in self._known:
+            while len(self._known) >= _KEPT:
+                self._known.pop(next(iter(self._known)))
+            self._known[key] = self._discretised(*key)
+        return self._known[key]
+
+    def _discretised(
+        self, interval: float, tails: Tails, tilt: float, order: Order
+    ) -> ComposedCurve:
+        reach = self._reach(tails)
+        if not interval:
+            return self._of(max(reach, _DEVIATIONS * self._deviation) / _ROUGH_CELLS, tails, ())
+        bounds = _bounds(self.runs, interval, reach, tilt, order)
+        if reach > _MANY_CELLS * self._width * _COARSER ** len(bounds):
             # moment bounds of heavy tails, and so their tilts, are loose
-            bounds = _bounds(runs, interval, reach, 0.0, order) or bounds
+            bounds = _bounds(self.runs, interval, reach, 0.0, order) or bounds
         if not bounds:
-            interval = share * max(width, reach / _FIRST_CELLS)
+            interval *= max(1.0, reach / (_FIRST_CELLS * self._width))
         while (cells := _largest_layer(bounds, interval, reach)) > _LARGEST_LAYER:
             interval *= max(cells / _LARGEST_LAYER, 1.01)
-            bounds = _bounds(runs, interval, reach, 0.0, order)
-        return of(interval, bounds)
+            bounds = _bounds(self.runs, interval, reach, 0.0, order)
+        return self._of(interval, tails, bounds)
 
-    @functools.cache
-    def rough() -> ComposedCurve:
-        return of(max(reach, _DEVIATIONS * total) / _ROUGH_CELLS, ())
+    def _rough(self, tails: Tails, order: Order) -> GridComposition:
+        """Return an upper side on a coarse grid, from which tilts are taken."""
+        return self._composed(0.0, tails, 0.0, Order.FORWARD)._sides(order)[1]
 
-    return RefinedCurve(composed, accuracy, finest, rough, tuple(runs), same)
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        if self._closed is not None:
+            return self._closed.epsilon_bracket(delta, order)
+        tails = log_tails(self._steps, delta, order)
+        rough = self._rough(tails, order)
+        tilt, interval = rough.tilt(rough.epsilon_guess(delta)), self._width
+        bounded = self.limits is not None and math.isfinite(self.limits.largest(order))
+        if bounded:
+            # next to the largest loss a rough grid is often enough
+            ends = self._composed(0.0, tails, 0.0, Order.FORWARD).epsilon_ends(delta, order)
+            if self._relative_width(delta, ends, order) <= _TOLERATED:
+                return ends
+        low, high = 0.0, math.inf
+        for _ in range(_ROUNDS):
+            try:
+                curve = self._composed(interval, tails, tilt, order)
+                ends = curve.epsilon_ends(delta, order, high if low > 0.999 * high else None)
+            except TooManyCells:
+                if math.isfinite(high) or interval > _COARSEST * self._width:
+                    break
+                interval *= 2
+                continue
+            before, low, high = high - low, max(low, ends[0]), min(high, ends[1])
+            if math.isfinite(before) and high - low > _SHRINKS * before:
+                break  # limited by rounding, not by the grid
+            wide = self._relative_width(delta, (low, high), order)
+            if wide <= _TOLERATED or interval <= self._finest:
+                break
+            near = bounded and self._limited(delta, (low, high), order)[1] < high
+            if near and wide * self.accuracy < _NEAR:
+                break  # the limits are the upper end, and finer grids cost much for little
+            # the width of a bracket is quadratic in the interval
+            interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), self._finest)
+        return low, high
+
+    def _relative_width(self, delta: float, bracket: Bracket, order: Order) -> float:
+        """Return the relative width of a bracket in units of what is aimed at."""
+        low, high = self._limited(delta, bracket, order)
+        if low == high:
+            return 0.0
+        return (high - low) / (self.accuracy * high) if high < math.inf else 0.0
+
+    def _pure_ends(self, delta: float, order: Order) -> Bracket:
+        ends = [run.largest_loss(order) for run in self.runs]
+        return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
+
+    def _at(self, epsilon: float, order: Order) -> ComposedCurve:
+        """Return the composition on the first grid, for an epsilon."""
+        rough = self._rough(log_tails(self._steps), order)
+        delta = math.exp(min(rough.log_bound(epsilon), 0.0))
+        tails = log_tails(self._steps, delta, order)
+        return self._composed(self._width, tails, rough.tilt(epsilon), order)
+
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        if self._closed is not None:
+            return self._closed.delta_bracket(epsilon, order)
+        return self._at(epsilon, order)._delta_ends(epsilon, order)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return np.array([self._epsilon_bracket(float(d), order)[1] for d in delta])
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        if self._closed is not None:
+            return np.array([self._delta_ends(float(e), order)[1] for e in epsilon])
+        return self._at(float(epsilon.max()), order)._delta(epsilon, order)
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        epsilon = self._rough(log_tails(self._steps), order).epsilon_guess(_SMALLEST_DELTA)
+        return self._at(epsilon, order)._beta(alpha, order)
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        if self.moments is None:
+            return np.full_like(alpha, np.inf)
+        return np.asarray(self.moments(alpha, order))
 
 
 def _bounds(
@@ -244,13 +410,13 @@ def _largest_layer(bounds: Sequence[int], interval: float, reach: float) -> floa
 
 
 def _sides(
-    runs: Sequence[Run], steps: int, interval: float, bounds: Sequence[int]
+    runs: Sequence[Run], tails: Tails, interval: float, bounds: Sequence[int]
 ) -> tuple[GridComposition, GridComposition]:
     """Return compositions in layers that all runs dominate, and that dominate all runs."""
     ends = [*bounds, None]
     first: tuple[Parts, Parts] = ([], [])
     for run in runs:
-        for parts, found in zip(first, run.sides(interval, steps, 0, ends[0]), strict=True):
+        for parts, found in zip(first, run.sides(interval, tails, 0, ends[0]), strict=True):
             parts += found
     layers: tuple[list[list[Piece]], list[list[Piece]]] = ([], [])
     for number, (inner, outer) in enumerate(itertools.pairwise(ends), 1):
@@ -259,8 +425,8 @@ def _sides(
         low, high = inner // wider, None if outer is None else outer // wider
         pieces: tuple[list[Piece], list[Piece]] = ([], [])
         for run in runs:
-            bases = run.sides(interval * wider, steps, 0, low)
-            parts_beyond = run.sides(interval * wider, steps, low, high)
+            bases = run.sides(interval * wider, tails, 0, low)
+            parts_beyond = run.sides(interval * wider, tails, low, high)
             for side in (0, 1):
                 pieces[side].extend(
                     (base, part, times)
@@ -281,14 +447,19 @@ def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> Dominat
         return GaussianDominatingCurve(math.sqrt(square))
     runs = [run for curve in curves for run in _runs(curve)]
     if squares:
-        # losses on a grid are bounded, so a large distance is split into equal ones
-        times = math.ceil(square / _LARGEST_MU**2)
-        runs.append(MixtureRun(MixturePair(1.0, math.sqrt(times / square), 1.0, False), times))
+        runs.append(gaussian_run(math.sqrt(square)))
 
     def moments(alpha: Array, order: Order) -> Array:
         return np.asarray(np.sum([curve._renyi(alpha, order) for curve in curves], axis=0))
 
-    return refined(runs, accuracy, moments, same=all(curve.symmetric for curve in curves))
+    same = all(curve.symmetric for curve in curves)
+    return RefinedCurve(tuple(runs), accuracy, moments, same)
+
+
+def gaussian_run(mu: float) -> MixtureRun:
+    """Return N(mu, 1) against N(0, 1) as several equal pairs, whose losses are bounded."""
+    times = math.ceil((mu / _LARGEST_MU) ** 2)
+    return MixtureRun(MixturePair(1.0, math.sqrt(times) / mu, 1.0, False), times)
 
 
 def _runs(curve: DominatingCurve) -> tuple[Run, ...]:
@@ -299,5 +470,4 @@ def _runs(curve: DominatingCurve) -> tuple[Run, ...]:
     if isinstance(curve, ComposedCurve):
         return (GriddedRun(curve),)
     assert isinstance(curve, EnclosedCurve)
-    assert isinstance(curve.upper, DominatingCurve)
     return _runs(curve.upper)

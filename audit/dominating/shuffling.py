@@ -125,7 +125,6 @@ def shuffled(
     return EnclosedCurve(
         tuple(GridComposition([(pair, times)]) for pair in pairs),
         GaussianDominatingCurve(math.sqrt(meetings) / noise_multiplier),
-        attained=False,
     )
 
 

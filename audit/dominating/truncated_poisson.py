@@ -31,7 +31,7 @@ from audit.dominating.curve import ComposedCurve
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated, mixed
 from audit.dominating.grid_composition import GridComposition
-from audit.dominating.mixture import MixturePair
+from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import grid_width
 from audit.mechanism import Relation
@@ -147,7 +147,7 @@ def truncated_poisson(
     z = noise_multiplier
     if cut.cut == 0:
         plain = poisson_curve(z, sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
-        return EnclosedCurve((), plain, attained=True)
+        return EnclosedCurve((), plain, plain)
     accuracy = max(accuracy, _FINEST)
     pairs = [
         (weight, MixturePair(rate, z, mean, two_sided=False))
@@ -155,15 +155,15 @@ def truncated_poisson(
         if weight
     ]
     spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
-    reaches = [np.ptp(pair.loss(np.array(pair.ends(steps)))) for _, pair in pairs]
+    reaches = [np.ptp(pair.losses(log_tails(steps))) for _, pair in pairs]
     reach = float(max(reaches))
     # rare large losses make a long tail, with as many cells as a transform can hold
     longest = min(steps, _RARE) * reach / _MOST_CELLS
     width = max(grid_width(spread, steps, reach, accuracy), longest)
-    sides = [(weight, pair.grid_pairs(width, steps)[1]) for weight, pair in pairs]
+    sides = [(weight, pair.grid_pairs(width, log_tails(steps))[1]) for weight, pair in pairs]
     upper = replace(mixed(tuple(sides)), rounding=_ROUNDING)
     alone = MixturePair(cut.participation, z, 1.0, two_sided=False)
-    adversaries = [replace(alone.grid_pairs(width, steps)[0], rounding=_ROUNDING)]
+    adversaries = [replace(alone.grid_pairs(width, log_tails(steps))[0], rounding=_ROUNDING)]
     if max_batch_size <= _LARGEST_BATCH:
         adversaries.append(others_against(z, dataset_size, max_batch_size, cut, width))
     lower = [GridComposition([(pair, steps)]) for pair in adversaries]
@@ -175,7 +175,7 @@ def truncated_poisson(
         f"{steps} steps on truncated Poisson batches",
     )
     curve = ComposedCurve(lower[0], GridComposition([(upper, steps)]), limits=limits)
-    return EnclosedCurve(tuple(lower[1:]), curve, attained=True)
+    return EnclosedCurve(tuple(lower[1:]), curve, curve)
 
 
 def others_against(

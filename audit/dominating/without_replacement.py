@@ -20,19 +20,17 @@ datasets.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.curves.brackets import Bracket
-from audit.dominating.closed_form import Limits
 from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve, compose
-from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
-from audit.dominating.mixture import MixturePair
+from audit.dominating.enclosed import EnclosedCurve
+from audit.dominating.grid import mirrored
+from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import grid_width
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
@@ -43,78 +41,6 @@ Array = NDArray[np.float64]
 # The two ends differ by more than this in any case.
 _FINEST = 1e-5
 _CELLS = 1 << 18
-
-
-def mirrored(pair: GridPair) -> GridPair:
-    """Return the pair with the losses of one above 0, their mirror images below, and else 0.
-
-    If ``pair`` dominates (P, Q), whose positive losses have a mass of at most 1 under both laws
-    together, this dominates every pair that (P, Q) dominates at epsilon >= 0 in both orders; if it
-    is dominated, so is this by the mirrored (P, Q).
-    """
-    above = pair.losses > 0
-    p, lifted = pair.p[above], pair.lifted[above]
-    gap = max(pair.first, 1) - 1  # grid points between 0 and the first cell above it
-    p, lifted = (np.append(np.zeros(gap), masses) for masses in (p, lifted))
-    losses = np.arange(1, p.size + 1) * pair.interval
-    q = lifted * np.exp(-losses)
-    below = (p * np.exp(-losses))[::-1]  # Q's mass p at -loss, lifted
-    rounding = pair.rounding + (p.size + 16) * UNIT_ROUNDOFF
-    # the remainder to 1 has the rounding of all other masses, on the safe side
-    rest = 1 - float(p.sum() + q.sum()) - pair.p_only
-    middle = np.array([max(rest + (rounding if pair.above else -rounding), 0.0)])
-    return GridPair(
-        pair.above,
-        pair.interval,
-        -p.size,
-        np.concatenate([q[::-1], middle, p]),
-        np.concatenate([below, middle, lifted]),
-        p_only=pair.p_only,
-        q_only=pair.p_only,
-        rounding=rounding,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class ReplacedCurve(DominatingCurve):
-    """Curve of the worst pair of datasets, between an attained and a dominating composition.
-
-    Parameters
-    ----------
-    attained : DominatingCurve
-        Composition of (P, Q).
-    dominating : DominatingCurve
-        Composition of the mirrored pair, equal in both orders.
-    """
-
-    attained: DominatingCurve
-    dominating: DominatingCurve
-
-    @property
-    def limits(self) -> Limits | None:  # type: ignore[override]
-        """Proven bounds: those of (P, Q) below, of a step whose batch is known above."""
-        known = self.attained.limits
-        return None if known is None else dataclasses.replace(known, two_sided=True)
-
-    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        low = self.attained.epsilon_bracket(delta, order)[0]
-        return low, self.dominating.epsilon_bracket(delta)[1]
-
-    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        low = self.attained.delta_bracket(epsilon, order)[0]
-        return low, self.dominating.delta_bracket(epsilon)[1]
-
-    def _epsilon(self, delta: Array, order: Order) -> Array:
-        return np.asarray(self.dominating.epsilon(delta, order))
-
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        return np.asarray(self.dominating.delta(epsilon, order))
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self.dominating.beta(alpha, order))
-
-    def _renyi(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self.dominating.renyi(alpha, order))
 
 
 def without_replacement(
@@ -171,9 +97,10 @@ def without_replacement(
     if isinstance(attained, GaussianDominatingCurve):
         return attained
     pair = MixturePair(sampling_rate, noise_multiplier, 1.0, False, skipping_rate)
-    reach = float(np.ptp(pair.loss(np.array(pair.ends(steps)))))
+    tails = log_tails(steps)
+    reach = float(np.ptp(pair.losses(tails)))
     width = grid_width(pair.spread(), steps, reach, max(accuracy, _FINEST))
-    lower, upper = (mirrored(side) for side in pair.grid_pairs(max(width, reach / _CELLS), steps))
+    lower, upper = (mirrored(side) for side in pair.grid_pairs(max(width, reach / _CELLS), tails))
 
     def moments(alpha: Array, order: Order) -> Array:
         # the moment less 1 is at most what both orders have: r^a + r^(1-a) >= 1 + r for r < 1
@@ -188,4 +115,6 @@ def without_replacement(
         far = np.logaddexp(gap * forward, gap * reverse) / gap
         return np.asarray(steps * np.where(np.isfinite(more), near, far))
 
-    return ReplacedCurve(attained, compose([(lower, upper, steps)], moments, same=True))
+    limits = None if attained.limits is None else replace(attained.limits, two_sided=True)
+    both = replace(compose([(lower, upper, steps)], moments, same=True), limits=limits)
+    return EnclosedCurve((), both, attained)

@@ -26,9 +26,9 @@ from audit.curves.brackets import Bracket, checked
 from audit.curves.cells import Cells
 from audit.dominating.curve import DominatingCurve, compose
 from audit.dominating.dispatch import collapsed, dominating_curve
+from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
-from audit.dominating.without_replacement import ReplacedCurve
 from audit.exact.cell_curve import CellCurve
 from audit.exact.exponential_cells import ExponentialCells
 from audit.exact.finite_cells import FiniteCells
@@ -156,7 +156,7 @@ def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
     if len(laws) == 1 and (normal := _normal_pair(laws[0])) is not None:
         return normal
     found = _repeated(laws, curve)
-    if not isinstance(curve, ReplacedCurve):
+    if not isinstance(curve, EnclosedCurve):
         return found
 
     def enclosed(alpha: float, order: Order) -> Bracket:

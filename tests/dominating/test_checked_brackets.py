@@ -12,7 +12,7 @@ import pytest
 from audit import Relation
 from audit.curves import Order
 from audit.curves.brackets import BracketError, checked, checked_all
-from audit.dominating import GridPair, dominating_curve
+from audit.dominating import GridPair, dominating_curve, layer
 from audit.dominating.closed_form import Limits, SampledGaussian
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import poisson_curve
@@ -43,6 +43,35 @@ ROWS = [
 def test_brackets_that_were_wrong_once_are_true(row):
     assert outcome(row) == ("true", "")
     assert math.isfinite(row.bracket()[1])
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize(
+    ("steps", "mu", "size", "batch", "delta"),
+    [(10, 2.0, 10, 9, 1e-30), (10**4, 1.0, 100, 1, 1e-5), (10**4, 0.3, 10, 5, 1e-100)],
+)
+def test_many_steps_against_contour_integrals(steps, mu, size, batch, delta, order):
+    """So are brackets of noise that is 1e-5 too small, a planted error."""
+    setting = Setting(poisson(steps, mu, size, batch), True, delta, order)
+    low, high = bracket = setting.bracket()
+    assert setting.holds(bracket) is True
+    assert high - low < 1e-6 * high
+    wrong = Setting(poisson(steps, mu * (1 + 1e-5), size, batch), True, delta, order).bracket()
+    assert setting.holds(wrong) is False
+
+
+@pytest.mark.parametrize(
+    ("mu", "size", "batch", "delta"), [(1.0, 100, 1, 1e-5), (0.3, 10, 5, 1e-100)]
+)
+def test_mass_outside_of_windows_is_counted(monkeypatch, mu, size, batch, delta):
+    """A window that leaves out 1e-4 of delta widens the bracket, which holds."""
+    monkeypatch.setattr(layer, "_OUTSIDE", 1e-4)
+    setting = Setting(poisson(10**4, mu, size, batch), True, delta, FORWARD)
+    counted = setting.bracket()
+    assert setting.holds(counted) is True
+    monkeypatch.undo()
+    low, high = setting.bracket()
+    assert counted[1] - counted[0] > 2 * (high - low)
 
 
 def test_a_random_sample_is_true_or_refused():

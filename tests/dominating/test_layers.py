@@ -14,12 +14,13 @@ from audit.curves import Order
 from audit.dominating import dominating_curve
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.layer import Layer, _Cells, _Tilted, _Transform
-from audit.dominating.mixture import MixturePair
+from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, _sides
 from audit.mechanism import Relation
 from tests.dominating.random_brackets import random_setting
 
+TAIL = log_tails(50)
 HEAVY = MixturePair(1e-3, 0.8, 1.0, two_sided=False)
 
 
@@ -27,8 +28,8 @@ HEAVY = MixturePair(1e-3, 0.8, 1.0, two_sided=False)
 def test_layers_and_one_grid_agree(order):
     """Runs with a loss above .16 have a grid eight times as wide, and above 1.3 another one."""
     run, interval = MixtureRun(HEAVY, 50), 4e-5
-    whole = _sides([run], 50, interval, [])
-    layered = _sides([run], 50, interval, [1 << 12, 1 << 15])
+    whole = _sides([run], TAIL, interval, [])
+    layered = _sides([run], TAIL, interval, [1 << 12, 1 << 15])
     for one, other in zip(whole, layered, strict=True):
         if order is Order.REVERSE:
             one, other = one.swapped, other.swapped
@@ -39,8 +40,8 @@ def test_layers_and_one_grid_agree(order):
 
 def test_layers_that_leave_outcomes_out_are_refused():
     """A planted error: the second layer begins where the first one did not end."""
-    lower = [HEAVY.grid_pairs(1e-4, 5, 0, 4096)[0]]
-    base, part = HEAVY.grid_pairs(8e-4, 5, 0, 480)[0], HEAVY.grid_pairs(8e-4, 5, 480)[0]
+    lower = [HEAVY.grid_pairs(1e-4, TAIL, 0, 4096)[0]]
+    base, part = HEAVY.grid_pairs(8e-4, TAIL, 0, 480)[0], HEAVY.grid_pairs(8e-4, TAIL, 480)[0]
     with pytest.raises(ValueError, match="layers must begin with the outcomes of earlier"):
         GridComposition([(lower[0], 5)], [[(base, part, 5)]])
 
@@ -100,7 +101,7 @@ def brute_force(pair, times):
 @pytest.mark.parametrize("rate", [0.2, 1e-5])
 def test_few_runs_against_brute_force(times, rate):
     """Under tilts that serve and under none, with every rounding on the right side."""
-    lower, upper = MixturePair(rate, 1.0, 1.0, two_sided=False).grid_pairs(0.01, times)
+    lower, upper = MixturePair(rate, 1.0, 1.0, two_sided=False).grid_pairs(0.01, log_tails(times))
     assert lower.p.size > 50
     for pair in (lower, upper):
         p, q = brute_force(pair, times)
@@ -124,7 +125,7 @@ def test_the_rounding_of_transforms_is_bounded(monkeypatch):
 
     The bounds are for the worst case: true errors are some hundred times smaller.
     """
-    pair, size, times = HEAVY.grid_pairs(0.01, 3)[1], 8192, 3
+    pair, size, times = HEAVY.grid_pairs(0.01, TAIL)[1], 8192, 3
     exact = np.zeros(size, dtype=np.longdouble)
     law, _ = brute_force(pair, times)
     exact[(np.arange(law.size) + times * pair.first) % size] = law

@@ -13,7 +13,7 @@ from audit import Batching, Composition, NoisySGD, Relation, Release
 from audit.curves import GaussianCurve, Order
 from audit.dominating import dominating_curve
 from audit.dominating.mixture import MixturePair
-from audit.dominating.runs import MixtureRun, refined
+from audit.dominating.runs import MixtureRun, RefinedCurve
 
 POISSON = NoisySGD(
     steps=40,
@@ -188,11 +188,12 @@ def test_dp_accounting_lies_inside_up_to_its_own_error():
 
 def test_runs_are_refined_together():
     pair = MixturePair(0.1, 1.0, 1.0, two_sided=False)
-    runs = [MixtureRun(pair, 10), MixtureRun(replace(pair, noise=2.0), 10)]
-    low, high = refined(runs, 1e-3, None, same=False).epsilon_bracket(1e-5)
+    runs = (MixtureRun(pair, 10), MixtureRun(replace(pair, noise=2.0), 10))
+    curve = RefinedCurve(runs, 1e-3, None, same=False)
+    low, high = curve.epsilon_bracket(1e-5)
     assert low < high < low * 1.002
-    assert refined(runs, 1e-6, None, same=False).epsilon_bracket(1e-5)[1] <= high
-    assert refined(runs, 1e-3, None, same=False).renyi(2.0) == math.inf
+    assert RefinedCurve(runs, 1e-6, None, same=False).epsilon_bracket(1e-5)[1] <= high
+    assert curve.renyi(2.0) == math.inf
 
 
 def test_moments_add_up():

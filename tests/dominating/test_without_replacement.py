@@ -13,8 +13,9 @@ from audit import exact
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.dominating import dominating_curve
-from audit.dominating.mixture import MixturePair
-from audit.dominating.without_replacement import mirrored, without_replacement
+from audit.dominating.grid import mirrored
+from audit.dominating.mixture import MixturePair, log_tails
+from audit.dominating.without_replacement import without_replacement
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 M = NoisySGD(
@@ -83,7 +84,7 @@ def test_adversaries_that_turn_round_stay_below() -> None:
 
 def test_the_mirrored_pair_has_both_sides() -> None:
     pair = MixturePair(0.2, 1.0, 1.0, two_sided=False)
-    for side in pair.grid_pairs(1e-3, 10):
+    for side in pair.grid_pairs(1e-3, log_tails(10)):
         found = mirrored(side)
         q = found.lifted * np.exp(-found.losses)
         assert found.p.sum() + found.p_only == pytest.approx(1, abs=1e-9)
@@ -98,7 +99,7 @@ def test_the_mirrored_pair_has_both_sides() -> None:
 def test_renyi_divergences_bound_the_mirrored_pair(alpha: float) -> None:
     z, q, steps = 1.0, 0.2, 10
     curve = without_replacement(z, q, steps, accuracy=1e-6)
-    found = mirrored(MixturePair(q, z, 1.0, two_sided=False).grid_pairs(1e-4, steps)[0])
+    found = mirrored(MixturePair(q, z, 1.0, two_sided=False).grid_pairs(1e-4, log_tails(steps))[0])
     moment = np.sum(found.p * np.exp((alpha - 1) * found.losses))
     own = steps * np.log(moment) / (alpha - 1)
     assert own <= curve.renyi(alpha) <= 1.35 * own
