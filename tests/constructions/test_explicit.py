@@ -153,7 +153,7 @@ def test_exponential_mechanisms():
         ),
         (
             {"kind": "Mixtures", "first": {}, "second": {}},
-            "pair.first.weights must be given for a Mixture, got nothing",
+            "pair.first.weights, means, stds must be given for a Mixture, got nothing",
         ),
         (
             {"kind": "Mixtures", "first": {"weights": [1], "means": [0], "stds": [1]}},
