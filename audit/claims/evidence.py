@@ -32,7 +32,8 @@ _DEADLINE_FACTOR = 3.0
 class LowerBound:
     """The bound that one pair certifies on one claimed number, in one order.
 
-    ``inconclusive`` is why its samples could not have refuted the number; else empty.
+    ``inconclusive`` is why its samples could not have refuted the number; else empty. ``audit`` is
+    the audit of the samples.
     """
 
     number: ClaimedNumber
@@ -42,6 +43,7 @@ class LowerBound:
     known: KnownPair
     evidence: Evidence
     inconclusive: str = ""
+    audit: estimation.Audit | None = None
 
     @property
     def refutes(self) -> bool:
@@ -243,7 +245,16 @@ def _by_samples(case: Case) -> Iterator[Attempt]:
             seed=budget.seed + 2 * index,
         )
         bounds = (
-            LowerBound(n, one.certified, math.inf, one.order, known, Evidence.SAMPLED, one.reason)
+            LowerBound(
+                n,
+                one.certified,
+                math.inf,
+                one.order,
+                known,
+                Evidence.SAMPLED,
+                one.reason,
+                judged.audit,
+            )
             for n, one in zip(case.numbers, judged, strict=True)
         )
         yield Attempt(tuple(bounds), error=case.error.spent)

@@ -366,6 +366,7 @@ def _witness(claim: Claim, bound: LowerBound) -> tuple[Witness | None, str]:
             bracket=(bound.low, bound.high),
             evidence=bound.evidence,
             law=known.law() if exact else None,
+            audit=bound.audit,
         )
     except ValueError as error:
         return None, f" (no witness: {error})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,6 +31,7 @@ _MOST_CELLS, _FEWEST_CELLS = 4000, 64
 _SUM_REACH = 11.0  # standard deviations of a sum of scores
 _RARE = 1e-18  # probability of the losses of all draws whose scores are cut off
 _COORDINATE_CELLS = 80
+_BITS = 50  # accuracy of the masses of cells, relative to that of the rarest one
 _MOST_SCORES = 10_000
 _LEAST_GAP = 1e-4  # relative; cells that are merged hide about as much
 
@@ -80,6 +81,7 @@ def partition_of(
     claimed: float,
     certified: float,
     swap: bool,
+    walls: tuple[float, float] = (-math.inf, math.inf),
 ) -> dict[str, Any]:
     """Return the partition that decides whether a pair refutes a claimed number.
 
@@ -95,19 +97,24 @@ def partition_of(
         The lower end of its bracket, which decides how fine the cells are.
     swap
         Whether the second law comes first.
+    walls
+        The ends of the domain of a process; infinite where there is none.
 
     Returns
     -------
     dict
         ``cuts`` between intervals of a line, or of each coordinate; ``scores`` of the cells and a
-        ``modulus`` for several draws; ``window`` and ``direction`` where a law needs them.
+        ``modulus`` for several draws; ``window`` and ``direction`` where a law needs them;
+        ``parts`` for different draws; ``bits`` where masses need many.
 
     Raises
     ------
     ValueError
         If no partition is known.
     """
-    times = int(plain.get("times", 1))
+    product = plain["kind"] == "product"
+    parts = plain["parts"] if product else [plain]
+    times = sum(int(part.get("times", 1)) for part in parts)
     alone = times > 1 and quantity.adds_up
     gap = 1e-3
     if math.isfinite(certified) and certified > claimed:
@@ -118,32 +125,60 @@ def partition_of(
             f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
             f"for a partition, got {claimed!r} and {certified!r}"
         )
+    if product:
+        found = [_line(part, None, {}, swap) for part in parts]
+        lines = [line for line in found if line is not None]  # mixtures are on a line
+        if alone:
+            level = (claimed / times, certified / times)
+            return {"parts": [_alone(line, quantity, at, gap, *level) for line in lines]}
+        draws = [(line, int(part["times"])) for line, part in zip(lines, parts, strict=True)]
+        own, modulus = _line_scores(draws, quantity, at, gap)
+        return {"parts": own, "modulus": modulus}
     if plain["kind"] == "finite":
         return {} if times == 1 or alone else _finite_scores(plain, quantity, at, gap, swap)
     partition: dict[str, Any] = {}
-    found = _line_of(plain, law, partition)
-    if found is None:
+    line = _line(plain, law, partition, swap)
+    if line is None:
         if times == 1 or alone:
             return {"cuts": _coordinate_cuts(plain)}
         return _vector_scores(plain, quantity, at, gap, swap)
-    first, second, points = found
-    line = _Line(points, second, first) if swap else _Line(points, first, second)
     if times > 1 and not alone:
-        return partition | _line_scores(line, times, quantity, at, gap)
+        (scored,), modulus = _line_scores([(line, times)], quantity, at, gap)
+        return {**partition, **scored, "modulus": modulus}
+    partition |= _alone(line, quantity, at, gap, claimed / times, certified / times)
+    if plain["kind"] in ("run", "process"):
+        cuts = np.array(partition["cuts"])
+        partition |= _window(line, cuts, walls)
+        if len(cuts) == 1:  # the event may be rare
+            rarest = min(float(np.min(log(cuts))) for log in (line.log_p, line.log_q))
+            bits = math.ceil(_BITS - max(rarest, _DEEPEST) / math.log(2))
+            partition["bits"] = max(bits, _BITS)
+    return partition
+
+
+def _alone(
+    line: _Line, quantity: Quantity, at: float, gap: float, claimed: float, certified: float
+) -> dict[str, Any]:
+    """Return the cuts for one draw."""
     if isinstance(quantity, RenyiAtOrder):
-        cuts = _quantile_cuts(line, at, gap)
-    else:
-        level = _level(line, quantity, at, claimed / times, certified / times)
-        cuts = _crossings(line, np.array([level]))
-        # atoms shift the level of a test: the event may end at another cut
-        if isinstance(quantity, PowerAtAlpha):
-            cuts = np.union1d(cuts, _quantile_cuts(line, 0.5, gap))
-    if plain["kind"] == "process":
-        partition |= _window(line, cuts, plain)
-    return {"cuts": _listed(cuts), **partition}
+        return {"cuts": _listed(_quantile_cuts(line, at, gap))}
+    cuts = _crossings(line, np.array([_level(line, quantity, at, claimed, certified)]))
+    # atoms shift the level of a test: the event may end at another cut
+    if isinstance(quantity, PowerAtAlpha):
+        cuts = np.union1d(cuts, _quantile_cuts(line, 0.5, gap))
+    return {"cuts": _listed(cuts)}
 
 
 # ---------------------------------------------------------------------------- densities
+
+
+def _line(plain: Plain, law: Any, partition: dict[str, Any], swap: bool) -> _Line | None:
+    """Return both laws on a line, the one that comes first as P; None if they are not on one."""
+    found = _line_of(plain, law, partition)
+    if found is None:
+        return None
+    first, second, points = found
+    return _Line(points, second, first) if swap else _Line(points, first, second)
 
 
 def _line_of(
@@ -181,17 +216,16 @@ def _line_of(
     return first.log_density, second.log_density, points
 
 
-def _window(line: _Line, cuts: Array, plain: Plain) -> dict[str, list[float | None]]:
+def _window(line: _Line, cuts: Array, walls: tuple[float, float]) -> dict[str, list[float | None]]:
     """Return the window of a chain without walls: beyond, both laws have far less than at a cut."""
-    walls = [plain["first"]["lower"], plain["first"]["upper"]]
-    if None not in walls:
+    if np.isfinite(walls).all():
         return {}
     least = np.minimum(line.log_p(cuts), line.log_q(cuts))
     depth = max(float(np.min(least, initial=_DEPTH)) + _DEPTH / 2, _DEEPEST)
     seen = np.maximum(*line.logs) > depth
     ends = line.points[seen][0], line.points[seen][-1]
     window = [
-        None if wall is not None else float(end) for wall, end in zip(walls, ends, strict=True)
+        None if math.isfinite(wall) else float(end) for wall, end in zip(walls, ends, strict=True)
     ]
     return {"window": window}
 
@@ -309,22 +343,30 @@ def _listed(cuts: Array) -> list[float]:
 # ---------------------------------------------------------------------------- several draws
 
 
-def _tilt(losses: Array, masses: Array, times: int, quantity: Quantity, at: float) -> float:
+# losses of one draw, their masses under P, and the number of draws
+Draws = tuple[Array, Array, int]
+
+
+def _tilted(draws: Sequence[Draws], theta: float) -> list[Array]:
+    """Return the masses of each draw's losses under P^(1 + theta) Q^(-theta), normalised."""
+    logs = [np.log(masses) + theta * losses for losses, masses, _ in draws]
+    return [np.exp(own - logsumexp(own)) for own in logs]
+
+
+def _tilt(draws: Sequence[Draws], quantity: Quantity, at: float) -> float:
     """Return the tilt under which the sum of losses is where the number is decided."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(masses)
     if isinstance(quantity, PowerAtAlpha | TotalVariation):
         return -0.5
     goal = at if isinstance(quantity, Mu) else None
     probability = min(max(at, 1e-300), 0.5)
 
     def reached(theta: float) -> bool:
-        tilted = logs + theta * losses
-        total = logsumexp(tilted)
-        slope = times * float(np.exp(tilted - total) @ losses)
+        weights = _tilted(draws, theta)
+        slope = sum(n * float(w @ own) for w, (own, _, n) in zip(weights, draws, strict=True))
         if goal is not None:
             return bool(slope >= goal)
-        return bool(theta * slope - times * total >= -math.log(probability))
+        total = sum(n * float(logsumexp(np.log(m) + theta * own)) for own, m, n in draws)
+        return bool(theta * slope - total >= -math.log(probability))
 
     low, high = 0.0, 1.0
     while high < 1e6 and not reached(high):
@@ -336,54 +378,62 @@ def _tilt(losses: Array, masses: Array, times: int, quantity: Quantity, at: floa
 
 
 def _scoring(
-    losses: Array, masses: Array, times: int, quantity: Quantity, at: float, gap: float
-) -> tuple[float, float, float, int]:
-    """Return the unit of scores, their limits, and a modulus.
+    draws: Sequence[Draws], quantity: Quantity, at: float, gap: float
+) -> tuple[float, list[tuple[float, float]], int]:
+    """Return the unit of scores, their limits for each kind of draw, and a modulus.
 
-    ``losses`` and ``masses`` describe one draw under P; the limits cut off what no sum of draws
-    that matters contains.
+    The limits cut off what no sum of draws that matters contains.
     """
-    kept = masses > 0
-    losses, masses = losses[kept], masses[kept]
-    theta = _tilt(losses, masses, times, quantity, at)
-    tilted = np.log(masses) + theta * losses
-    weights = np.exp(tilted - logsumexp(tilted))
-    mean = float(weights @ losses)
-    spread = math.sqrt(float(weights @ (losses - mean) ** 2))
+    draws = [(losses[m > 0], m[m > 0] / m[m > 0].sum(), n) for losses, m, n in draws]
+    times = sum(n for *_, n in draws)
+    weights = _tilted(draws, _tilt(draws, quantity, at))
+    tilted = [_moments(own, w) for w, (own, _, _) in zip(weights, draws, strict=True)]
+    plain = [_moments(own, m) for own, m, _ in draws]
+    spreads = [
+        math.sqrt(sum(n * v for (_, v), (*_, n) in zip(found, draws, strict=True)) / times)
+        for found in (tilted, plain)
+    ]
     # rounding hides a share (unit/spread)^2/12 of the variance, and of the number at most that
-    unit = spread * min(max(math.sqrt(gap), 0.01), 0.25)
-    rank = np.argsort(losses)
-    rare = _RARE / times
-    heaviest = np.maximum(weights, masses / masses.sum())[rank]
-    low = float(losses[rank][min(int(np.searchsorted(np.cumsum(heaviest), rare)), rank.size - 1)])
-    above = np.cumsum(heaviest[::-1])
-    high = float(losses[rank][::-1][min(int(np.searchsorted(above, rare)), rank.size - 1)])
-    unit = max(unit, (high - low) / _MOST_SCORES)  # where the largest losses are alike
-    own = masses / masses.sum()
-    centre = float(own @ losses)
-    plain_spread = math.sqrt(float(own @ (losses - centre) ** 2))
-    reach = 2 * _SUM_REACH * math.sqrt(times) * max(spread, plain_spread)
-    reach += times * abs(mean - centre) * 2 + 2 * (high - low)
-    modulus = max(16, math.ceil(min(reach, times * (high - low)) / unit) + 2)
-    return unit, low, high, modulus
+    unit = spreads[0] * min(max(math.sqrt(gap), 0.01), 0.25)
+    ends = []
+    for w, (losses, masses, _) in zip(weights, draws, strict=True):
+        rank = np.argsort(losses)
+        heaviest = np.maximum(w, masses)[rank]
+        places = [
+            min(int(np.searchsorted(np.cumsum(own), _RARE / times)), rank.size - 1)
+            for own in (heaviest, heaviest[::-1])
+        ]
+        ends.append((float(losses[rank][places[0]]), float(losses[rank][::-1][places[1]])))
+    widest = max(high - low for low, high in ends)
+    unit = max(unit, widest / _MOST_SCORES)  # where the largest losses are alike
+    moved = sum(n * abs(a[0] - b[0]) for a, b, (*_, n) in zip(tilted, plain, draws, strict=True))
+    reach = 2 * _SUM_REACH * math.sqrt(times) * max(spreads) + 2 * moved + 2 * widest
+    whole = sum(n * (high - low) for (low, high), (*_, n) in zip(ends, draws, strict=True))
+    return unit, ends, max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
+
+
+def _moments(losses: Array, masses: Array) -> tuple[float, float]:
+    """Return mean and variance."""
+    mean = float(masses @ losses)
+    return mean, float(masses @ (losses - mean) ** 2)
 
 
 def _line_scores(
-    line: _Line, times: int, quantity: Quantity, at: float, gap: float
-) -> dict[str, Any]:
-    losses = line.losses
-    unit, low, high, modulus = _scoring(losses, line.shares(1.0), times, quantity, at, gap)
-    first, last = round(low / unit), round(high / unit)
-    levels = unit * (np.arange(first, last, dtype=np.float64) + 0.5)
-    cuts = _crossings(line, levels)
-    ends = np.concatenate([line.points[:1], cuts, line.points[-1:]])
-    middles = (ends[1:] + ends[:-1]) / 2
-    scores = np.clip(np.rint(line.loss(middles) / unit), first, last)
-    return {
-        "cuts": _listed(cuts),
-        "scores": [int(score) for score in scores],
-        "modulus": modulus,
-    }
+    lines: Sequence[tuple[_Line, int]], quantity: Quantity, at: float, gap: float
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the cuts and scores of each kind of draw, and the modulus."""
+    draws = [(line.losses, line.shares(1.0), times) for line, times in lines]
+    unit, limits, modulus = _scoring(draws, quantity, at, gap)
+    found = []
+    for (line, _), (low, high) in zip(lines, limits, strict=True):
+        first, last = round(low / unit), round(high / unit)
+        levels = unit * (np.arange(first, last, dtype=np.float64) + 0.5)
+        cuts = _crossings(line, levels)
+        ends = np.concatenate([line.points[:1], cuts, line.points[-1:]])
+        middles = (ends[1:] + ends[:-1]) / 2
+        scores = np.clip(np.rint(line.loss(middles) / unit), first, last)
+        found.append({"cuts": _listed(cuts), "scores": [int(score) for score in scores]})
+    return found, modulus
 
 
 def _sums_are_apart(plain: Plain) -> bool:
@@ -413,9 +463,8 @@ def _finite_scores(
             modulus = times + 1
         else:
             base = 0.0
-            unit, low, high, modulus = _scoring(
-                losses[shared], p[shared] / p[shared].sum(), times, quantity, at, gap
-            )
+            draws = [(losses[shared], p[shared], times)]
+            unit, [(low, high)], modulus = _scoring(draws, quantity, at, gap)
         for i in np.flatnonzero(shared):
             scores[i] = round((min(max(losses[i], low), high) - base) / unit)
         # outcomes that only the wanted law has stand apart; those of the other one do not matter
@@ -457,7 +506,7 @@ def _vector_scores(
     log_p, log_q = logs[::-1] if swap else logs
     masses = np.exp(log_p - logsumexp(log_p))
     losses = log_p - log_q
-    unit, low, high, modulus = _scoring(losses, masses, times, quantity, at, gap)
+    unit, [(low, high)], modulus = _scoring([(losses, masses, times)], quantity, at, gap)
     scores = np.rint(np.clip(losses, low, high) / unit)
     return {
         "cuts": _listed(cuts),

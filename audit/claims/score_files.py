@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from audit.claims.claim import Claim, Samples
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence, Judgement, Verdict
 from audit.claims.sources import InvalidClaim
+from audit.claims.witness import witness_of
 from audit.curves.quantities import ClaimedNumber
 
 Array = NDArray[np.float64]
@@ -51,6 +53,19 @@ def judge_by_samples(
     elif refuted:
         verdict = Verdict.REFUTED
     why = f"{closest.reason}; " if verdict is Verdict.INCONCLUSIVE and closest.reason else ""
+    witness = None
+    if verdict is Verdict.REFUTED and isinstance(judged.audit, estimation.Audit):
+        witness = witness_of(
+            claim,
+            number,
+            at=number.quantity.witness_at(None, closest.order),
+            pair=None,
+            order=closest.order,
+            bracket=(closest.certified, math.inf),
+            evidence=Evidence.SAMPLED,
+            audit=judged.audit,
+            construction=f"scores {_digest(given[0])} and {_digest(given[1])}",
+        )
     says = "exceed" if refuted else "do not exceed"
     how, combined = "", judged.columns
     if combined is not None:
@@ -76,6 +91,7 @@ def judge_by_samples(
         evidence=Evidence.SAMPLED,
         error=error.spent,
         numbers=tuple(numbers),
+        witness=witness,
         message=(
             f"{why}the samples {says} it at confidence {1 - error.spent:g}: {name} "
             f"at least {closest.certified:.6g}{number.quantity.at_where}, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import importlib.util
+import json
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ class Outcome(enum.StrEnum):
     """The answer of the verifier."""
 
     VERIFIED = "verified"
+    COUNTS_VERIFIED = "verified but for the draws"
     NOT_VERIFIED = "not verified"
     NOT_IN_TIME = "not verified in time"
     CONTRADICTED = "contradicted"
@@ -53,9 +55,12 @@ def verify(witness: Witness | Mapping[str, Any], *, seconds: float = SECONDS) ->
     It is contradicted if the verifier does not find the refutation, or refuses the witness.
     """
     text = witness.to_json() if isinstance(witness, Witness) else json_text(dict(witness))
-    partition = witness.partition if isinstance(witness, Witness) else witness["partition"]
-    if partition is None:
-        return Verification(Outcome.NOT_VERIFIED, "no partition is known that decides it")
+    content = json.loads(text)
+    exact = content["evidence"] == Evidence.EXACT
+    if content["partition" if exact else "samples"] is None:
+        lack = "no partition is known that decides it"
+        combined = "its bound combines several events"
+        return Verification(Outcome.NOT_VERIFIED, lack if exact else combined)
     found = importlib.util.find_spec("audit_verify")
     if found is None or found.origin is None or importlib.util.find_spec("flint") is None:
         return Verification(Outcome.NOT_VERIFIED, "audit-verify is not installed")
@@ -72,22 +77,29 @@ def verify(witness: Witness | Mapping[str, Any], *, seconds: float = SECONDS) ->
             return Verification(Outcome.NOT_IN_TIME, f"the limit is {seconds:g} s")
     said = (done.stdout or done.stderr).strip().splitlines()
     reason = said[0] if done.stdout and said else (said or ["no answer"])[-1]
-    outcomes = {0: Outcome.VERIFIED, 3: Outcome.NOT_IN_TIME}
+    verified = Outcome.VERIFIED if exact else Outcome.COUNTS_VERIFIED
+    outcomes = {0: verified, 3: Outcome.NOT_IN_TIME}
     return Verification(outcomes.get(done.returncode, Outcome.CONTRADICTED), reason)
 
 
 def with_verification(judgement: Judgement, *, seconds: float = SECONDS) -> Judgement:
     """Return a judgement with its refutation verified; an error if the verifier contradicts it.
 
-    Judgements without an exact refutation are returned as they are.
+    Of samples the counts are verified. Other judgements are returned as they are; a refutation that
+    could not be verified says why.
     """
-    exact = judgement.evidence is Evidence.EXACT
-    if judgement.verdict is not Verdict.REFUTED or not exact or judgement.witness is None:
+    if judgement.verdict is not Verdict.REFUTED:
         return judgement
-    found = verify(judgement.witness, seconds=seconds)
+    if judgement.witness is None:
+        found = Verification(Outcome.NOT_VERIFIED, "there is no witness")
+    else:
+        found = verify(judgement.witness, seconds=seconds)
     if found.outcome is Outcome.CONTRADICTED:
         message = f"audit-verify does not confirm the refutation: {found.reason}"
         return replace(
             judgement, verdict=Verdict.ERROR, verification=found.outcome.value, message=message
         )
-    return replace(judgement, verification=found.outcome.value)
+    message = judgement.message
+    if found.outcome in (Outcome.NOT_VERIFIED, Outcome.NOT_IN_TIME):
+        message += f"; {found.line}"
+    return replace(judgement, verification=found.outcome.value, message=message)

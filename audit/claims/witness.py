@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import enum
 import functools
 import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from audit.claims.wording import described
 from audit.codec import decode, encode
 from audit.constructions import (
     Affine,
+    Construction,
     DependentStep,
     PiecewiseLinear,
     Process,
@@ -30,35 +33,60 @@ from audit.constructions import (
     Step,
     UpdateMap,
 )
-from audit.constructions.explicit import ExplicitPair, NormalVectors
+from audit.constructions.explicit import ExplicitPair, ExponentialMechanism, NormalVectors
+from audit.constructions.explicit_laws import AllIterates
+from audit.constructions.process import Wall
 from audit.curves import Order
-from audit.curves.quantities import QUANTITIES, ClaimedNumber
-from audit.mechanism import NoisySGD
+from audit.curves.quantities import (
+    QUANTITIES,
+    ClaimedNumber,
+    EpsilonAtDelta,
+    Mu,
+    TotalVariation,
+)
+from audit.dominating.dispatch import collapsed
+from audit.estimation.evidence import CountedTest
+from audit.estimation.evidence import Evidence as SampledEvidence
+from audit.mechanism import Composition
 from audit.numerics.display import ShortRepr
 
 if TYPE_CHECKING:
+    from audit.estimation import Audit
     from audit.exact import BracketedCurve
 
-_FORMAT = 2
+_FORMAT = 3
+# from each point on: slope, shift; floats or fractions
+Pieces = list[tuple[float, Any, Any]]
+# what counts show
+_COUNTS = (
+    "The event under 'samples' was chosen without its counts: the first law of its 'order' has"
+    " first_count of first_total draws in it, the other one second_count of second_total. Every"
+    " pair of rates that the claim allows is excluded at errors[index], of 'error' for all tests.",
+)
 _NAMES = tuple(quantity.name for quantity in QUANTITIES.values())
 
 # Definitions of the laws of each kind of plain pair.
 _LAWS: Mapping[str, tuple[str, ...]] = {
+    "run": (
+        "Each law is that of X_T, X <- clip(X - g(X) + step_size noise_std Z, -diameter/2,"
+        " diameter/2) from 'start', with Z standard normal and batches of the mechanism's sampler.",
+        "g is the mean over the batch of the gradients under 'phases', which are in units of a step"
+        " - 'others' by batch of the cycle, and 'first' or 'second' for the differing record; null"
+        " if it is removed. 'shared' is added once.",
+        "Each is a list of [from, slope, shift]: slope x + shift from that point on.",
+    ),
     "process": (
         "Each law is that of X_T in a chain: draw one of 'paths' by its probability, set X = start,"
         " and run its segments in order, each 'times' times through its steps.",
         "A step draws one of its maps by its weight, and sets X = clip(phi(X) + noise_std Z, lower,"
-        " upper) with Z standard normal; null means no wall, and 'absorb' that X stays there.",
-        "phi is the piecewise linear map through (points[i], values[i]), with slopes[0] to the left"
-        " of them and slopes[1] to the right.",
-        "A map with 'edges' is constant between them: phi(x) = values[i] from edges[i] up to"
-        " edges[i + 1]; beyond the outer edges x moves 'stride' towards them.",
+        " upper) with Z standard normal; null means no wall.",
+        "A map is a list of [from, slope, shift]: phi(x) = slope x + shift from that point on.",
         "Maps with 'from' and 'to' depend on a memory, which is 0 at the start: only maps whose"
-        " 'from' equals the memory are drawn, and the 'to' of the drawn map is the new memory. Then"
-        " keep one density per memory.",
-        "Without walls and with straight lines, mean <- a mean + b and var <- a^2 var + std^2.",
-        "Otherwise discretise: keep the density on a fine grid and the mass at each wall; one step"
-        " is a product with the normal kernel, and mass beyond a wall goes to the wall.",
+        " 'from' equals the memory are drawn, and the 'to' of the drawn map is the new memory.",
+    ),
+    "product": (
+        "Each law is that of independent draws of all 'parts', each 'times' times from the mixture"
+        " of normals with weights[i] of N(means[i], stds[i]^2).",
     ),
     "mixtures": (
         "Each law is that of 'times' independent draws from a mixture of normals: weights[i] of"
@@ -117,16 +145,20 @@ class Witness(ShortRepr):
     construction
         The name of the pair.
     pair
-        The pair as plain numbers.
+        The pair as plain numbers; None for samples that a user recorded.
     partition
         The cells whose probabilities exceed the claimed number (`audit.claims.partition`); None
         for samples, and if none is known.
     mechanism
-        The mechanism of the claim as plain data; None if it has none, or a composition.
+        The mechanism of the pair as plain data, or the parts of a composition; None where the two
+        laws are not those of a mechanism.
     recipe
         How to compute the number, in words and formulas.
     version
         Version of this package.
+    samples
+        The counts of the event that refutes, and the division of the error (`counted`); None for
+        exact evidence, and if no single event refutes.
     """
 
     claim: str
@@ -139,11 +171,12 @@ class Witness(ShortRepr):
     bracket: tuple[float, float | None]
     evidence: Evidence
     construction: str
-    pair: Mapping[str, Any]
+    pair: Mapping[str, Any] | None
     partition: Mapping[str, Any] | None
-    mechanism: Mapping[str, Any] | None
+    mechanism: Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None
     recipe: tuple[str, ...]
     version: str
+    samples: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         validate.finite(at=self.at, claimed=self.claimed, slack=self.slack)
@@ -156,7 +189,7 @@ class Witness(ShortRepr):
             }
         )
         validate.one_of(_NAMES, quantity=self.quantity)
-        if "kind" not in self.pair:
+        if self.pair is not None and "kind" not in self.pair:
             raise validate.fail("pair", "a mapping with a kind", dict(self.pair))
 
     def to_json(self) -> str:
@@ -181,20 +214,27 @@ def witness_of(
     number: ClaimedNumber,
     *,
     at: float,
-    pair: Pair,
+    pair: Pair | None,
     order: Order,
     bracket: tuple[float, float],
     evidence: Evidence,
     law: BracketedCurve | None = None,
+    audit: Audit | None = None,
+    construction: str = "",
 ) -> Witness:
     """Return the witness of a refuted number.
 
     ``at`` is the place of comparison, `Quantity.witness_at`; ``law`` is the exact curve of a
-    construction. Raises ``ValueError`` if the pair cannot be written as plain numbers.
+    construction, ``audit`` that of samples. Samples that a user recorded have no ``pair``, and are
+    described by ``construction``. Raises ``ValueError`` if the pair cannot be written as numbers.
     """
-    plain = plain_pair(pair)
+    plain = None if pair is None else plain_pair(pair)
+    walls = (-math.inf, math.inf)
+    if isinstance(pair, Construction):
+        process = pair.processes()[0]
+        walls = process.lower, process.upper
     partition = None
-    if evidence is Evidence.EXACT:
+    if plain is not None and evidence is Evidence.EXACT:
         # where no partition is known, the verdict says that it is not verified
         with contextlib.suppress(ValueError, ArithmeticError, IndexError):
             partition = partition_of(
@@ -205,12 +245,15 @@ def witness_of(
                 claimed=number.value + number.slack,
                 certified=bracket[0],
                 swap=order is Order.REVERSE,
+                walls=walls,
             )
-    mechanism, citation = claim.mechanism, claim.citation
+    citation = claim.citation
     if not citation and (entry := claim.bound[0]):
         citation = str(entry.cite)
     names = ("first", "second") if order is Order.FORWARD else ("second", "first")
     head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
+    laws = () if plain is None else _LAWS[plain["kind"]]
+    samples = None if audit is None else counted(audit, number)
     low, high = bracket
     return Witness(
         claim=claim.id,
@@ -222,13 +265,84 @@ def witness_of(
         order=order,
         bracket=(low, high if math.isfinite(high) else None),
         evidence=evidence,
-        construction=described(pair),
+        construction=construction if pair is None else described(pair),
         pair=plain,
         partition=partition,
-        mechanism=encode(mechanism) if isinstance(mechanism, NoisySGD) else None,
-        recipe=(head, *_LAWS[plain["kind"]], *number.quantity.recipe(at, number.value)),
+        mechanism=None if pair is None or plain is None else _mechanism(pair, plain),
+        recipe=(
+            head,
+            *laws,
+            *number.quantity.recipe(at, number.value),
+            *_COUNTS[: samples is not None],
+        ),
         version=_version(),
+        samples=samples,
     )
+
+
+def _mechanism(pair: Pair, plain: Mapping[str, Any]) -> Any:
+    """Return the mechanism as plain data where the verifier can build or check the laws by it."""
+    if isinstance(pair, AllIterates) and isinstance(pair.mechanism, Composition):
+        return [encode(part) for part in collapsed(pair.mechanism.parts)]
+    known = plain["kind"] == "run" or isinstance(pair, AllIterates | ExponentialMechanism)
+    return encode(pair.mechanism) if known else None  # type: ignore[union-attr]
+
+
+def counted(audit: Audit, number: ClaimedNumber) -> dict[str, Any] | None:
+    """Return the counts that refute a number, and how the error was divided.
+
+    None if the bound combines several events, or is on another quantity.
+    """
+    quantity, claimed = number.quantity, number.value + number.slack
+    if isinstance(quantity, EpsilonAtDelta):
+        evidence = audit.per_record_evidence(quantity.at).evidence
+    elif isinstance(quantity, TotalVariation) and claimed * audit.group_size < 1:
+        evidence = audit.evidence(claimed * audit.group_size)
+    elif isinstance(quantity, Mu):
+        evidence = audit.mu_evidence()
+    else:
+        return None
+    known = [_counts(test) for test in audit.tests], [_counts(t.complement()) for t in audit.tests]
+    wanted = _counts(evidence)
+    place = next((own.index(wanted) for own in known if wanted in own), None)
+    if place is None or not evidence.value > 0:
+        return None
+    test = audit.tests[place]
+    if test.local_levels is not None:  # a band has no errors of single tests
+        return None
+    order, tail, threshold, *counts = _counts(test)
+    names = "first_count", "first_total", "second_count", "second_total"
+    shape = {}
+    if test.shape is not None:
+        angle, guards = test.shape.angle, (test.shape.first_guard, test.shape.second_guard)
+        shape = {"angle": angle, "first_guard": guards[0], "second_guard": guards[1]}
+    elif test.region is not None:
+        shape = {"angle": math.pi / 2, "first_guard": 0.5, "second_guard": 0.0}
+    return {
+        "error": 1 - audit.confidence,
+        "errors": [test.error for test in audit.tests],
+        "pilot": list(audit.pilot_sizes),
+        "certifying": list(audit.certifying_sizes),
+        "group_size": audit.group_size,
+        "seed": audit.seed,
+        "test": {
+            "index": place,
+            "order": order.value,
+            "event": tail.value.replace("t", f"{threshold:.17g}"),
+            **dict(zip(names, counts, strict=True)),
+            **shape,
+        },
+    }
+
+
+def _counts(test: CountedTest | SampledEvidence) -> tuple[Any, ...]:
+    """Return the event of a test, and its counts."""
+    if isinstance(test, SampledEvidence):
+        counts = test.first_count, test.first_total, test.second_count, test.second_total
+        return test.order, test.tail, test.threshold, *counts
+    c = test.counts
+    event = test.test.order, test.test.tail, test.test.threshold
+    return *event, int(c.first), c.first_total, int(c.second), c.second_total
 
 
 @functools.cache
@@ -238,16 +352,21 @@ def _version() -> str:
 
 def plain_pair(pair: Pair) -> dict[str, Any]:
     """Return the two laws of a pair as plain numbers: dictionaries, lists, numbers and texts."""
+    if isinstance(pair, AllIterates) and isinstance(pair.mechanism, Composition):
+        parts = [plain_pair(AllIterates(part)) for part in collapsed(pair.mechanism.parts)]
+        return {"kind": "product", "parts": parts}
     if isinstance(pair, ExplicitPair):
         # vectors are kept: their law on a line is a computation that a reader should repeat
         distributions = pair if isinstance(pair, NormalVectors) else pair.distributions()
         return {**encode(distributions), "kind": distributions.kind.lower()}
     first, second = pair.processes()
+    if first.batches and second.batches:
+        return _run(pair, first, second)
     return {"kind": "process", "first": _process(first), "second": _process(second)}
 
 
 def describable(pair: Pair) -> bool:
-    """Whether a witness can describe the pair: its maps are piecewise linear or constant."""
+    """Whether a witness can describe the pair: its maps consist of affine pieces."""
     if isinstance(pair, ExplicitPair):
         return True
     try:
@@ -259,13 +378,74 @@ def describable(pair: Pair) -> bool:
     return True
 
 
+def _run(pair: Construction, first: Process, second: Process) -> dict[str, Any]:
+    """Return the gradients of the records, from which the verifier builds the run."""
+    size = pair.mechanism.batch_size
+    phases = []
+    for one, other in zip(first.batches, second.batches, strict=True):
+        shared = None if one.empty is None else _moved(one.empty)
+        batches = [(count, _moved(phi)) for count, phi in one.others]
+        counted = itertools.chain.from_iterable([line] * count for count, line in batches)
+        own = next(itertools.islice(counted, one.position, None))
+
+        def record(phi: UpdateMap | None, own: Pieces = own, shared: Pieces | None = shared) -> Any:
+            """Take the other records off the gradient of a batch."""
+            if phi is None:
+                return None
+            rest = (1 - size, own) if shared is None else (-size, shared)
+            return _plain(_total([(size, _moved(phi)), rest]))
+
+        if shared is not None:
+            batches = [(n, _total([(size, line), (-size, shared)])) for n, line in batches]
+        phase = {
+            "steps": one.steps,
+            "step_size": one.step_size,
+            "others": [[count, _plain(line)] for count, line in batches],
+            "first": record(one.record),
+            "second": record(other.record),
+        }
+        phases.append(phase if shared is None else {**phase, "shared": _plain(shared)})
+    run = {"kind": "run", "start": first.start, "position": first.batches[0].position}
+    cancelled = getattr(pair, "cancelled", 0.0) * first.batches[0].step_size
+    return {**run, **({"cancelled": cancelled} if cancelled else {}), "phases": phases}
+
+
+def _moved(phi: UpdateMap) -> Pieces:
+    """Return how far a map moves x to the left, exactly."""
+    return [(x, 1 - Fraction(slope), -Fraction(shift)) for x, slope, shift in _pieces(phi)]
+
+
+def _total(parts: Sequence[tuple[int, Pieces]]) -> Pieces:
+    """Return the sum of functions times whole numbers."""
+    found = []
+    starts = sorted({piece[0] for _, line in parts for piece in line})
+    places = [[piece[0] for piece in line] for _, line in parts]
+    for x in starts:
+        at = [
+            line[bisect.bisect_right(own, x) - 1]
+            for (_, line), own in zip(parts, places, strict=True)
+        ]
+        pairs = list(zip((weight for weight, _ in parts), at, strict=True))
+        slope = sum((weight * piece[1] for weight, piece in pairs), Fraction(0))
+        found.append((x, slope, sum((weight * piece[2] for weight, piece in pairs), Fraction(0))))
+    return found
+
+
+def _plain(line: Pieces) -> list[list[float | None]]:
+    """Return the pieces as numbers; the first one begins nowhere."""
+    starts = [None, *(x for x, _, _ in line[1:])]
+    return [
+        [x, float(slope), float(shift)] for x, (_, slope, shift) in zip(starts, line, strict=True)
+    ]
+
+
 def _process(process: Process) -> dict[str, Any]:
+    if Wall.ABSORB in (process.lower_wall, process.upper_wall):
+        raise ValueError("walls must clamp for a witness, got one that absorbs")
     return {
         "start": process.start,
         "lower": process.lower if math.isfinite(process.lower) else None,
         "upper": process.upper if math.isfinite(process.upper) else None,
-        "lower_wall": process.lower_wall.value,
-        "upper_wall": process.upper_wall.value,
         "paths": [
             {
                 "probability": path.probability,
@@ -300,25 +480,33 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "noise_std": step.noise_std,
         "maps": [
-            {"weight": weight, **_map(phi), **move}
+            {"weight": weight, "pieces": _plain(_pieces(phi)), **move}
             for phi, weight, move in zip(step.maps, step.weights, moves, strict=True)
             if weight > 0
         ],
     }
 
 
-def _map(phi: UpdateMap) -> dict[str, Any]:
-    """Return a map as its points and values, and the slopes beyond them, or as its stairs."""
+def _pieces(phi: UpdateMap) -> Pieces:
+    """Return (from, slope, shift) of the affine pieces of a map; the first is from -inf."""
     if isinstance(phi, Affine):
-        return {"points": [0.0], "values": [phi.shift], "slopes": [phi.slope, phi.slope]}
-    if isinstance(phi, PiecewiseLinear):
-        return {"points": [*phi.points], "values": [*phi.values], "slopes": [*phi.slopes]}
+        return [(-math.inf, phi.slope, phi.shift)]
     if isinstance(phi, Staircase):
-        return {"edges": [*phi.edges], "values": [*phi.values], "stride": phi.stride}
-    return _recognised(phi)
+        inner = [(x, 0.0, value) for x, value in zip(phi.edges, phi.values, strict=False)]
+        return [(-math.inf, 1.0, phi.stride), *inner, (phi.edges[-1], 1.0, -phi.stride)]
+    line = phi if isinstance(phi, PiecewiseLinear) else _recognised(phi)
+    points, values = line.points, line.values
+    rises = zip(itertools.pairwise(values), itertools.pairwise(points), strict=True)
+    slopes = [line.slopes[0], *((w - v) / (b - a) for (v, w), (a, b) in rises), line.slopes[1]]
+    through = zip([points[0], *points], [values[0], *values], slopes, strict=True)
+    starts = [-math.inf, *points]
+    return [
+        (x, slope, value - slope * at)
+        for x, (at, value, slope) in zip(starts, through, strict=True)
+    ]
 
 
-def _recognised(phi: UpdateMap) -> dict[str, Any]:
+def _recognised(phi: UpdateMap) -> PiecewiseLinear:
     """Read a piecewise linear map off a map with kinks, and check that it is nothing else."""
     points = np.array(sorted(phi.kinks) or [0.0])
     reach = 1.0 + float(np.ptp(points))
@@ -331,4 +519,4 @@ def _recognised(phi: UpdateMap) -> dict[str, Any]:
     probe = np.linspace(points[0] - 5 * reach, points[-1] + 5 * reach, 2003)
     if not np.allclose(line(probe), phi(probe), rtol=0, atol=1e-12 * (1 + 6 * reach)):
         raise ValueError(f"update maps must be piecewise linear for a witness, got {phi!r}")
-    return _map(line)
+    return line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from audit import validate
 from audit.constructions.epochs import StepMaker, epoch_steps
-from audit.constructions.process import Path, Process, Segment, Step, Wall, split
+from audit.constructions.process import BatchMaps, Path, Process, Segment, Step, Wall, split
 from audit.constructions.sampling import BatchUpdate, sampled_step
 from audit.mechanism import Batching, Losses, NoisySGD, Relation, Release
 
@@ -80,7 +81,7 @@ def batched_process(
             return sampled_step(mechanism, update, eta, present)
 
         paths = (Path(1.0, _repeated(mechanism, [step])),)
-    return _released(mechanism, start, paths)
+    return _released(mechanism, start, paths, _maps(mechanism, [update], position, present))
 
 
 def cyclic_process(
@@ -99,7 +100,26 @@ def cyclic_process(
             f"updates must be one for each of the {cycle_length(mechanism)} batches, "
             f"got {len(updates)}"
         )
-    return _released(mechanism, start, _cycles(mechanism, updates, position))
+    paths = _cycles(mechanism, updates, position)
+    return _released(mechanism, start, paths, _maps(mechanism, updates, position, True))
+
+
+def _maps(
+    mechanism: NoisySGD, updates: Sequence[BatchUpdate], position: int | None, present: bool
+) -> tuple[BatchMaps, ...]:
+    """Return the updates of the batches with and without the record; ``updates`` may be one."""
+    m, eta = mechanism, float(mechanism.step_sizes[0])
+    cyclic = m.batching is Batching.CYCLIC
+    at = (last_position(m) if position is None else position) if cyclic else 0
+    own = updates[at if len(updates) > 1 else 0]
+    sized = m.batching.has_random_size
+    size = 1 if sized else m.batch_size
+    runs = [(len(list(same)), same_update) for same_update, same in itertools.groupby(updates)]
+    if len(updates) == 1 and cyclic:
+        runs = [(cycle_length(m), own)]
+    others = tuple((count, update(eta, False, size)) for count, update in runs)
+    record = own(eta, True, size - 1) if present else None
+    return (BatchMaps(m.steps, eta, at, others, record, own(eta, False, 0) if sized else None),)
 
 
 def _check_covered(mechanism: NoisySGD) -> None:
@@ -149,7 +169,9 @@ def last_position(mechanism: NoisySGD) -> int:
     return (mechanism.steps - 1) % cycle_length(mechanism)
 
 
-def _released(mechanism: NoisySGD, start: float, paths: tuple[Path, ...]) -> Process:
+def _released(
+    mechanism: NoisySGD, start: float, paths: tuple[Path, ...], batches: tuple[BatchMaps, ...]
+) -> Process:
     if mechanism.release is Release.RANDOM_STOP:
         stops = range(1, mechanism.steps + 1)
         paths = tuple(
@@ -182,6 +204,7 @@ def _released(mechanism: NoisySGD, start: float, paths: tuple[Path, ...]) -> Pro
         upper=half,
         lower_wall=Wall.CLAMP,
         upper_wall=Wall.CLAMP,
+        batches=batches,
     )
 
 

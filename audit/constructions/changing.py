@@ -210,4 +210,5 @@ def _joined(runs: list[Process]) -> Process:
     for run in runs:
         [path] = run.paths
         segments += path.segments
-    return replace(runs[0], paths=(Path(1.0, segments),))
+    batches = tuple(part for run in runs for part in run.batches)
+    return replace(runs[0], paths=(Path(1.0, segments),), batches=batches)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from audit import validate
 from audit.constructions.updates import UpdateMap
@@ -179,6 +179,22 @@ class Path:
 
 
 @dataclass(frozen=True)
+class BatchMaps:
+    """Updates of the batches that the steps of a process were made of, at one step size.
+
+    Where batches have a random size: those of an empty batch, and of batches of one record.
+    """
+
+    steps: int
+    step_size: float
+    position: int  # batch of the cycle that holds the differing record; 0 where batches are drawn
+    # numbers of consecutive batches of the cycle, and their update without the differing record
+    others: tuple[tuple[int, UpdateMap], ...]
+    record: UpdateMap | None  # of the batch with the record; None if the dataset does not hold it
+    empty: UpdateMap | None  # None unless batches have a random size
+
+
+@dataclass(frozen=True)
 class Process:
     """Start point, domain, and mixture of paths.
 
@@ -197,6 +213,8 @@ class Process:
         Upper end of the domain; infinite by default.
     lower_wall, upper_wall : Wall, default: Wall.CLAMP
         Behaviour at the ends.
+    batches : tuple of BatchMaps, default: ()
+        The updates that consecutive steps were made of, for witnesses; empty if they are unknown.
 
     Raises
     ------
@@ -219,6 +237,7 @@ class Process:
     upper: float = math.inf
     lower_wall: Wall = Wall.CLAMP
     upper_wall: Wall = Wall.CLAMP
+    batches: tuple[BatchMaps, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         validate.finite(start=self.start)
@@ -260,7 +279,7 @@ class Process:
         if steps > len(self):
             raise ValueError(f"steps must be at most the process's {len(self)}, got {steps}")
         paths = tuple(Path(p.probability, split(p.segments, steps)[0]) for p in self.paths)
-        return replace(self, paths=paths)
+        return replace(self, paths=paths, batches=())
 
     @property
     def memories(self) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.regions import Counts, Region, rectangle_at
+from audit.estimation.regions import Counts, JointShape, Region, rectangle_at
 
 Array = NDArray[np.float64]
 
@@ -104,6 +104,7 @@ class CountedTest:
     planned_delta: float | None  # the named delta that it was chosen for; None if it serves all
     # for a test of a simultaneous band: the error of each law's limit alone
     local_levels: tuple[float, float] | None = None
+    shape: JointShape | None = None  # of a joint region
 
     def epsilon_limit(self, delta: float) -> float:
         """Return the largest epsilon that such a test can certify; see `epsilon_limit`.

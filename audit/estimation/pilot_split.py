@@ -171,7 +171,8 @@ class _Counter:
     ) -> CountedTest:
         """Count one test with a joint region, planned for a named delta."""
         counts = self._counts(test)
-        return CountedTest(test, counts, error, joint(counts, error, shape), delta)
+        region = joint(counts, error, shape)
+        return CountedTest(test, counts, error, region, delta, shape=shape)
 
     def _counts(self, test: ThresholdTest) -> Counts:
         first, second = self._sorted[test.order], self._sorted[test.order.other]

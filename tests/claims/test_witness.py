@@ -119,9 +119,17 @@ def test_a_number_that_is_true_is_not_refuted(name):
     assert answer(replace(found, claimed=claimed)) is Answer.NOT_REFUTED
 
 
+def twice(run):
+    """Return a run whose differing record has the gradient of the others in both datasets."""
+    (phase,) = run["phases"]
+    own = phase["others"][0][1]
+    second = None if phase["second"] is None else own
+    return {**run, "phases": [{**phase, "first": own, "second": second}]}
+
+
 def test_a_pair_that_was_tampered_with_is_not_refuted():
     found = witness(*EXAMPLES["chain, epsilon"])
-    same = replace(found, pair={**found.pair, "second": found.pair["first"]})
+    same = replace(found, pair=twice(found.pair))
     assert answer(same) is Answer.NOT_REFUTED
 
 
@@ -141,9 +149,9 @@ def test_vectors_on_a_plane_are_verified_on_products_of_intervals():
     known = {**places, "quantity": EpsilonAtDelta(1e-3)}
     partition = partition_of(plain, None, certified=5.0, swap=False, **known)
     content = {
-        "format": 2, "claim": "a", **places, "slack": 0.0, "order": "forward",
+        "format": 3, "claim": "a", **places, "slack": 0.0, "order": "forward",
         "bracket": [0.0, None], "evidence": "exact", "construction": "b", "pair": plain,
-        "partition": partition, "mechanism": None,
+        "partition": partition, "mechanism": None, "samples": None,
     }  # fmt: skip
     assert verify(content).answer is Answer.REFUTED
     nowhere = {**plain, "first": plain["second"]}
@@ -231,7 +239,7 @@ def test_lattice_walks_are_verified_on_their_stairs(name):
     assert answer(found) is Answer.REFUTED
     # the planted errors: the truth, and a record that pushes nowhere
     assert answer(replace(found, claimed=1.01 * low)) is Answer.NOT_REFUTED
-    same = replace(found, pair={**found.pair, "second": found.pair["first"]})
+    same = replace(found, pair=twice(found.pair))
     assert answer(same) is Answer.NOT_REFUTED
 
 
@@ -244,7 +252,7 @@ def test_maps_that_are_no_broken_lines_have_no_witness():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 7}, "witness must have format 2"),
+        ({"format": 7}, "witness must have format 3"),
         ({"claimed": None}, "claimed must be a number, got None"),
         ({"bracket": 3}, "bracket must be a list, got 3"),
         ({"bracket": [1, 2, 3]}, "bracket must be a list of 2, got"),
@@ -333,9 +341,9 @@ def verified(plain, order, quantity, at, claimed, certified):
     known = {**places, "quantity": named(quantity, at)}
     partition = partition_of(plain, None, certified=certified, swap=swap, **known)
     content = {
-        "format": 2, "claim": "a", **places, "slack": 0.0, "order": order.value,
+        "format": 3, "claim": "a", **places, "slack": 0.0, "order": order.value,
         "bracket": [0.0, None], "evidence": "exact", "construction": "b", "pair": plain,
-        "partition": partition, "mechanism": None,
+        "partition": partition, "mechanism": None, "samples": None,
     }  # fmt: skip
     return verify(json.loads(json.dumps(content))).answer
 

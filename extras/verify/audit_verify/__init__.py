@@ -18,15 +18,15 @@ from typing import Any
 
 from flint import arb, ctx
 
-from audit_verify.admissible import trusted
-from audit_verify.laws import explicit_cells
-from audit_verify.quantities import composed, exceeds
-from audit_verify.reader import NotAWitnessError, check, read
+from audit_verify.laws import Cell, composed, exceeds, explicit_cells
+from audit_verify.reader import NotAWitnessError, chains_of, check, read
+from audit_verify.runs import chains, laws_of_iterates
+from audit_verify.samples import rejects
 from audit_verify.walks import TooLongError, chain_cells
 
 __all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
-_ACCURACIES = (40, 100, 300, 1000)  # bits; the next one is tried if a ball contains the threshold
+_LEAST_BITS, _MOST_BITS = 50, 1000
 
 
 class Answer(enum.Enum):
@@ -73,40 +73,73 @@ def verify(content: Mapping[str, Any]) -> Outcome:
     """
     try:
         check(content)
-        on_trust = trusted(content)
-        for bits in _ACCURACIES:
+        bits = max((content["partition"] or {}).get("bits", 0), _LEAST_BITS)
+        while True:
             ctx.prec = bits + 60
             proven, resolved, sides = _decided(content, bits)
             if proven:
-                return Outcome(Answer.REFUTED, sides, on_trust)
-            if resolved:  # more bits do not change it
+                return Outcome(Answer.REFUTED, sides, _trusted(content))
+            if resolved or bits == _MOST_BITS:  # more bits do not change it
                 break
+            bits = min(2 * bits, _MOST_BITS)  # a ball contains the threshold
     except TooLongError as reason:
         return Outcome(Answer.TOO_LONG, str(reason))
-    except (ValueError, ArithmeticError) as reason:
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as reason:
         return Outcome(Answer.NOT_A_WITNESS, " ".join(str(reason).split()))
-    return Outcome(Answer.NOT_REFUTED, sides, on_trust)
+    return Outcome(Answer.NOT_REFUTED, sides)
+
+
+def _trusted(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a witness leaves to trust."""
+    if content["evidence"] == "sampled":
+        return (
+            "the counts: that the draws are independent, and of neighbouring datasets",
+            "that the event was chosen, and the error divided, without the counted draws",
+        )
+    if content["mechanism"] is None:
+        return ("that the two laws belong to neighbouring datasets",)
+    return ()
 
 
 def _decided(content: Mapping[str, Any], bits: int) -> tuple[bool, bool, str]:
-    pair, partition = content["pair"], content["partition"]
-    times = pair.get("times", 1)
-    if pair["kind"] == "process":
-        cells = chain_cells(pair, partition, bits)
-    else:
-        cells = explicit_cells(pair, partition)
-        scores = partition.get("scores")
-        if scores is not None:
-            if len(scores) != len(cells):
-                need = f"one for each of the {len(cells)} cells, got {len(scores)}"
-                raise NotAWitnessError(f"partition.scores must be {need}")
-            cells, times = composed(cells, scores, partition["modulus"], times), 1
+    at, claimed = arb(content["at"]), arb(content["claimed"]) + arb(content["slack"])
+    if content["evidence"] == "sampled":
+        return rejects(content["quantity"], at, claimed, content["samples"])
+    draws = _draws(content["pair"], content["partition"], content["mechanism"], bits)
     if content["order"] == "reverse":
-        cells = [(q, p) for p, q in cells]
-    claimed = arb(content["claimed"]) + arb(content["slack"])
-    resolved = all(x.rel_accuracy_bits() > 30 for x in itertools.chain(*cells) if not x.is_zero())
-    proven, denied, sides = exceeds(content["quantity"], arb(content["at"]), claimed, cells, times)
+        draws = [([(q, p) for p, q in cells], times) for cells, times in draws]
+    every = itertools.chain.from_iterable(cell for cells, _ in draws for cell in cells)
+    resolved = all(x.rel_accuracy_bits() > 30 for x in every if not x.is_zero())
+    proven, denied, sides = exceeds(content["quantity"], at, claimed, draws)
     return proven, resolved or denied, sides
+
+
+def _draws(
+    pair: Mapping[str, Any], partition: dict[str, Any], mechanism: Any, bits: int
+) -> list[tuple[list[Cell], int]]:
+    """Return the cells of each kind of draw, and how often it is drawn."""
+    if pair["kind"] == "run":
+        return [(chain_cells(chains(pair, mechanism), partition, bits), 1)]
+    if pair["kind"] == "process":
+        return [(chain_cells(chains_of(pair), partition, bits), 1)]
+    parts, partitions = [pair], [partition]
+    if pair["kind"] == "product":
+        parts, partitions = pair["parts"], partition["parts"]
+    if mechanism is not None:
+        mechanisms = mechanism if isinstance(mechanism, list) else [mechanism]
+        parts = [laws_of_iterates(m, p) for m, p in zip(mechanisms, parts, strict=True)]
+    draws = [
+        (explicit_cells(part, own), part.get("times", 1))
+        for part, own in zip(parts, partitions, strict=True)
+    ]
+    if "modulus" not in partition:
+        return draws
+    scores = [own["scores"] for own in partitions]
+    for (cells, _), own in zip(draws, scores, strict=True):
+        if len(own) != len(cells):
+            need = f"one for each of the {len(cells)} cells, got {len(own)}"
+            raise NotAWitnessError(f"partition.scores must be {need}")
+    return [(composed(draws, scores, partition["modulus"]), 1)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,9 @@
-"""Probabilities of the cells of explicit laws: normals, vectors, Laplace, finite, exponential.
+"""Finite pairs: probabilities of cells of explicit laws, compositions, and the claimed quantities.
 
-Cells of a law on a line are the intervals between ascending cuts. Those of normal vectors are the
-products of such intervals along the coordinates, or the intervals along one direction.
+A finite pair is a list of cells (P, Q): enclosures of the probabilities of disjoint events under
+two laws. By data processing, each quantity of the cells is at most that of the laws. Cells of a law
+on a line are the intervals between ascending cuts; those of normal vectors are the products of such
+intervals along the coordinates, or the intervals along one direction.
 """
 
 from __future__ import annotations
@@ -10,12 +12,161 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flint import arb
-
-from audit_verify.quantities import Cell, normal
+from flint import arb, ctx, fmpz_poly
 
 Plain = Mapping[str, Any]
+Cell = tuple[arb, arb]
 Normals = Sequence[tuple[arb, arb, arb]]  # weight, mean, standard deviation
+
+
+def normal(z: arb) -> arb:
+    """Return the distribution function of the standard normal law."""
+    return (-z / arb(2).sqrt()).erfc() / 2
+
+
+def excess(cells: Sequence[Cell], epsilon: arb) -> tuple[arb, arb]:
+    """Return bounds of the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``."""
+    ratio = epsilon.exp()
+    gains = [p - ratio * q for p, q in cells]
+    low = sum((gain for gain in gains if gain > 0), arb(0))
+    return low.lower(), sum((gain.nonnegative_part() for gain in gains), arb(0)).upper()
+
+
+def gaussian_delta(epsilon: arb, mu: arb) -> arb:
+    """Return the delta of mu-GDP at ``epsilon`` (Dong, Roth and Su 2022, Corollary 2.13)."""
+    return normal(mu / 2 - epsilon / mu) - epsilon.exp() * normal(-mu / 2 - epsilon / mu)
+
+
+def renyi_sum(cells: Sequence[Cell], alpha: arb) -> arb:
+    """Return a lower bound of the sum of P^alpha Q^(1 - alpha); infinite where Q is 0."""
+    total = arb(0)
+    for p, q in cells:
+        least, most = p.lower(), q.upper()
+        if least > 0 and not most > 0:
+            return arb.pos_inf()
+        if least > 0:
+            total += (alpha * least.log() + (1 - alpha) * most.log()).exp()
+    return total.lower()
+
+
+def power(cells: Sequence[Cell], alpha: arb) -> arb:
+    """Return Q(reject) of a test with P(reject) <= alpha, which rejects where Q/P is large."""
+
+    def ratio(cell: Cell) -> float:
+        p, q = (max(0.0, float(mass.mid())) for mass in cell)
+        return q / p if p > 0 else (float("inf") if q > 0 else 0.0)
+
+    left, won = alpha, arb(0)
+    for p, q in sorted(cells, key=ratio, reverse=True):
+        if p < left:
+            left, won = (left - p).lower(), won + q
+        else:
+            share = (left / p.upper()).lower() if p.upper() > 0 else arb(1)
+            return (won + share * q).lower()
+    return won.lower()
+
+
+def largest_loss(cells: Sequence[Cell]) -> arb:
+    """Return a lower bound of the largest log(P/Q); infinite where Q is 0."""
+    losses = [arb(0)]
+    for p, q in cells:
+        if p.lower() > 0:
+            losses.append((p.lower() / q.upper()).log().lower() if q.upper() > 0 else arb.pos_inf())
+    return max(losses, key=float)
+
+
+def exceeds(
+    quantity: str, at: arb, claimed: arb, draws: Sequence[tuple[Sequence[Cell], int]]
+) -> tuple[bool, bool, str]:
+    """Return whether cells prove that a quantity exceeds a value or that theirs does not; and why.
+
+    ``draws`` are the cells of each kind of independent draw, and how often it is drawn. The Renyi
+    divergence and epsilon at delta 0 add up; for other quantities there must be one draw.
+    """
+    most = arb.pos_inf()
+    cells, times = draws[0]
+    if quantity == "epsilon" and at == 0:
+        left, right = sum((n * largest_loss(own) for own, n in draws), arb(0)), claimed
+        sides = "log(P/Q) of one cell", "the claimed epsilon"
+    elif quantity == "Renyi divergence":
+        left, right = arb(1), ((at - 1) * claimed).exp()
+        for own, n in draws:
+            left *= renyi_sum(own, at) ** n
+        sides = "sum of P^a Q^(1-a)", "e^((a-1) claimed)"
+    elif len(draws) > 1 or times > 1:
+        raise ValueError("partition.scores must be given for several draws")
+    elif quantity == "epsilon":
+        (left, most), right = excess(cells, claimed), at
+        sides = "sum of max(P - e^claimed Q, 0)", "delta"
+    elif quantity == "mu":
+        left, most = excess(cells, at)
+        right = gaussian_delta(at, claimed) if claimed > 0 else arb(0)
+        sides = f"sum of max(P - e^{float(at):.6g} Q, 0)", "the delta of the claimed mu"
+    elif quantity == "total variation":
+        (left, most), right = excess(cells, arb(0)), claimed
+        sides = "sum of max(P - Q, 0)", "the claimed distance"
+    else:
+        left, right = power(cells, at), claimed
+        sides = "Q(reject)", "the claimed power"
+    proven = bool(left > right)
+    sign = ">" if proven else "is not proven above"
+    shown = [side.str(10, radius=False) for side in (left, right)]
+    denied = bool(most <= right)
+    return proven, denied, f"{sides[0]} = {shown[0]} {sign} {sides[1]} = {shown[1]}"
+
+
+def composed(
+    draws: Sequence[tuple[Sequence[Cell], int]],
+    scores: Sequence[Sequence[int | None]],
+    modulus: int,
+) -> list[Cell]:
+    """Return the cells of independent draws: the sum of the scores of their cells, mod ``modulus``.
+
+    A draw in a cell without a score is an outcome of its own: that any draw was in such a cell.
+    """
+    laws = []
+    for side in (0, 1):
+        powers, shared = [], arb(1)
+        for (cells, times), own in zip(draws, scores, strict=True):
+            masses, alone = [arb(0)] * modulus, arb(0)
+            for cell, score in zip(cells, own, strict=True):
+                if score is None:
+                    alone += cell[side]
+                else:
+                    masses[score % modulus] += cell[side]
+            shared *= arb(1) if alone.is_zero() else (1 - alone) ** times
+            powers.append((masses, times))
+        laws.append([*_law_of_sum(powers, shared), 1 - shared])
+    return list(zip(*laws, strict=True))
+
+
+def _law_of_sum(powers: Sequence[tuple[Sequence[arb], int]], total: arb) -> list[arb]:
+    """Return a product of powers of polynomials modulo z^n - 1; coefficients sum to ``total``.
+
+    All integers are rounded down, in units of 2^-precision, so that every coefficient is a lower
+    bound; what their sum lacks is added to the upper ends.
+    """
+    bits = int(ctx.prec)
+    product: list[int] = []
+    for masses, times in powers:
+        base = [int((mass.lower() * 2**bits).floor().unique_fmpz()) for mass in masses]
+        result: list[int] = []
+        for bit in bin(times)[2:]:
+            result = _product(result, result, bits) if result else []
+            if bit == "1":
+                result = _product(result, base, bits) if result else base
+        product = _product(product, result, bits) if product else result
+    lower = [arb(mass) / 2**bits for mass in product]
+    half = ((total - sum(lower, arb(0))) / 2).nonnegative_part().upper()
+    return [mass + arb(half, half) for mass in lower]
+
+
+def _product(first: list[int], second: list[int], bits: int) -> list[int]:
+    size, left = len(first), fmpz_poly(first)
+    right = left if first is second else fmpz_poly(second)  # squares are faster
+    found = [int(c) for c in (left * right).coeffs()]
+    found += [0] * (2 * size - len(found))
+    return [(a + b) >> bits for a, b in zip(found[:size], found[size:], strict=True)]
 
 
 def between(cuts: Sequence[arb], tail: Callable[[arb], tuple[bool, arb]]) -> list[arb]:

@@ -10,6 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flint import arb
+
+from audit_verify.laws import probabilities
+from audit_verify.runs import pieces
+from audit_verify.walks import Chain, Map, Step
+from audit_verify.walks import Path as Steps
+
+Plain = Mapping[str, Any]
 _LARGEST_FILE = 32_000_000  # bytes
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -56,39 +64,90 @@ def check(content: Any) -> None:
     """Raise ``NotAWitnessError`` unless the content has the form of a witness."""
     schema = json.loads(Path(__file__).with_name("witness.schema.json").read_text("utf-8"))
     _match(content, schema, "witness", schema["$defs"])
-    pair, (low, high) = content["pair"], content["bracket"]
+    low, high = content["bracket"]
     if low != "inf" and high is not None and low > high:
         raise NotAWitnessError(f"bracket must be ascending, got {[low, high]!r}")
-    partition = content["partition"]
-    if partition is None:
-        raise NotAWitnessError("partition must be given for a refutation by exact laws, got None")
+    _check_place(content["quantity"], content["at"])
+    exact = content["evidence"] == "exact"
+    for name in ("pair", "partition") if exact else ("samples",):
+        if content[name] is None:
+            _fail(name, f"given for a refutation by {content['evidence']} evidence", None)
+    if exact:
+        _check_laws(content["pair"], content["partition"], content["mechanism"])
+
+
+def _check_laws(pair: Plain, partition: Plain, mechanism: Any) -> None:
+    """Check that laws and partition belong together."""
+    product = pair["kind"] == "product"
+    if product or pair["kind"] in ("run", "process"):
+        several = isinstance(mechanism, list)
+        if (pair["kind"] == "run") != isinstance(mechanism, dict) or (several and not product):
+            _fail("mechanism", f"of the kind that {pair['kind']!r} needs", mechanism)
+    if product:
+        _same("partition.parts", partition.get("parts", []), pair["parts"])
+        for part, own in zip(pair["parts"], partition["parts"], strict=True):
+            _check_explicit(part, own, "modulus" in partition)
+        if isinstance(mechanism, list):
+            _same("mechanism", mechanism, pair["parts"])
+        return
+    _check_explicit(pair, partition, "modulus" in partition)
+
+
+def _check_explicit(pair: Plain, partition: Plain, summed: bool) -> None:
     for name in ("cuts", "window"):
         _ascend(f"partition.{name}", [x for x in partition.get(name, []) if x is not None])
-    needed = ["cuts"] if pair["kind"] != "finite" else []
-    needed += ["modulus"] if "scores" in partition else []
-    for name in needed:
+    needed = [] if pair["kind"] == "finite" else ["cuts"]
+    for name in [*needed, *(["scores"] if summed else [])]:
         if name not in partition:
             _fail(f"partition.{name}", "given", None)
-    _check_place(content["quantity"], content["at"])
-    if pair["kind"] == "process":
-        for name in ("first", "second"):
-            _check_chain(pair[name], f"pair.{name}")
-    elif pair["kind"] == "finite":
-        for name in ("first", "second"):
-            _check_weights(pair[name], f"pair.{name}")
-        _same("pair.second", pair["second"], pair["first"])
-    elif pair["kind"] == "laplacemixtures":
-        for name in ("first", "second"):
-            _check_weights(pair[name], f"pair.{name}")
-            _same(f"pair.{name}", pair[name], pair["means"])
-    elif pair["kind"] in ("mixtures", "normalvectors"):
-        for name in ("first", "second"):
-            law = pair[name]
-            _check_weights(law["weights"], f"pair.{name}.weights")
+    if "scores" in partition and not summed:
+        _fail("partition.modulus", "given", None)
+    kind = pair["kind"]
+    laws = [(f"pair.{name}", pair[name]) for name in ("first", "second") if name in pair]
+    for name, law in laws:
+        if kind == "process":
+            _check_chain(law, name)
+        elif kind in ("mixtures", "normalvectors"):
+            _check_weights(law["weights"], f"{name}.weights")
             for key in law.keys() - {"weights"}:
-                _same(f"pair.{name}.{key}", law[key], law["weights"])
-    elif not pair["low"] < pair["high"]:
+                _same(f"{name}.{key}", law[key], law["weights"])
+        elif kind in ("finite", "laplacemixtures"):
+            _check_weights(law, name)
+            _same(name, law, pair["first"] if kind == "finite" else pair["means"])
+    if kind == "densities" and not pair["low"] < pair["high"]:
         raise NotAWitnessError(f"pair.low must be below pair.high, got {pair['low']!r}")
+
+
+def chains_of(pair: Plain) -> tuple[Chain, Chain]:
+    """Return the two chains of a process that is written out."""
+    return _chain(pair["first"]), _chain(pair["second"])
+
+
+def _chain(law: Plain) -> Chain:
+    maps: dict[str, Map] = {}
+    made: dict[str, Step] = {}
+    steps = [s for path in law["paths"] for segment in path["segments"] for s in segment["steps"]]
+    memories = 1 + max((phi.get("to", 0) for s in steps for phi in s["maps"]), default=0)
+
+    def step(plain: Plain) -> Step:
+        key = json.dumps(plain)
+        if key not in made:
+            moves: list[tuple[int, int, arb, Map]] = []
+            for memory in range(memories):
+                own = [phi for phi in plain["maps"] if phi.get("from", memory) == memory]
+                for phi, weight in zip(own, probabilities([p["weight"] for p in own]), strict=True):
+                    name = json.dumps(phi["pieces"])
+                    maps.setdefault(name, pieces(phi["pieces"]))
+                    moves.append((memory, phi.get("to", memory), weight, maps[name]))
+            made[key] = Step(tuple(moves), arb(plain["noise_std"]))
+        return made[key]
+
+    chances = probabilities([path["probability"] for path in law["paths"]])
+    paths = [
+        Steps(chance, tuple((s["times"], tuple(map(step, s["steps"]))) for s in path["segments"]))
+        for chance, path in zip(chances, law["paths"], strict=True)
+    ]
+    return Chain(law["start"], (law["lower"], law["upper"]), tuple(paths))
 
 
 def _refuse_constant(name: str) -> None:
@@ -213,13 +272,6 @@ def _check_step(step: Mapping[str, Any], name: str) -> None:
     for memory in memories:
         own = [phi["weight"] for phi in maps if phi.get("from") == memory]
         _check_weights(own, f"{name}.maps.weight")
-    for phi in maps:
-        if "edges" in phi:
-            _ascend(f"{name}.edges", phi["edges"])
-            _same(f"{name}.edges", phi["edges"], [*phi["values"], None])
-        else:
-            _ascend(f"{name}.points", phi["points"])
-            _same(f"{name}.points", phi["points"], phi["values"])
 
 
 def _check_weights(weights: Sequence[float], name: str) -> None:

@@ -1,10 +1,11 @@
 """Probabilities of the cells of chains X <- clip(phi(X) + s Z, lower, upper), in ball arithmetic.
 
-Without walls and with affine maps, the law is a mixture of normals. Otherwise the integrals over
-the state are replaced by Gauss-Legendre sums, one step after the other. The probability of a cell
-as a function of an earlier state is, past one step, a Gaussian average of a function with values in
-[0, 1]: entire and at most exp(y^2/(2 s^2)) at imaginary part y. On a panel of width h where maps
-have slopes up to c, the sum with n nodes therefore errs by at most
+Maps phi consist of affine pieces. Without walls and with one piece each, the law is a mixture of
+normals. Otherwise the integrals over the state are replaced by Gauss-Legendre sums, one step after
+the other. The probability of a cell as a function of an earlier state is, past one step, a Gaussian
+average of a function with values in [0, 1]: entire and at most exp(y^2/(2 s^2)) at imaginary part
+y. On a panel of width h where maps have slopes up to c, the sum with n nodes therefore errs by at
+most
 
     (h/2) (64/15) exp((1 + c^2) b^2/(2 s^2))/(s sqrt(2 pi)) rho^(-2n)/(1 - rho^-2)
 
@@ -16,27 +17,31 @@ then missing is added to the upper end of every cell.
 
 from __future__ import annotations
 
+import bisect
 import itertools
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from flint import arb, arb_mat
+from flint import arb, arb_mat, ctx
 
-from audit_verify.laws import Normals, mixture_masses, normal_masses, probabilities
-from audit_verify.quantities import Cell, normal
+from audit_verify.laws import Cell, Normals, mixture_masses, normal, normal_masses
 
-Plain = Mapping[str, Any]
-Line = tuple[float, float, arb, arb]  # on [left, right): slope and intercept
+Map = tuple[tuple[float, arb, arb], ...]  # from each point on: slope, shift; the first is -inf
+Segment = tuple[int, tuple["Step", ...]]  # repetitions, steps
 Motion = tuple[arb, arb, arb]  # x -> a x + b + N(0, v)
-Branches = dict[object, tuple[arb, Motion]]
+Branches = dict[object, tuple[int, arb, Motion]]  # memory, probability, motion
+Option = tuple[int, int, arb, Motion]  # memory before, after, probability, motion
 
 _MOST_NORMALS = 5000
-_MOST_STATES = 4000
-_MOST_PRODUCTS = 4e11
+_MOST_STATES = 12_000
+_MOST_SECONDS = 600.0
+_ENTRY, _PRODUCT = 6e-6, 5e-8  # seconds of a transition probability, and of a product
 _PANEL = 4  # largest width of a panel, in standard deviations of a step
+_FEW = 4  # maps of a step that are taken one by one
 _STAY: Motion = (arb(1), arb(0), arb(0))
 
 
@@ -44,98 +49,126 @@ class TooLongError(Exception):
     """The law takes too long to compute; the message says why."""
 
 
-def chain_cells(pair: Plain, partition: Plain, bits: int) -> list[Cell]:
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step: (memory before, memory after, probability, map) of each move, and the noise."""
+
+    moves: tuple[tuple[int, int, arb, Map], ...]
+    std: arb
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Steps that are taken with a probability.
+
+    With ``skips`` the first 0 to ``skips`` of them are left out, with ``stops`` any number of the
+    last but all, equally likely.
+    """
+
+    probability: arb
+    segments: tuple[Segment, ...]
+    skips: int = 0
+    stops: bool = False
+
+    def __len__(self) -> int:
+        return sum(times * len(steps) for times, steps in self.segments)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A start, walls (None: no wall) and paths."""
+
+    start: float
+    walls: tuple[float | None, float | None]
+    paths: tuple[Path, ...]
+
+    @property
+    def steps(self) -> list[Step]:
+        """The distinct steps."""
+        every = (s for path in self.paths for _, steps in path.segments for s in steps)
+        return list({id(step): step for step in every}.values())
+
+
+def chain_cells(chains: Sequence[Chain], partition: dict[str, Any], bits: int) -> list[Cell]:
     """Return the cells of two chains: intervals between cuts, and the walls.
 
     ``bits`` is the wanted accuracy: errors of quadrature are below about 2^-bits.
     """
-    laws = pair["first"], pair["second"]
-    if any(laws[0][key] != laws[1][key] for key in ("lower", "upper")):
+    if chains[0].walls != chains[1].walls:
         raise ValueError("pair.second must have the walls of pair.first")
     cuts = [arb(cut) for cut in partition["cuts"]]
-    mixtures = [_mixture(law) for law in laws]
+    mixtures = [_mixture(chain) for chain in chains]
     if None not in mixtures:
         return list(zip(*(mixture_masses(cuts, m) for m in mixtures if m), strict=True))
-    grid = _Grid(laws, partition.get("window", [None, None]), bits)
-    return list(zip(*(_Chain(law, grid, cuts).masses() for law in laws), strict=True))
-
-
-def lines(phi: Plain) -> list[Line]:
-    """Return the affine pieces of a map, from left to right."""
-    if "edges" in phi:
-        ends, stride = [-math.inf, *phi["edges"], math.inf], arb(phi["stride"])
-        inner = [(arb(0), arb(value)) for value in phi["values"]]
-        pieces = [(arb(1), stride), *inner, (arb(1), -stride)]
-    else:
-        ends = [-math.inf, *phi["points"], math.inf]
-        points, values = ([arb(x) for x in phi[key]] for key in ("points", "values"))
-        rises = zip(itertools.pairwise(values), itertools.pairwise(points), strict=True)
-        left, right = map(arb, phi["slopes"])
-        slopes = [left, *((w - v) / (b - a) for (v, w), (a, b) in rises), right]
-        through = zip(slopes, [points[0], *points], [values[0], *values], strict=True)
-        pieces = [(slope, value - slope * point) for slope, point, value in through]
-    return [(*ends[i : i + 2], *piece) for i, piece in enumerate(pieces)]
-
-
-def steps_of(law: Plain) -> Iterator[Plain]:
-    """Yield the steps of all segments of all paths, once each."""
-    for path in law["paths"]:
-        for segment in path["segments"]:
-            yield from segment["steps"]
-
-
-def path_length(path: Plain) -> int:
-    """Return the number of steps of a path."""
-    return sum(len(segment["steps"]) * segment["times"] for segment in path["segments"])
+    grid = _Grid(chains, partition.get("window", [None, None]), bits)
+    return list(zip(*(_Law(chain, grid, cuts).masses() for chain in chains), strict=True))
 
 
 # ---------------------------------------------------------------------------- normal laws
 
 
-def _mixture(law: Plain) -> Normals | None:
+def _mixture(chain: Chain) -> Normals | None:
     """Return a chain's law as a mixture of normals; None with walls, bends or many branches."""
-    if law["lower"] is not None or law["upper"] is not None:
+    steps = chain.steps
+    straight = all(len(phi) == 1 for step in steps for *_, phi in step.moves)
+    if chain.walls != (None, None) or not straight:
         return None
-    found: list[tuple[arb, arb, arb]] = []
-    chances = probabilities([path["probability"] for path in law["paths"]])
-    for chance, path in zip(chances, law["paths"], strict=True):
-        branches = _merged([(chance, _STAY)])
-        for segment in path["segments"]:
-            steps = [_motions(step) for step in segment["steps"]]
-            if None in steps:
-                return None
-            times = segment["times"]
-            if all(len(step) == 1 for step in steps if step):
-                once = reduce(_then, (m for step in steps if step for _, m in step.values()), _STAY)
-                steps, times = [_merged([(arb(1), _power(once, times))])], 1
-            for step in itertools.chain.from_iterable(itertools.repeat(steps, times)):
-                pairs = itertools.product(branches.values(), (step or {}).values())
-                branches = _merged([(p * q, _then(m, n)) for (p, m), (q, n) in pairs])
-                if len(branches) > _MOST_NORMALS:
+    motions = {id(step): _motions(step) for step in steps}
+    found: list[tuple[arb, Motion]] = []
+    for path in chain.paths:
+        branches: Branches = {}
+        enter, leave, entered = path.probability / (path.skips + 1), arb(1) / len(path), 0
+        for times, options in _runs(path, motions):
+            for option in itertools.chain.from_iterable(itertools.repeat(options, times)):
+                if entered <= path.skips:
+                    entered += 1
+                    branches = _merged([*branches.values(), (0, enter, _STAY)])
+                branches = _merged(
+                    [
+                        (after, p * q, _then(m, n))
+                        for (memory, p, m), (before, after, q, n) in itertools.product(
+                            branches.values(), option
+                        )
+                        if memory == before
+                    ]
+                )
+                if path.stops:
+                    found += [(p * leave, motion) for _, p, motion in branches.values()]
+                if len(branches) + len(found) > _MOST_NORMALS:
                     return None
-        found += [(p, a * law["start"] + b, v.sqrt()) for p, (a, b, v) in branches.values()]
-    return found if len(found) <= _MOST_NORMALS else None
+        found += [] if path.stops else [(p, motion) for _, p, motion in branches.values()]
+    return [(p, a * chain.start + b, v.sqrt()) for p, (a, b, v) in found]
 
 
-def _motions(step: Plain) -> Branches | None:
-    """Return the motions that a step draws from; None if a map has bends or a memory."""
-    if any("edges" in m or "from" in m or len(lines(m)) > 2 for m in step["maps"]):
-        return None
-    if any(m["slopes"][0] != m["slopes"][1] for m in step["maps"]):
-        return None
-    variance = arb(step["noise_std"]) * arb(step["noise_std"])
-    weights = probabilities([phi["weight"] for phi in step["maps"]])
-    motions = [(*lines(phi)[0][2:], variance) for phi in step["maps"]]
-    return _merged(list(zip(weights, motions, strict=True)))
+def _runs(path: Path, motions: dict[int, list[Option]]) -> list[tuple[int, list[list[Option]]]]:
+    """Return the motions of the segments; a segment without a choice is one motion."""
+    found = []
+    for times, steps in path.segments:
+        options = [motions[id(step)] for step in steps]
+        alone = all(len(option) == 1 for option in options)
+        if alone and not path.skips and not path.stops:
+            once = reduce(_then, (motion for option in options for *_, motion in option), _STAY)
+            options, times = [[(0, 0, arb(1), _power(once, times))]], 1
+        found.append((times, options))
+    return found
 
 
-def _merged(options: Sequence[tuple[arb, Motion]]) -> Branches:
-    """Return motions with their probabilities, those that are exactly equal as one."""
+def _motions(step: Step) -> list[Option]:
+    variance = step.std * step.std
+    return [(i, j, weight, (*phi[0][1:], variance)) for i, j, weight, phi in step.moves]
+
+
+def _merged(options: Sequence[tuple[int, arb, Motion]]) -> Branches:
+    """Return motions with their probabilities; those that may be equal are one, in wider balls."""
     found: Branches = {}
-    for weight, motion in options:
-        exact = all(x.is_exact() for x in motion)
-        key = tuple(x.man_exp() for x in motion) if exact else len(found)
-        found[key] = (found[key][0] + weight if key in found else weight, motion)
+    scale = arb(2) ** (ctx.prec - 24)
+    for memory, weight, motion in options:
+        key = memory, *((x * scale).mid().floor().str(400, radius=False) for x in motion)
+        if key in found:
+            _, known, other = found[key]
+            (a, b, v), (c, d, w) = motion, other
+            weight, motion = weight + known, (a.union(c), b.union(d), v.union(w))
+        found[key] = memory, weight, motion
     return found
 
 
@@ -162,19 +195,19 @@ class _Grid:
     A panel where all maps are constant is one state: only its probability matters.
     """
 
-    def __init__(self, laws: Sequence[Plain], window: Sequence[float | None], bits: int) -> None:
-        walls = laws[0]["lower"], laws[0]["upper"]
-        ends = [own if wall is None else wall for wall, own in zip(walls, window, strict=True)]
+    def __init__(self, chains: Sequence[Chain], window: Sequence[float | None], bits: int) -> None:
+        ends = [
+            w if wall is None else wall for wall, w in zip(chains[0].walls, window, strict=True)
+        ]
         if ends[0] is None or ends[1] is None or not ends[0] < ends[1]:
             raise ValueError("partition.window must have an end on each side without a wall")
         self.low, self.high = float(ends[0]), float(ends[1])
-        steps = [step for law in laws for step in steps_of(law)]
-        self.std = min(step["noise_std"] for step in steps)
-        maps = {json.dumps(phi): lines(phi) for step in steps for phi in step["maps"]}
-        pieces = [line for found in maps.values() for line in found]
-        kinks = {end for line in pieces for end in line[:2]}
+        steps = [step for chain in chains for step in chain.steps]
+        self.std = min(float(step.std.lower()) for step in steps)
+        maps = list({id(phi): phi for step in steps for *_, phi in step.moves}.values())
+        kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
-        steepest = max((abs(line[2]).upper() for line in pieces), key=float)
+        steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
         order = 8
         while (
             order < 2000 and not self._error(_PANEL * self.std, steepest, order) < arb(2) ** -bits
@@ -185,7 +218,7 @@ class _Grid:
         self.nodes: list[tuple[arb, arb, bool]] = []
         self.error = arb(0)
         for a, b in itertools.pairwise([self.low, *inner, self.high]):
-            if all(line[2] == 0 for line in pieces if line[0] <= a < line[1]):
+            if all(piece_at(phi, a)[1] == 0 for phi in maps):
                 self.nodes.append((arb(a), arb(b), True))
                 continue
             count = math.ceil((b - a) / (_PANEL * self.std))
@@ -212,124 +245,171 @@ class _Grid:
         return min((bound(rho).upper() for rho in rhos), key=float)
 
 
-class _Chain:
+def piece_at(phi: Map, x: float) -> tuple[float, arb, arb]:
+    """Return the piece of a map that holds from a point on."""
+    return phi[bisect.bisect_right(phi, x, key=lambda piece: piece[0]) - 1]
+
+
+State = dict[int, arb_mat]  # by memory: masses of states in rows
+
+
+class _Law:
     """The law of one chain on a grid.
 
     States are a memory and one of: the lower wall, the nodes, the upper wall, the start.
     """
 
-    def __init__(self, law: Plain, grid: _Grid, cuts: Sequence[arb]) -> None:
-        self.law, self.grid = law, grid
-        self.walls = law["lower"] is not None, law["upper"] is not None
+    def __init__(self, chain: Chain, grid: _Grid, cuts: Sequence[arb]) -> None:
+        self.chain, self.grid = chain, grid
+        self.walls = tuple(wall is not None for wall in chain.walls)
         self.low, self.high = arb(grid.low), arb(grid.high)
-        memories = [max(m["from"], m["to"]) for s in steps_of(law) for m in s["maps"] if "to" in m]
-        self.memories = 1 + max(memories, default=0)
         inner = [(x + w) / 2 if flat else x for x, w, flat in grid.nodes]
-        self.points = [self.low, *inner, self.high, arb(law["start"])]
+        self.points = [self.low, *inner, self.high, arb(chain.start)]
         self.size = len(self.points)
         edges = [max(cut, self.low) for cut in cuts] if self.walls[0] else list(cuts)
         edges = [min(cut, self.high) for cut in edges] if self.walls[1] else edges
         self.edges = [*([self.low] * self.walls[0]), *edges, *([self.high] * self.walls[1])]
-        self._matrices: dict[str, arb_mat] = {}
+        start = {grid.low: 0, grid.high: self.size - 2}.get(chain.start, self.size - 1)
+        self.begin = arb_mat([[arb(i == start) for i in range(self.size)]])
+        self._tables: dict[object, tuple[list[list[int]] | None, arb_mat]] = {}
 
     def masses(self) -> list[arb]:
         """Return the masses of the cells, from the lower to the upper wall."""
-        steps = max(path_length(path) for path in self.law["paths"])
-        if steps * (self.memories * self.size) ** 2 > _MOST_PRODUCTS:
-            raise TooLongError(f"{steps} steps on {self.memories * self.size} states")
-        total = [arb(0)] * (len(self.edges) + 1)
-        chances = probabilities([path["probability"] for path in self.law["paths"]])
-        for chance, path in zip(chances, self.law["paths"], strict=True):
-            total = [a + chance * b for a, b in zip(total, self._path(path), strict=True)]
+        self._check_time()
+        total = arb_mat(1, len(self.edges) + 1)
+        for path in self.chain.paths:
+            total = total + self._path(path) * path.probability
+        steps = max(map(len, self.chain.paths))
         error = 2 * steps * self.grid.error.upper()
         if not error < 1:
             raise TooLongError("quadrature does not reach the noise of a step")
-        total = [arb(x.mid(), x.rad() + error).nonnegative_part() for x in total]
-        lost = (1 - sum(total, arb(0))).nonnegative_part()
-        if all(self.walls):
-            if lost > 0:
-                raise ValueError("maps must be given for every memory that is reached")
-            return total
-        half = lost.upper() / 2
-        return [x + arb(half, half) for x in total]
+        masses = [arb(x.mid(), x.rad() + error).nonnegative_part() for x in total.entries()]
+        # what left the window, and moves that are too rare to be followed
+        half = (1 - sum(masses, arb(0))).nonnegative_part().upper() / 2
+        return [x + arb(half, half) for x in masses]
 
-    def _path(self, path: Plain) -> list[arb]:
-        start = [arb(0)] * (self.memories * self.size)
-        ends = {self.law["lower"]: 0, self.law["upper"]: self.size - 2}
-        start[ends.get(self.law["start"], self.size - 1)] = arb(1)
-        state = arb_mat([start])
-        *opening, last = [s for s in path["segments"] if s["times"] and s["steps"]]
-        for segment in opening:
-            state = self._repeated(state, segment["steps"], segment["times"])
-        state = self._repeated(state, last["steps"], last["times"] - 1)
-        state = self._repeated(state, last["steps"][:-1], 1)
-        cells = self._after(state, last["steps"][-1], final=True).entries()
-        width = len(self.edges) + 1
-        return [sum(cells[i::width], arb(0)) for i in range(width)]
+    def _check_time(self) -> None:
+        maps = {(id(phi), id(s.std)): phi for s in self.chain.steps for *_, phi in s.moves}
+        rows = [
+            len(phi) if all(p[1] == 0 for p in phi[1:-1]) else self.size for phi in maps.values()
+        ]
+        seconds = sum(rows) * self.size * _ENTRY
+        for path in self.chain.paths:
+            for times, steps in path.segments:
+                moves = sum(len(step.moves) for step in steps)
+                each = min(
+                    times * moves * max(rows), (moves + 2 * times.bit_length()) * self.size**2
+                )
+                seconds += each * self.size * _PRODUCT
+        if seconds > _MOST_SECONDS:
+            raise TooLongError(f"the law on {self.size} states would take about {seconds:.2g} s")
 
-    def _repeated(self, state: arb_mat, steps: Sequence[Plain], times: int) -> arb_mat:
-        if times * len(steps) <= 3 * state.ncols():
+    def _path(self, path: Path) -> arb_mat:
+        """Return the masses of the cells at the end of a path."""
+        *opening, (times, last) = [(t, steps) for t, steps in path.segments if t and steps]
+        if path.skips or path.stops:
+            return self._released(path)
+        state = {0: self.begin}
+        for segment in (*opening, (times - 1, last), (1, last[:-1])):
+            state = self._repeated(state, *segment)
+        return self._cells(state, last[-1])
+
+    def _released(self, path: Path) -> arb_mat:
+        """Return the masses of the cells where the beginning or the end is random."""
+        total, taken = arb_mat(1, len(self.edges) + 1), 0
+        state: State = {}
+        for times, steps in path.segments:
             for step in itertools.chain.from_iterable(itertools.repeat(steps, times)):
+                taken += 1
+                if taken <= path.skips + 1:
+                    entering = self.begin * (1 / arb(path.skips + 1))
+                    state[0] = state[0] + entering if 0 in state else entering
+                if path.stops or taken == len(path):
+                    share = arb(1) / len(path) if path.stops else arb(1)
+                    total = total + self._cells(state, step) * share
                 state = self._after(state, step)
-            return state
-        power = reduce(lambda a, b: a * b, (self._matrix(step) for step in steps))
-        while times:
-            if times & 1:
-                state = state * power
-            times >>= 1
-            power = power * power if times else power
+        return total
+
+    def _cells(self, state: State, step: Step) -> arb_mat:
+        return reduce(operator.add, self._after(state, step, final=True).values())
+
+    def _repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
+        if times * len(steps) > 3 * self.size and set(state) == {0}:
+            power = self._once(steps)
+            if power is not None:
+                return {0: _applied(state[0], power, times)}
+        for step in itertools.chain.from_iterable(itertools.repeat(steps, times)):
+            state = self._after(state, step)
         return state
 
-    def _after(self, state: arb_mat, step: Plain, *, final: bool = False) -> arb_mat:
-        """Return the law after a step: of the state, or of the cells if it is the final one."""
-        held = [i for i, mass in enumerate(state.entries()) if not mass.is_zero()]
-        if len(held) == 1:  # the start
-            return arb_mat(self._table(step, held, final=final))
-        return state * self._matrix(step, final=final)
+    def _once(self, steps: tuple[Step, ...]) -> arb_mat | None:
+        """Return the transition matrix of steps; None if it depends on a memory."""
+        unit = [[arb(i == j) for j in range(self.size)] for i in range(self.size)]
+        state = reduce(self._after, steps, {0: arb_mat(unit)})
+        return state[0] if set(state) == {0} else None
 
-    def _matrix(self, step: Plain, *, final: bool = False) -> arb_mat:
-        key = json.dumps([step, final])
-        if key not in self._matrices:
-            states = range(self.memories * self.size)
-            self._matrices[key] = arb_mat(self._table(step, states, final=final))
-        return self._matrices[key]
+    def _after(self, state: State, step: Step, *, final: bool = False) -> State:
+        """Return the law after a step: of the states, or of the cells if it is the final one."""
+        found: State = {}
+        if not state.keys() <= {before for before, *_ in step.moves}:
+            raise ValueError("maps must be given for every memory that is reached")
+        if len(step.moves) > _FEW and all((i, j) == (0, 0) for i, j, *_ in step.moves):
+            return {0: state[0] * self._dense(step, final)}
+        parts: dict[tuple[int, int], arb_mat] = {}
+        for before, after, weight, phi in step.moves:
+            if before in state:
+                part, key = state[before] * weight, (id(phi), after)
+                parts[key] = parts[key] + part if key in parts else part
+        maps = {id(phi): phi for *_, phi in step.moves}
+        for (number, after), masses in parts.items():
+            moved = self._moved(masses, maps[number], step.std, final)
+            found[after] = found[after] + moved if after in found else moved
+        return found
 
-    def _table(self, step: Plain, states: Sequence[int], *, final: bool) -> list[list[arb]]:
-        """Return the transition probabilities of a step from some states."""
-        width = len(self.edges) + 1 if final else self.size
-        table = {state: [arb(0)] * (self.memories * width) for state in states}
-        for before, after, weight, phi in self._parts(step):
-            own = [i - before * self.size for i in states if i // self.size == before]
-            rows = self._rows(phi, own, arb(step["noise_std"]), final)
-            for number, row in zip(own, rows, strict=True):
-                target = table[before * self.size + number]
-                for j, value in enumerate(row, start=after * width):
-                    target[j] += weight * value
-        return list(table.values())
+    def _dense(self, step: Step, final: bool) -> arb_mat:
+        """Return the transition matrix of a step with many maps."""
+        key = id(step), final
+        if key not in self._tables:
+            total = arb_mat(self.size, len(self.edges) + 1 if final else self.size)
+            for _, _, weight, phi in step.moves:
+                groups, table = self._table(phi, step.std, final)
+                if groups is not None:
+                    own = table.tolist()
+                    place = {i: k for k, group in enumerate(groups) for i in group}
+                    table = arb_mat([own[place[i]] for i in range(self.size)])
+                total = total + table * weight
+            self._tables[key] = None, total
+        return self._tables[key][1]
 
-    def _parts(self, step: Plain) -> Iterator[tuple[int, int, arb, Plain]]:
-        """Yield (memory before, memory after, probability, map) of a step."""
-        for memory in range(self.memories):
-            own = [phi for phi in step["maps"] if phi.get("from", memory) == memory]
-            for weight, phi in zip(probabilities([m["weight"] for m in own]), own, strict=True):
-                yield memory, phi.get("to", memory), weight, phi
+    def _moved(self, masses: arb_mat, phi: Map, std: arb, final: bool) -> arb_mat:
+        key = id(phi), id(std), final
+        if key not in self._tables:
+            self._tables[key] = self._table(phi, std, final)
+        groups, table = self._tables[key]
+        if groups is not None:
+            rows = masses.tolist()
+            masses = arb_mat(
+                [[sum((row[i] for i in group), arb(0)) for group in groups] for row in rows]
+            )
+        return masses * table
 
-    def _rows(self, phi: Plain, numbers: Sequence[int], std: arb, final: bool) -> list[list[arb]]:
-        """Return the probabilities of states, or of cells, after a map from each of some states."""
-        pieces, rows = lines(phi), []
-        masses: Callable[[arb, arb], list[arb]] = self._state_masses
-        if final:
-            masses = self._cell_masses
-        for number in numbers:
-            x = self.points[number]
-            side = {0: "lower_wall", self.size - 2: "upper_wall"}.get(number)
-            slope, shift = next(line[2:] for line in pieces if float(x.mid()) < line[1])
-            row = masses(slope * x + shift, std)
-            if side is not None and self.law[side] == "absorb":
-                row = [arb(0)] * len(row)
-                row[0 if number == 0 else -1 if final else -2] = arb(1)
-            rows.append(row)
-        return rows
+    def _table(self, phi: Map, std: arb, final: bool) -> tuple[list[list[int]] | None, arb_mat]:
+        """Return the transition probabilities from each place that a map leads to.
+
+        The states that lead to a place are listed where several do.
+        """
+        places: dict[object, list[int]] = {}
+        means = []
+        for number, x in enumerate(self.points):
+            _, slope, shift = piece_at(phi, float(x.mid()))
+            mean = slope * x + shift
+            key = mean.man_exp() if mean.is_exact() else number
+            if key not in places:
+                means.append(mean)
+            places.setdefault(key, []).append(number)
+        masses = self._cell_masses if final else self._state_masses
+        groups = None if len(places) == self.size else list(places.values())
+        return groups, arb_mat([masses(mean, std) for mean in means])
 
     def _cell_masses(self, mean: arb, std: arb) -> list[arb]:
         return normal_masses(self.edges, mean, std)
@@ -344,3 +424,12 @@ class _Chain:
             )
         row.append(normal((mean - self.high) / std) if self.walls[1] else arb(0))
         return [*row, arb(0)]
+
+
+def _applied(state: arb_mat, power: arb_mat, times: int) -> arb_mat:
+    while times:
+        if times & 1:
+            state = state * power
+        times >>= 1
+        power = power * power if times else power
+    return state

@@ -1,0 +1,196 @@
+"""Confidence bounds from counted samples, recomputed with incomplete beta functions in balls.
+
+A claim bounds the rate p of an event under one law by an increasing function f of its rate q under
+the other. It is rejected at an error if every p <= f(q) is excluded by the counts at that error:
+
+- two rates: K of n draws of the first law and K' of n' of the second one are in an event that other
+  draws chose. U = P(Bin(n, p) >= K) and U' = P(Bin(n', q) <= K') are independent and at most u with
+  probability u at most. A pair (p, q) is excluded if U or U' is at most its own share of the error,
+  or if the normal scores of both, added with given weights, exceed the quantile of the rest
+  (Clopper and Pearson 1934; Stouffer's sum).
+- one rank: the event holds what lies beyond the k-th of m draws of the second law, so that its rate
+  q has the law Beta(k, m - k + 1). C of n draws of the first law are in it, and the claim is
+  rejected if E[P(Bin(n, f(q)) >= C)] is at most the error.
+
+U falls and f(q) rises with q: on an interval of q, the ends give the largest U' and U.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from statistics import NormalDist
+from typing import Any
+
+from flint import arb
+
+from audit_verify.laws import normal
+
+Plain = Mapping[str, Any]
+Curve = Callable[[arb], arb]
+Place = tuple[float, arb, arb]  # log odds of q, P(rate <= q), largest p-value there
+
+_MOST_CELLS = 20_000
+_SCORES = NormalDist()
+
+
+def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool, bool, str]:
+    """Return whether counts reject a claim at their share of the error; True; and why."""
+    errors = [arb(error) for error in samples["errors"]]
+    allowed, test = arb(samples["error"]), samples["test"]
+    # shares of doubles may add up to more than the error by rounding
+    if sum(errors, arb(0)) > allowed * (1 + arb(2) ** -40) or not allowed < 1:
+        raise ValueError("samples.errors must add up to the error at most")
+    if not 0 <= test["index"] < len(errors):
+        raise ValueError("samples.test.index must be that of one of the errors")
+    for law in ("first", "second"):
+        if not 0 <= test[f"{law}_count"] <= test[f"{law}_total"]:
+            raise ValueError(f"samples.test.{law}_count must be at most its total")
+        if (
+            test[f"{law}_total"] > samples["certifying"][law == "second"]
+            and test["order"] == "forward"
+        ):
+            raise ValueError(f"samples.test.{law}_total must be that of the certifying draws")
+    error = errors[test["index"]]
+    bound = _claim(quantity, at, claimed, samples.get("group_size", 1))
+    counts = [test[f"{law}_{what}"] for law in ("first", "second") for what in ("count", "total")]
+    if "angle" in test:
+        proven = _two_rates(bound, counts, error, test)
+        sides = f"every rate that the claim allows is excluded at error {float(error):.6g}"
+    else:
+        value = _one_rank(bound, counts, error)
+        proven = bool(value <= error)
+        shown = value.upper().str(6, radius=False)
+        sides = f"p-value of the claim <= {shown}, error {float(error):.6g}"
+    allocation = f"1 of {len(errors)} tests at error {float(allowed):.6g} together"
+    pilot = f"{samples['pilot'][0]} and {samples['pilot'][1]} draws of a pilot chose it"
+    said = sides if proven else f"not {sides}" if "angle" in test else f"{sides} or more"
+    return proven, True, f"{said}; {allocation}, {pilot}"
+
+
+def _claim(quantity: str, at: arb, claimed: arb, size: int) -> Curve:
+    """Return the largest rate under one law that a claim allows, in both orders of the pair."""
+    if quantity == "mu":
+        return lambda q: _shifted(q, claimed * size)
+    if quantity == "total variation":
+        epsilon, delta = arb(0), claimed * size
+    elif quantity == "epsilon":
+        # a pair that differs in several records (Vadhan 2017, Lemma 2.2)
+        delta = sum((at * (i * claimed).exp() for i in range(size)), arb(0))
+        epsilon = claimed * size
+    else:
+        raise ValueError(
+            f"quantity must be epsilon, mu or total variation for samples, got {quantity}"
+        )
+
+    def largest(q: arb) -> arb:
+        steep = (delta + epsilon.exp() * q).upper()
+        flat = (1 - (-epsilon).exp() * (1 - delta - q)).upper()
+        return min(steep, flat, arb(1), key=float)
+
+    return largest
+
+
+def _shifted(q: arb, mu: arb) -> arb:
+    """Return an upper bound of Phi(Phi^-1(q) + mu)."""
+    rate = float(q.upper())
+    if not 0 < rate < 1:
+        return arb(0) if rate <= 0 else arb(1)
+    score = _SCORES.inv_cdf(rate) + 1e-9
+    return (normal(arb(score) + mu)).upper() if normal(arb(score)) >= q else arb(1)
+
+
+def _at_least(count: int, total: int, rate: arb) -> arb:
+    """Return P(Bin(total, rate) >= count)."""
+    if count == 0 or rate >= 1:
+        return arb(1)
+    if not rate > 0:
+        return arb(0)
+    if rate * total < count:
+        return rate.beta_lower(count, total - count + 1, True)
+    return 1 - (1 - rate).beta_lower(total - count + 1, count, True)
+
+
+def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool:
+    """Return whether every pair of rates that a claim allows is excluded."""
+    first, first_total, second, second_total = counts
+    angle, guards = test["angle"], [test["first_guard"] * error, test["second_guard"] * error]
+    flat = angle == math.pi / 2
+    if not 0 < angle <= math.pi / 2 or not guards[0] + guards[1] < error:
+        raise ValueError("samples.test must have an angle in (0, pi/2] and guards below 1 together")
+    if flat:  # two limits: the second one has what the first one leaves
+        guards[1] = error - guards[0]
+    rest = error - guards[0] - guards[1]
+    weights = arb(angle).cos(), arb(angle).sin()
+
+    def excluded(low: arb, high: arb) -> bool:
+        """Whether all rates with q in an interval are excluded."""
+        u = _at_least(first, first_total, bound(high))
+        v = _at_least(second_total - second, second_total, 1 - low)
+        if u <= guards[0] or v <= guards[1]:
+            return True
+        if flat or not (0 < u < 1 and 0 < v < 1):
+            return False
+        score = sum((w * _score(p) for w, p in zip(weights, (u, v), strict=True)), arb(0))
+        return bool(normal(-score) <= rest)
+
+    waiting, cells = [(arb(0), arb(1))], 0
+    while waiting:
+        low, high = waiting.pop()
+        cells += 1
+        if excluded(low, high):
+            continue
+        middle = (low + high).mid() / 2 if low > 0 else high / 64
+        if cells > _MOST_CELLS or not (high - low > arb(2) ** -50 * high) or high < arb(10) ** -300:
+            return False
+        waiting += [(low, arb(middle.mid())), (arb(middle.mid()), high)]
+    return True
+
+
+def _score(p: arb) -> arb:
+    """Return a normal score that is certainly below Phi^-1(1 - p)."""
+    chance = min(max(float(p.upper()), 1e-300), 1 - 1e-16)
+    score = -_SCORES.inv_cdf(chance) - 1e-9
+    return arb(score) if normal(arb(-score)) >= p else arb(-40)
+
+
+def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
+    """Return an upper bound of the p-value of a claim, close enough to decide if it can be.
+
+    Intervals of q whose ends give p-values the farthest apart are halved.
+    """
+    first, first_total, second, second_total = counts
+    rank = second + 1
+    if rank > second_total:
+        raise ValueError("samples.test.second_count must be below its total")
+
+    def place(odds: float) -> Place:
+        rate = arb(1 / (1 + math.exp(-odds)))
+        below = _at_least(rank, second_total, rate)
+        return odds, below, _at_least(first, first_total, bound(rate))
+
+    def interval(low: Place, high: Place) -> tuple[float, Place, Place, arb]:
+        mass = (high[1] - low[1]).nonnegative_part()
+        excess = float((mass * (high[2] - low[2])).upper())
+        return -excess, low, high, mass * high[2]
+
+    middle = rank / (second_total + 1)
+    centre, reach = math.log(middle / (1 - middle)), 9 / math.sqrt(rank * (1 - middle)) + 1
+    places = [place(centre + reach * (i / 16 - 1)) for i in range(33)]
+    waiting = [interval(low, high) for low, high in itertools.pairwise(places)]
+    # below the first place and above the last one
+    value = places[0][1] * places[0][2] + (1 - places[-1][1])
+    value = sum((part for *_, part in waiting), value)
+    heapq.heapify(waiting)
+    for _ in range(_MOST_CELLS):
+        _, low, high, part = waiting[0]
+        if value <= error or -waiting[0][0] * len(waiting) < 1e-4 * float(error):
+            break
+        between = place((low[0] + high[0]) / 2)
+        parts = interval(low, between), interval(between, high)
+        value += parts[0][3] + parts[1][3] - part
+        heapq.heapreplace(waiting, parts[0])
+        heapq.heappush(waiting, parts[1])
+    return value
