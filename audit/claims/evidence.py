@@ -253,7 +253,7 @@ def _by_samples(case: Case) -> Iterator[Attempt]:
                 known,
                 Evidence.SAMPLED,
                 one.reason,
-                judged.audit,
+                judged.audit if isinstance(judged.audit, estimation.Audit) else None,
             )
             for n, one in zip(case.numbers, judged, strict=True)
         )

@@ -57,7 +57,8 @@ def test_in_a_file(tmp_path: Path) -> None:
     assert shares == pytest.approx([0.01 / 6] * 5 + [0.0, 0.01 / 6])
     refuted = found.judgements[1]
     assert refuted.evidence is Evidence.SAMPLED
-    assert refuted.witness is None
+    assert refuted.witness is not None
+    assert refuted.witness.samples is not None
     assert "the samples exceed it at confidence 0.99" in refuted.message
     entry = json.loads(formats.write(found, formats.Format.JSON))["claims"][1]
     assert entry["samples"]["x"].endswith("with.npy")

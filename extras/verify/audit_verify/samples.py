@@ -27,12 +27,13 @@ from typing import Any
 from flint import arb
 
 from audit_verify.laws import normal
+from audit_verify.walks import TooLongError
 
 Plain = Mapping[str, Any]
 Curve = Callable[[arb], arb]
 Place = tuple[float, arb, arb]  # log odds of q, P(rate <= q), largest p-value there
 
-_MOST_CELLS = 20_000
+_MOST_CELLS = 5000
 _SCORES = NormalDist()
 
 
@@ -136,17 +137,18 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
         score = sum((w * _score(p) for w, p in zip(weights, (u, v), strict=True)), arb(0))
         return bool(normal(-score) <= rest)
 
-    waiting, cells = [(arb(0), arb(1))], 0
-    while waiting:
+    waiting = [(arb(0), arb(1))]
+    for _ in range(_MOST_CELLS):
+        if not waiting:
+            return True
         low, high = waiting.pop()
-        cells += 1
         if excluded(low, high):
             continue
-        middle = (low + high).mid() / 2 if low > 0 else high / 64
-        if cells > _MOST_CELLS or not (high - low > arb(2) ** -50 * high) or high < arb(10) ** -300:
-            return False
-        waiting += [(low, arb(middle.mid())), (arb(middle.mid()), high)]
-    return True
+        middle = arb(((low + high) / 2 if low > 0 else high / 64).mid())
+        if not low < middle < high or not excluded(middle, middle):
+            return False  # the claim allows a rate that is not excluded
+        waiting += [(low, middle), (middle, high)]
+    raise TooLongError("the counts exceed the claim by too little")
 
 
 def _score(p: arb) -> arb:
@@ -184,13 +186,15 @@ def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
     value = places[0][1] * places[0][2] + (1 - places[-1][1])
     value = sum((part for *_, part in waiting), value)
     heapq.heapify(waiting)
+    excess = -sum(one for one, *_ in waiting)  # of the upper bound over a lower one
     for _ in range(_MOST_CELLS):
-        _, low, high, part = waiting[0]
-        if value <= error or -waiting[0][0] * len(waiting) < 1e-4 * float(error):
-            break
+        if value <= error or value > error + excess:
+            return value
+        lost, low, high, part = waiting[0]
         between = place((low[0] + high[0]) / 2)
         parts = interval(low, between), interval(between, high)
         value += parts[0][3] + parts[1][3] - part
+        excess += lost - parts[0][0] - parts[1][0]
         heapq.heapreplace(waiting, parts[0])
         heapq.heappush(waiting, parts[1])
-    return value
+    raise TooLongError("the counts exceed the claim by too little")

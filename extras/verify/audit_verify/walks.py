@@ -264,6 +264,8 @@ class _Law:
         self.walls = tuple(wall is not None for wall in chain.walls)
         self.low, self.high = arb(grid.low), arb(grid.high)
         inner = [(x + w) / 2 if flat else x for x, w, flat in grid.nodes]
+        self.places = [float(x.mid()) for x, *_ in grid.nodes]
+        self.widest = max((float(w.upper()) for _, w, flat in grid.nodes if not flat), default=0.0)
         self.points = [self.low, *inner, self.high, arb(chain.start)]
         self.size = len(self.points)
         edges = [max(cut, self.low) for cut in cuts] if self.walls[0] else list(cuts)
@@ -412,18 +414,39 @@ class _Law:
         return groups, arb_mat([masses(mean, std) for mean in means])
 
     def _cell_masses(self, mean: arb, std: arb) -> list[arb]:
-        return normal_masses(self.edges, mean, std)
+        """Return the masses of the cells; those far from the mean have less than 2^-precision."""
+        centre, reach = float(mean.mid()), _reach() * float(std.upper())
+        low = bisect.bisect_left(self.edges, centre - reach, key=_float)
+        high = bisect.bisect_right(self.edges, centre + reach, key=_float)
+        near = normal_masses(self.edges[low:high], mean, std)
+        far = arb(0, 2.0 ** (1 - ctx.prec))
+        wider = [mass + far for mass in near]
+        return [far] * low + wider + [far] * (len(self.edges) - high)
 
     def _state_masses(self, mean: arb, std: arb) -> list[arb]:
         unit = 1 / (std * (2 * arb.pi()).sqrt())
+        centre, reach = float(mean.mid()), _reach() * float(std.upper())
+        far = arb(0, float(unit.upper()) * self.widest * 2.0**-ctx.prec)
         row = [normal((self.low - mean) / std) if self.walls[0] else arb(0)]
-        for x, w, flat in self.grid.nodes:
-            z = (x - mean) / std
-            row.append(
-                normal_masses([x, w], mean, std)[1] if flat else w * unit * (-z * z / 2).exp()
-            )
+        for (x, w, flat), place in zip(self.grid.nodes, self.places, strict=True):
+            if flat:
+                row.append(normal_masses([x, w], mean, std)[1])
+            elif abs(place - centre) > reach:
+                row.append(far)
+            else:
+                z = (x - mean) / std
+                row.append(w * unit * (-z * z / 2).exp())
         row.append(normal((mean - self.high) / std) if self.walls[1] else arb(0))
         return [*row, arb(0)]
+
+
+def _reach() -> float:
+    """Return the deviations beyond which a normal law and its density are below 2^-precision."""
+    return math.sqrt(2 * math.log(2) * ctx.prec) + 1e-6
+
+
+def _float(x: arb) -> float:
+    return float(x.mid())
 
 
 def _applied(state: arb_mat, power: arb_mat, times: int) -> arb_mat:
