@@ -32,7 +32,7 @@ _SUM_REACH = 11.0  # standard deviations of a sum of scores
 _RARE = 1e-18  # probability of the losses of all draws whose scores are cut off
 _COORDINATE_CELLS = 80
 _BITS = 50  # accuracy of the masses of cells, relative to that of the rarest one
-_MOST_SCORES = 10_000
+_MOST_SCORES = 19_000
 _LEAST_GAP = 1e-4  # relative; cells that are merged hide about as much
 
 
@@ -394,7 +394,7 @@ def _scoring(
         for found in (tilted, plain)
     ]
     # rounding hides a share (unit/spread)^2/12 of the variance, and of the number at most that
-    unit = spreads[0] * min(max(math.sqrt(gap), 0.01), 0.25)
+    unit = min(spreads) * min(max(math.sqrt(gap), 0.01), 0.25)
     ends = []
     for w, (losses, masses, _) in zip(weights, draws, strict=True):
         rank = np.argsort(losses)

@@ -23,7 +23,6 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from audit import Batching, NoisySGD, Relation
-from audit.claims.witness import plain_pair
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -49,9 +48,10 @@ from audit.constructions.explicit_laws import (
 from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.exact import curve
-from audit_verify import laws, walks
-from audit_verify.quantities import Cell, excess, gaussian_delta
 from tests.bounds.grid import any_mechanism
+from tests.exact.balls import laws, walks
+from tests.exact.balls.plain import plain_pair
+from tests.exact.balls.quantities import Cell, excess, gaussian_delta
 
 Array = NDArray[np.float64]
 Pair = Construction | ExplicitPair

@@ -1,0 +1,1 @@
+"""Laws of pairs in ball arithmetic, for references of brackets."""
