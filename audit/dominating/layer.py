@@ -388,6 +388,11 @@ def _ends_of(piece: Piece) -> tuple[int, int, int]:
     return min(low for low, _ in ends), max(high for _, high in ends), piece[2]
 
 
+def _exp(value: float) -> float:
+    """Return e^value, infinite where it overflows: a side with such an error says nothing."""
+    return math.exp(value) if value < 700 else math.inf
+
+
 def _tails(values: Array) -> Array:
     """Return the sums of all entries from each index on."""
     return np.cumsum(values[::-1])[::-1]
@@ -522,7 +527,7 @@ class _Transform:
         spectrum = np.zeros(self.size // 2 + 1, dtype=np.complex128)
         spectrum[self.active] = found.values
         modulus = np.abs(found.values)
-        left_out = math.exp(_LOG_INACTIVE + self.grown)
+        left_out = _exp(_LOG_INACTIVE + self.grown)
         # mean over both halves of the spectrum, and the dropped part
         entry = 2 * float(found.errors.sum()) / self.size + left_out
         entry += self.stages * 2 * float(modulus.sum()) / self.size
@@ -658,7 +663,7 @@ class _Power:
             least = np.exp(self._log_least) * np.expm1(self._grow_least)
         least = np.where(np.isfinite(least), least, 0.0)
         errors = np.maximum(most - least, 0.0) + 1e-15 * most
-        both = math.exp(self._log_both)
+        both = _exp(self._log_both)
         # without rounding of the difference
         added = both * -math.expm1(min(self._log_total - self._log_both, 0.0))
         norm = min(added * self._base_norm, both * self._beside_part) + both * self._part_norm
