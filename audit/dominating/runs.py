@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -312,9 +313,10 @@ class RefinedCurve(DominatingCurve):
         bounded = self.limits is not None and math.isfinite(self.limits.largest(order))
         if bounded:
             # next to the largest loss a rough grid is often enough
-            ends = self._composed(0.0, tails, 0.0, Order.FORWARD).epsilon_ends(delta, order)
-            if self._relative_width(delta, ends, order) <= _TOLERATED:
-                return ends
+            with suppress(TooManyCells):
+                ends = self._composed(0.0, tails, 0.0, Order.FORWARD).epsilon_ends(delta, order)
+                if self._relative_width(delta, ends, order) <= _TOLERATED:
+                    return ends
         low, high = 0.0, math.inf
         for _ in range(_ROUNDS):
             try:
