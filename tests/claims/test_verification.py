@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -243,3 +244,25 @@ def test_the_verifier_shares_no_line_with_the_package() -> None:
     own = lines(ROOT / "extras" / "verify" / "audit_verify")
     assert len(own) > 500
     assert not own & lines(ROOT / "audit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("composed", "count"), [(False, 5), (True, 3)])
+def test_random_lies_are_verified_and_truths_are_not(composed: bool, count: int) -> None:
+    """A few of the claims that ``extras/verify/tests/lies.py`` verifies by the hundred."""
+    file = ROOT / "extras" / "verify" / "tests" / "lies.py"
+    spec = importlib.util.spec_from_file_location("lies", file)
+    assert spec is not None
+    assert spec.loader is not None
+    lies = importlib.util.module_from_spec(spec)
+    sys.modules["lies"] = lies  # its dataclasses look for their module
+    spec.loader.exec_module(lies)
+    found = list(lies.lies(count, 7, composed=composed))
+    assert len(found) == count
+    for lie in found:
+        assert lie.witness, lie.subject
+        assert audit_verify.verify(lie.witness).answer is audit_verify.Answer.REFUTED, lie.subject
+        if lie.truth is not None:
+            truth = {**lie.witness, "claimed": lie.truth, "slack": 0.0}
+            told = audit_verify.verify(truth)
+            assert told.answer is audit_verify.Answer.NOT_REFUTED, (lie.subject, told)
