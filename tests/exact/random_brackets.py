@@ -48,10 +48,11 @@ from audit.constructions.explicit_laws import (
 from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.exact import curve
+from audit_verify import laws
+from audit_verify.laws import Cell, excess, gaussian_delta
 from tests.bounds.grid import any_mechanism
-from tests.exact.balls import laws, walks
+from tests.exact.balls import walks
 from tests.exact.balls.plain import plain_pair
-from tests.exact.balls.quantities import Cell, excess, gaussian_delta
 
 Array = NDArray[np.float64]
 Pair = Construction | ExplicitPair

@@ -25,8 +25,7 @@ from typing import Any
 
 from flint import arb, arb_mat
 
-from tests.exact.balls.laws import Normals, mixture_masses, normal_masses, probabilities
-from tests.exact.balls.quantities import Cell, normal
+from audit_verify.laws import Cell, Normals, mixture_masses, normal, normal_masses, probabilities
 
 Plain = Mapping[str, Any]
 Line = tuple[float, float, arb, arb]  # on [left, right): slope and intercept
