@@ -743,13 +743,13 @@ class _Sets:
         step = (self.first + k) * h - self.reference
         above = self.skews is None
         main = skew = error = 0.0
-        if place > _LARGEST_EXPONENT:  # P alone bounds delta from above, 0 from below
-            if not above:
-                return 0.0
+        ahead = place - step  # at most 0 above
+        if not above and max(place, ahead) > _LARGEST_EXPONENT:
+            return 0.0
+        if place > _LARGEST_EXPONENT:  # P alone bounds delta from above
             if k < size:
                 main, error = float(self.p[k]), self.p_error.entry * self._weights(self.theta, k)
         elif k < size:
-            ahead = place - step  # at most 0 above
             p = float(self.p[k])
             rest = float(self.gain[k + 1]) if k + 1 < size else 0.0
             # sum over j >= k of P_j (1 - e^(epsilon - x_j)), by summation by parts
