@@ -36,6 +36,12 @@ WALK = TwoSidedWalk(
 Lows = Mapping[tuple[EpsilonAtDelta, Order], float] | Exception
 
 
+class Judged(list[Any]):
+    """A stand-in for judged scores: one bound a number, without the audit behind them."""
+
+    audit = None
+
+
 def pair(lows: Lows, seconds: float = 0.0) -> Any:
     """Return a stand-in for a known pair: what it certifies, 0 where it is left out."""
     return SimpleNamespace(pair=WALK, seconds=seconds, lows=lows)
@@ -151,7 +157,8 @@ def test_costly_pairs_share_the_error_and_draw_from_streams_of_their_own(
 
     def draws(pair: Any, numbers: Sequence[ClaimedNumber], **options: Any) -> Any:
         drawn.append(options)
-        return [SimpleNamespace(certified=0.5, order=Order.FORWARD, reason="few")] * len(numbers)
+        few = SimpleNamespace(certified=0.5, order=Order.FORWARD, reason="few")
+        return Judged([few] * len(numbers))
 
     monkeypatch.setattr(evidence, "judge_by_draws", draws)
     costly = [pair(even(0.0), 2.0), pair(even(0.0), math.inf)]

@@ -26,7 +26,7 @@ from audit_verify.walks import TooLongError, chain_cells
 
 __all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
-_LEAST_BITS, _MOST_BITS = 50, 1000
+_LEAST_BITS, _MOST_BITS = 50, 2000
 
 
 class Answer(enum.Enum):
