@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from audit import estimation, simulation
 from audit.claims import evidence
 from audit.claims.claim import Budget
 from audit.claims.error_shares import ErrorShare
@@ -184,11 +185,9 @@ def test_draws_are_judged_at_the_error_that_is_spent_and_planned(
 ) -> None:
     asked: dict[str, Any] = {}
     drawn: dict[str, Any] = {}
+    monkeypatch.setattr(simulation, "final_iterates", lambda pair, **options: drawn.update(options))
     monkeypatch.setattr(
-        evidence.simulation, "final_iterates", lambda pair, **options: drawn.update(options)
-    )
-    monkeypatch.setattr(
-        evidence.estimation, "judge_scores", lambda given, numbers, **options: asked.update(options)
+        estimation, "judge_scores", lambda given, numbers, **options: asked.update(options)
     )
     error = ErrorShare(spent=0.02, planned=0.01)
     evidence.judge_by_draws(WALK, NUMBERS, trials=10, error=error, seed=3)
