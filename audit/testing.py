@@ -16,7 +16,7 @@ from audit.claims import (
     Judgement,
     LooseBy,
     Numbers,
-    Source,
+    NumberSource,
     Verdict,
 )
 from audit.claims.sources import divergence_of, epsilon_of
@@ -146,7 +146,7 @@ def _statement(
 ) -> Statement:
     """Return the claim of a bound, with the numbers that a function or a curve gives."""
     if isinstance(bound, str):
-        return Asked(Source.BOUND, bound, deltas, orders, options)
+        return Asked(NumberSource.BOUND, bound, deltas, orders, options)
     is_curve = isinstance(bound, PrivacyCurve)
     if orders and deltas and not is_curve and callable(bound):
         raise ValueError(

@@ -12,5 +12,5 @@ from .judgement import judge_interval as judge_interval
 from .judgement import judge_upper_bound as judge_upper_bound
 from .statements import Asked as Asked
 from .statements import Numbers as Numbers
-from .statements import Source as Source
+from .statements import NumberSource as NumberSource
 from .statements import statement_of as statement_of

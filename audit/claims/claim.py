@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from audit import bounds, validate
 from audit.claims.parts import Location
-from audit.claims.statements import Asked, Source, Statement, plain_statement, statement_of
+from audit.claims.statements import Asked, NumberSource, Statement, plain_statement, statement_of
 from audit.codec import decode, encode
 from audit.constructions import Construction, decode_any_pair, encode_pair
 from audit.constructions.explicit import ExplicitPair
@@ -291,7 +291,7 @@ class Claim(ShortRepr):
     def bound(self) -> tuple[bounds.Entry | None, Mapping[str, int | float]]:
         """The entry of the catalogue that the claim is about, and its options."""
         asked = self.statement
-        if isinstance(asked, Asked) and asked.source is Source.BOUND:
+        if isinstance(asked, Asked) and asked.source is NumberSource.BOUND:
             return bounds.entry(asked.name), asked.options
         return None, {}
 

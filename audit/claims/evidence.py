@@ -73,7 +73,7 @@ class Attempt:
 
 
 @dataclass
-class Found:
+class Collected:
     """All bounds on the numbers of a claim, and their cost.
 
     Attributes
@@ -160,9 +160,9 @@ class Case:
         return [known for known in self.candidates.pairs if known.seconds > self.budget.seconds]
 
 
-def collected(case: Case) -> Found:
+def collected(case: Case) -> Collected:
     """Return the bounds that the pairs certify, up to the first pair that refutes a number."""
-    found, deadline = Found(), Deadline(_DEADLINE_FACTOR * case.budget.seconds)
+    found, deadline = Collected(), Deadline(_DEADLINE_FACTOR * case.budget.seconds)
     for attempts in (
         _by_laws(case, found, deadline),
         _by_search(case, found, deadline),
@@ -175,7 +175,7 @@ def collected(case: Case) -> Found:
     return found
 
 
-def _by_laws(case: Case, found: Found, deadline: Deadline) -> Iterator[Attempt]:
+def _by_laws(case: Case, found: Collected, deadline: Deadline) -> Iterator[Attempt]:
     """Yield what the exact laws of the candidates certify, within the budget's seconds."""
     planned = 0.0
     for known in case.candidates.pairs:
@@ -189,7 +189,7 @@ def _by_laws(case: Case, found: Found, deadline: Deadline) -> Iterator[Attempt]:
             yield _attempt(case, known, deadline, deadline.at if found.bounds else math.inf)
 
 
-def _by_search(case: Case, found: Found, deadline: Deadline) -> Iterator[Attempt]:
+def _by_search(case: Case, found: Collected, deadline: Deadline) -> Iterator[Attempt]:
     """Yield what the pair of a worst-case search certifies, unless pairs were left out before."""
     if found.left and not case.always_search:
         return

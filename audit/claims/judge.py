@@ -15,7 +15,7 @@ from typing import Self
 from audit import bounds, validate
 from audit.claims.claim import Claim, Pair, UserPair
 from audit.claims.error_shares import ErrorShare, error_shares, step_down
-from audit.claims.evidence import Case, Found, LowerBound, collected
+from audit.claims.evidence import Case, Collected, LowerBound, collected
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.known_pairs import Candidates, KnownPairs
 from audit.claims.pairs_to_try import allowed_batches, candidates_for, fitting, searched_for
@@ -272,7 +272,7 @@ def _by_pairs(claim: Claim, case: Case) -> Judgement:
     )
 
 
-def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
+def _verdict(claim: Claim, found: Collected) -> tuple[Verdict, str]:
     closest = found.closest
     quantity, claimed = closest.number.quantity, closest.number.value
     numbers = (
@@ -306,7 +306,7 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
     return Verdict.INCONCLUSIVE, f"{_unsuccessful(found, claim, 'exceed')}: {numbers}"
 
 
-def _unsuccessful(found: Found, claim: Claim, verb: str) -> str:
+def _unsuccessful(found: Collected, claim: Claim, verb: str) -> str:
     """Return how many pairs did not refute, and how many were left for lack of time."""
     within = f" within {claim.budget.seconds:g} s" if found.left else ""
     left = f" ({found.left} more were left)" if found.left else ""

@@ -10,7 +10,7 @@ from audit.bounds.schema import of_ids
 from audit.claims import claims_file
 from audit.claims.claim import Claim
 from audit.claims.named_mechanisms import BASE, WRITTEN
-from audit.claims.statements import ACCOUNTANTS, FORMS, KEYS, PLACES, TARGET, Source
+from audit.claims.statements import ACCOUNTANTS, FORMS, KEYS, PLACES, TARGET, NumberSource
 from audit.codec.docstrings import about, about_fields
 from audit.codec.schemas import InputSchemas, document, one_of
 from audit.constructions import all_kinds
@@ -192,7 +192,7 @@ def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any
         "allOf": [
             *forms,
             *({"if": _holds(key), "then": _nothing(keys)} for key, keys in excluded),
-            *({"if": {"required": [source.value]}, "then": somewhere} for source in Source),
+            *({"if": {"required": [source.value]}, "then": somewhere} for source in NumberSource),
             {"if": {"required": ["callable"]}, "then": {"not": {"required": list(PLACES)}}},
             {"if": {"required": ["bound"]}, "then": {"allOf": _of_options()}},
         ],
@@ -246,12 +246,12 @@ def _of_statements(schemas: InputSchemas) -> dict[str, Any]:
     }
     known = one_of(dict.fromkeys(ACCOUNTANTS, ""))
     written_as = {
-        Source.BOUND: schemas.defined("Bound", {"anyOf": of_ids()}),
-        Source.CALLABLE: _TARGET,
-        Source.ACCOUNTANT: {"anyOf": [*known, _TARGET]},
+        NumberSource.BOUND: schemas.defined("Bound", {"anyOf": of_ids()}),
+        NumberSource.CALLABLE: _TARGET,
+        NumberSource.ACCOUNTANT: {"anyOf": [*known, _TARGET]},
     }
     for source, described in written_as.items():
-        found[source.value] = {"description": about_fields(Source)[source.name], **described}
+        found[source.value] = {"description": about_fields(NumberSource)[source.name], **described}
     return found
 
 

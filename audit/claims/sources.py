@@ -9,7 +9,7 @@ from audit import bounds
 from audit.bounds import Status
 from audit.claims.claim import Claim
 from audit.claims.library_objects import ask_accountant
-from audit.claims.statements import ACCOUNTANTS, Asked, Numbers, Source
+from audit.claims.statements import ACCOUNTANTS, Asked, Numbers, NumberSource
 from audit.claims.user_code import claimed_function
 from audit.constructions.explicit import ExplicitPair
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta, RenyiAtOrder
@@ -45,7 +45,7 @@ def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]
         found = statement.numbers
     else:
         if not statement.quantities:
-            article = "an" if statement.source is Source.ACCOUNTANT else "a"
+            article = "an" if statement.source is NumberSource.ACCOUNTANT else "a"
             raise InvalidClaim(
                 f"deltas or orders must be given for {article} {statement.source.value}, "
                 "got neither"
@@ -134,7 +134,11 @@ def _accountant(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNu
     )
 
 
-_ASK = {Source.BOUND: _bound, Source.CALLABLE: _callable, Source.ACCOUNTANT: _accountant}
+_ASK = {
+    NumberSource.BOUND: _bound,
+    NumberSource.CALLABLE: _callable,
+    NumberSource.ACCOUNTANT: _accountant,
+}
 
 
 def _check(number: ClaimedNumber) -> None:

@@ -1,7 +1,7 @@
 """Statements: numbers that are claimed, or a source that is asked for them.
 
 `statement_of` reads the keys of a claims file, `plain_statement` writes them; all keys come from
-the registry of quantities and from `Source`.
+the registry of quantities and from `NumberSource`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ACCOUNTANTS = (
 _Path = tuple[str | int, ...]
 
 
-class Source(enum.Enum):
+class NumberSource(enum.Enum):
     """A source of claimed numbers.
 
     Attributes
@@ -97,7 +97,7 @@ class Asked:
         Free parameters of a bound by name.
     """
 
-    source: Source
+    source: NumberSource
     name: str
     deltas: tuple[float, ...] = ()
     orders: tuple[float, ...] = ()
@@ -124,8 +124,8 @@ def _forms() -> dict[str, tuple[str, ...]]:
     for kind, cls in QUANTITIES.items():
         found[kind] = (kind, cls.place) if cls.rows else (kind,)
         found |= {cls.rows: (cls.rows,)} if cls.rows else {}
-    for source in Source:
-        options = ("options",) if source is Source.BOUND else ()
+    for source in NumberSource:
+        options = ("options",) if source is NumberSource.BOUND else ()
         found[source.value] = (source.value, *PLACES, *options)
     return found | {cls.exceeds: (cls.exceeds,) for cls in QUANTITIES.values() if cls.exceeds}
 
@@ -175,8 +175,8 @@ def statement_of(**keys: Any) -> Statement:
     for key in keys:
         if key not in FORMS[first]:
             raise DecodeError(f"{key!r} cannot be combined with {first!r}", (key,))
-    if first in {source.value for source in Source}:
-        return _asked(Source(first), keys)
+    if first in {source.value for source in NumberSource}:
+        return _asked(NumberSource(first), keys)
     for cls in QUANTITIES.values():
         if first == cls.exceeds:
             return Numbers((_row(cls, keys[first], (first,)),), exceeded=True)
@@ -225,15 +225,15 @@ def _row(cls: type[AnyQuantity], written: Any, path: _Path) -> ClaimedNumber:
     return ClaimedNumber(cls(at), cls.of_value(number))
 
 
-def _asked(source: Source, keys: Mapping[str, Any]) -> Asked:
+def _asked(source: NumberSource, keys: Mapping[str, Any]) -> Asked:
     key = source.value
     name = _text(keys[key], (key,))
-    if source is Source.BOUND:
+    if source is NumberSource.BOUND:
         _check_bound(name, keys.get("options", {}))
-    elif source is Source.ACCOUNTANT and name not in ACCOUNTANTS:
+    elif source is NumberSource.ACCOUNTANT and name not in ACCOUNTANTS:
         hint = did_you_mean(name, ACCOUNTANTS)
         _check_target(name, key, f"one of {', '.join(ACCOUNTANTS)} or ", hint)
-    elif source is Source.CALLABLE:
+    elif source is NumberSource.CALLABLE:
         _check_target(name, key)
     places: dict[str, tuple[float, ...]] = {}
     for cls in QUANTITIES.values():
@@ -246,7 +246,7 @@ def _asked(source: Source, keys: Mapping[str, Any]) -> Asked:
     if not places:
         needed = " or ".join(map(repr, PLACES))
         raise ValueError(f"a claim of {with_article(key)} needs {needed}")
-    if source is Source.CALLABLE and len(places) > 1:
+    if source is NumberSource.CALLABLE and len(places) > 1:
         raise ValueError(
             "a callable must be given deltas or orders, got both: it returns epsilon at a delta, "
             "or a Renyi divergence at an order"

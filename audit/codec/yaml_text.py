@@ -89,10 +89,10 @@ def read_yaml(text: str) -> tuple[Any, Lines]:
         raise YamlError(f"not YAML: {error}", line) from None
     except RecursionError:
         raise YamlError("not readable: nested too deeply", 1) from None
-    return (None, Lines(1)) if root is None else _Reader().read(root)
+    return (None, Lines(1)) if root is None else _YamlReader().read(root)
 
 
-class _Reader:
+class _YamlReader:
     """Reads the nodes of PyYAML; aliases of one node are one value."""
 
     def __init__(self) -> None:

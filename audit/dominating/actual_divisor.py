@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, xlog1py, xlogy
 
 from audit import validate
-from audit.dominating.closed_form import Limits
+from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.curve import ComposedCurve, compose
 from audit.dominating.grid import GridPair
 from audit.dominating.mixture import MixturePair, log_tails
@@ -135,12 +135,14 @@ def actual_divisor_curve(
     # the sizes of batches tell the datasets apart too if one has a record less
     limits = None
     if not one_less:
-        limits = Limits.unsampled(math.sqrt(steps) / z, f"{steps} steps with an actual divisor")
+        limits = DeltaLimits.unsampled(
+            math.sqrt(steps) / z, f"{steps} steps with an actual divisor"
+        )
     return replace(compose([(below, above, steps)], same=two_sided), limits=limits)
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class _SizedCells:
     """Cells of a pair before summation: first index, masses under P and lifted ones."""
 
     first: int
@@ -163,7 +165,7 @@ class _Part:
     def shift(self) -> float:
         return self.log_p - self.log_q
 
-    def sides(self, width: float, steps: int) -> tuple[_Cells, _Cells]:
+    def sides(self, width: float, steps: int) -> tuple[_SizedCells, _SizedCells]:
         """Return the cells of the lower and of the upper side."""
         one = np.ones(1)
         if self.size:
@@ -175,26 +177,28 @@ class _Part:
         # merged cells move by whole cells and record the change of P/Q
         whole = round(self.shift / width)
         factor = weight * math.exp(whole * width - self.shift)
-        merged = _Cells(below.first + whole, weight * below.p, factor * below.lifted)
+        merged = _SizedCells(below.first + whole, weight * below.p, factor * below.lifted)
         # atoms are split between the two grid points next to their new place
         whole = math.floor(self.shift / width)
         share = math.expm1(whole * width - self.shift) / math.expm1(-width)
         masses = np.append((1 - share) * weight * above.p, 0.0)
         masses[1:] += share * weight * above.p
         moved = above.first + whole
-        return merged, _Cells(moved, masses, masses, weight * above.p_only, other * above.q_only)
+        return merged, _SizedCells(
+            moved, masses, masses, weight * above.p_only, other * above.q_only
+        )
 
 
-def _atom(parts: Sequence[_Part], width: float) -> _Cells:
+def _atom(parts: Sequence[_Part], width: float) -> _SizedCells:
     """Return all outcomes of some sizes as one."""
     p = sum(math.exp(part.log_p) for part in parts)
     q = sum(math.exp(part.log_q) for part in parts)
     first = round(math.log(p / q) / width)
-    return _Cells(first, np.array([p]), np.array([q * math.exp(first * width)]))
+    return _SizedCells(first, np.array([p]), np.array([q * math.exp(first * width)]))
 
 
 def _total(
-    above: bool, width: float, cells: Sequence[_Cells], rest: tuple[float, float]
+    above: bool, width: float, cells: Sequence[_SizedCells], rest: tuple[float, float]
 ) -> GridPair:
     """Sum the cells of all sizes; ``rest`` is the mass without a counterpart."""
     first = min(one.first for one in cells)

@@ -172,7 +172,7 @@ class SampledGaussian(ClosedForm):
 
 
 @dataclass(frozen=True)
-class Limits(ClosedForm):
+class DeltaLimits(ClosedForm):
     """Proven bounds on the deltas of several steps, with which brackets are compared.
 
     Parameters
@@ -193,12 +193,12 @@ class Limits(ClosedForm):
     subject: str
 
     @classmethod
-    def unsampled(cls, mu: float, subject: str) -> Limits:
+    def unsampled(cls, mu: float, subject: str) -> DeltaLimits:
         """Return the limits of steps that are at most a Gaussian mechanism, given the batches."""
         return cls(SampledGaussian(mu, math.inf), (), False, subject)
 
     @classmethod
-    def of(cls, parts: Sequence[Limits]) -> Limits:
+    def of(cls, parts: Sequence[DeltaLimits]) -> DeltaLimits:
         """Return the limits of independent runs together."""
         merged = SampledGaussian(
             math.hypot(*(part.merged.mu for part in parts)),

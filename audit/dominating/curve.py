@@ -16,7 +16,7 @@ from audit.curves import GaussianCurve, Order
 from audit.curves.bracketed import BracketedCurve
 from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.duality import profile_points, tradeoff_from_profile
-from audit.dominating.closed_form import Limits, SampledGaussian
+from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.grid import GridPair
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.mixture import Tails
@@ -32,7 +32,7 @@ _SMALLEST_DELTA = 1e-9
 _POINTS = 256
 
 
-class Run(Protocol):
+class PairRun(Protocol):
     """Independent pairs of one kind, which can be discretised on a grid of any interval."""
 
     @property
@@ -44,7 +44,7 @@ class Run(Protocol):
         """Approximate variance of the total loss."""
 
     @property
-    def limits(self) -> Limits | None:
+    def limits(self) -> DeltaLimits | None:
         """Proven bounds on the deltas of all pairs, if any are known."""
 
     @property
@@ -103,7 +103,7 @@ class DominatingCurve(BracketedCurve):
         Proven bounds that every bracket is compared with; None if none are known.
     """
 
-    limits: Limits | None = None
+    limits: DeltaLimits | None = None
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         ask = self._epsilon_ends if delta else self._pure_ends
@@ -172,7 +172,7 @@ class ComposedCurve(DominatingCurve):
     upper: GridComposition
     moments: Moments | None = None
     same: bool = False
-    limits: Limits | None = None
+    limits: DeltaLimits | None = None
 
     def __post_init__(self) -> None:
         if self.lower.above or not self.upper.above:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from audit.curves import Order
 from audit.curves.brackets import Bracket
-from audit.dominating.closed_form import Limits
+from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.curve import DominatingCurve
 from audit.dominating.grid_composition import GridComposition
 
@@ -36,7 +36,7 @@ class EnclosedCurve(DominatingCurve):
     attained: DominatingCurve | None = None
 
     @property
-    def limits(self) -> Limits | None:  # type: ignore[override]
+    def limits(self) -> DeltaLimits | None:  # type: ignore[override]
         """Proven bounds that every bracket is compared with: those of the upper bound."""
         return self.upper.limits
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from audit import validate
 from audit.curves import GaussianCurve
-from audit.dominating.closed_form import Limits
+from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.curve import ComposedCurve, DominatingCurve
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated
 from audit.dominating.grid_composition import GridComposition
@@ -127,7 +127,7 @@ def random_allocation(
         lower,
         upper,
         lambda alpha, _: np.asarray(unamplified.renyi(alpha)),
-        limits=Limits.unsampled(mu, f"{steps} steps of random allocation"),
+        limits=DeltaLimits.unsampled(mu, f"{steps} steps of random allocation"),
     )
 
 

@@ -13,15 +13,15 @@ import numpy as np
 
 from audit.curves import Order
 from audit.curves.brackets import Bracket
-from audit.dominating.closed_form import Limits, SampledGaussian
+from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.curve import (
     Array,
     ComposedCurve,
     DominatingCurve,
     GaussianDominatingCurve,
     Moments,
+    PairRun,
     Parts,
-    Run,
 )
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import UNIT_ROUNDOFF, regridded
@@ -90,14 +90,14 @@ class MixtureRun:
         return max(value - error, 0.0), value + error
 
     @cached_property
-    def limits(self) -> Limits:
+    def limits(self) -> DeltaLimits:
         """Proven bounds on the deltas of all pairs."""
         pair, loss = self.pair, -self.pair.log_skipped
         mu = (2 if pair.two_sided else 1) * pair.mean / pair.noise
         single = () if pair.two_sided else (SampledGaussian(mu, loss),)
         merged = SampledGaussian(mu * math.sqrt(self.times), loss * self.times)
         subject = f"{self.times} steps at rate {pair.rate!r} and noise {1 / mu!r}"
-        return Limits(merged, single, pair.two_sided, subject)
+        return DeltaLimits(merged, single, pair.two_sided, subject)
 
     @property
     def closed(self) -> SampledGaussian | None:
@@ -108,14 +108,14 @@ class MixtureRun:
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
         """Return how many losses are expected beyond each of ``losses`` but the last.
 
-        See `Run`.
+        See `PairRun`.
         """
         return self.times * self.pair.counts(losses, tilt, order)
 
     def sides(
         self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
-        """Return parts that the pairs dominate, and parts that dominate them; see `Run`."""
+        """Return parts that the pairs dominate, and parts that dominate them; see `PairRun`."""
         lower, upper = self.pair.grid_pairs(interval, log_tails, inner, outer)
         return [(lower, self.times)], [(upper, self.times)]
 
@@ -128,7 +128,7 @@ class GriddedRun:
     closed: None = None
 
     @property
-    def limits(self) -> Limits | None:
+    def limits(self) -> DeltaLimits | None:
         """Proven bounds on the deltas of all pairs, if any are known."""
         return self.curve.limits
 
@@ -160,7 +160,7 @@ class GriddedRun:
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
         """Return how many losses are expected beyond each of ``losses`` but the last.
 
-        See `Run`.
+        See `PairRun`.
         """
         total = np.zeros(losses.size - 1)
         for pair, times in self.curve.upper.parts:
@@ -175,7 +175,7 @@ class GriddedRun:
     def sides(
         self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
-        """Return parts that the pairs dominate, and parts that dominate them; see `Run`."""
+        """Return parts that the pairs dominate, and parts that dominate them; see `PairRun`."""
         most = math.inf if outer is None else outer * interval
         lower, upper = (
             [(regridded(pair, interval, inner * interval, most), n) for pair, n in side.parts]
@@ -211,7 +211,7 @@ class RefinedCurve(DominatingCurve):
         Whether both orders have the same values.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[PairRun, ...]
     accuracy: float
     moments: Moments | None
     same: bool
@@ -229,11 +229,11 @@ class RefinedCurve(DominatingCurve):
         return self.same
 
     @cached_property
-    def limits(self) -> Limits | None:  # type: ignore[override]
+    def limits(self) -> DeltaLimits | None:  # type: ignore[override]
         """Proven bounds that every bracket is compared with, if all runs have some."""
         known = [run.limits for run in self.runs]
         found = [one for one in known if one is not None]
-        return Limits.of(found) if len(found) == len(known) else None
+        return DeltaLimits.of(found) if len(found) == len(known) else None
 
     @cached_property
     def _closed(self) -> SampledGaussian | None:
@@ -382,7 +382,7 @@ class RefinedCurve(DominatingCurve):
 
 
 def _bounds(
-    runs: Sequence[Run], interval: float, reach: float, tilt: float, order: Order
+    runs: Sequence[PairRun], interval: float, reach: float, tilt: float, order: Order
 ) -> list[int]:
     """Return the ends of the layers, in intervals of the first one; the last layer is unbounded.
 
@@ -412,7 +412,7 @@ def _largest_layer(bounds: Sequence[int], interval: float, reach: float) -> floa
 
 
 def _sides(
-    runs: Sequence[Run], tails: Tails, interval: float, bounds: Sequence[int]
+    runs: Sequence[PairRun], tails: Tails, interval: float, bounds: Sequence[int]
 ) -> tuple[GridComposition, GridComposition]:
     """Return compositions in layers that all runs dominate, and that dominate all runs."""
     ends = [*bounds, None]
@@ -464,7 +464,7 @@ def gaussian_run(mu: float) -> MixtureRun:
     return MixtureRun(MixturePair(1.0, math.sqrt(times) / mu, 1.0, False), times)
 
 
-def _runs(curve: DominatingCurve) -> tuple[Run, ...]:
+def _runs(curve: DominatingCurve) -> tuple[PairRun, ...]:
     if isinstance(curve, GaussianDominatingCurve):
         return ()
     if isinstance(curve, RefinedCurve):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, logsumexp
 
 from audit import validate
-from audit.dominating.closed_form import Limits, SampledGaussian
+from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.curve import ComposedCurve
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated, mixed
@@ -168,7 +168,7 @@ def truncated_poisson(
         adversaries.append(others_against(z, dataset_size, max_batch_size, cut, width))
     lower = [GridComposition([(pair, steps)]) for pair in adversaries]
     # a step is at most one at rate q whose record counts twice, and at least one with others of 0
-    limits = Limits(
+    limits = DeltaLimits(
         SampledGaussian(2 * math.sqrt(steps) / z, -steps * pairs[0][1].log_skipped),
         (SampledGaussian(1 / z, -alone.log_skipped),),
         False,

@@ -80,17 +80,17 @@ class LogRatio:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _ScorePart:
     samples: Array  # draws of X and X', shapes (n, d) and (n', d), read-only
     samples_prime: Array
     digest: str  # identifies the split: a hash of the data, the fraction and the seed
 
 
-class Training(_Part):
+class Training(_ScorePart):
     """The part of a split that learners may see. Made by `split`."""
 
 
-class Certifying(_Part):
+class Certifying(_ScorePart):
     """The part of a split that only fixed scores may see. Made by `split`."""
 
 

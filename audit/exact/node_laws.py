@@ -80,7 +80,7 @@ def computed_laws(
                 progress(sum(done), total)
 
         counter = Counter(report, total)
-        return _Laws(processes[index], levels[0], reach, banded, counter).after(wanted)
+        return _ProcessLaws(processes[index], levels[0], reach, banded, counter).after(wanted)
 
     with contextlib.ExitStack() as stack:
         # one thread needs no pool, and an interrupt then need not wait for its end
@@ -130,7 +130,7 @@ def _lacking(laws: Sequence[Law], relevant: float) -> float:
     return float(np.max(lost + _BELOW - logs[:, matter], initial=0.0))
 
 
-class _Laws:
+class _ProcessLaws:
     """The laws of one process."""
 
     def __init__(

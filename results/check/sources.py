@@ -31,7 +31,7 @@ from audit import bounds, exact, report
 from audit.claims import Budget, Claim, Judgement, Verdict, check
 from audit.claims.judge import judge
 from audit.claims.lock import entries, read
-from audit.claims.statements import Asked, Source
+from audit.claims.statements import Asked, NumberSource
 from audit.claims.witness import Witness
 from audit.codec import encode
 from audit.constructions import Construction, decode_pair
@@ -352,7 +352,7 @@ def _panel_point(id: str, row: Mapping[str, str]) -> Table:
     claim = Claim(
         id=id,
         mechanism=mechanism,
-        statement=Asked(Source.BOUND, id, deltas=deltas, orders=orders, options=options),
+        statement=Asked(NumberSource.BOUND, id, deltas=deltas, orders=orders, options=options),
         budget=Budget(seconds=1.0),
         pair=Repeated(mechanism, runs) if runs > 1 else None,
     )

@@ -9,11 +9,11 @@ import pytest
 import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.claims.claim import Claim
-from audit.claims.evidence import Found, LowerBound
+from audit.claims.evidence import Collected, LowerBound
 from audit.claims.judge import _verdict, judge
 from audit.claims.judgement import Evidence, Judgement, Verdict
 from audit.claims.known_pairs import KnownPairs
-from audit.claims.statements import Asked, Numbers, Source, statement_of
+from audit.claims.statements import Asked, Numbers, NumberSource, statement_of
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
@@ -82,14 +82,14 @@ def test_a_proof_is_of_both_orders(reverse_high: float, proven: bool) -> None:
         LowerBound(number, 0.89, reverse_high, Order.REVERSE, known, Evidence.EXACT),
     ]
     claim = Claim(id="x", mechanism=BASE, statement=Numbers((number,)))
-    verdict, message = _verdict(claim, Found(bounds=bounds, tried=1))
+    verdict, message = _verdict(claim, Collected(bounds=bounds, tried=1))
     assert verdict is Verdict.CONSISTENT
     assert message.startswith("the dominating pair has at most 0.98") == proven
 
 
 def test_a_sound_accountant_stands_and_one_for_rarer_batches_does_not() -> None:
     m = MECHANISMS["poisson"]
-    sound = Asked(Source.BOUND, "accounting.poisson", deltas=(DELTA,))
+    sound = Asked(NumberSource.BOUND, "accounting.poisson", deltas=(DELTA,))
     assert judge(Claim(id="x", mechanism=m, statement=sound)).verdict is Verdict.CONSISTENT
     rarer = dataclasses.replace(m, dataset_size=44)  # a lower sampling rate than the true one
     assumed = audit.bounds.evaluate("accounting.poisson", rarer).epsilon(DELTA)
@@ -111,7 +111,7 @@ def test_the_accountant_of_a_nominal_divisor_is_refuted_for_an_actual_one() -> N
     assert refuted.verdict is Verdict.REFUTED
     assert refuted.certified is not None
     assert refuted.certified > 1.5 * nominal
-    sound = Asked(Source.BOUND, "accounting.actual_divisor", deltas=(DELTA,))
+    sound = Asked(NumberSource.BOUND, "accounting.actual_divisor", deltas=(DELTA,))
     assert judge(Claim(id="x", mechanism=m, statement=sound)).verdict is Verdict.CONSISTENT
 
 

@@ -14,7 +14,7 @@ import pytest
 from audit import Batching, NoisySGD, Relation
 from audit.claims import claim as c
 from audit.claims.claims_file import load
-from audit.claims.statements import Asked, Numbers, Source, Statement, statement_of
+from audit.claims.statements import Asked, Numbers, NumberSource, Statement, statement_of
 from audit.constructions import ResetWalk
 from audit.constructions.explicit import Finite
 from audit.curves.quantities import ClaimedNumber, TotalVariation
@@ -45,17 +45,20 @@ def only(folder: Path, body: str) -> c.Claim:
         ("tradeoff: {0.05: 0.8}", statement_of(tradeoff={0.05: 0.8})),
         (
             "bound: at22.b_2\ndeltas: [1e-5]\norders: [4]",
-            Asked(Source.BOUND, "at22.b_2", deltas=(1e-5,), orders=(4.0,)),
+            Asked(NumberSource.BOUND, "at22.b_2", deltas=(1e-5,), orders=(4.0,)),
         ),
         (
             "bound: fmtt18.theorem_23\noptions: {index: 3}\ndeltas: [1e-5]",
-            Asked(Source.BOUND, "fmtt18.theorem_23", deltas=(1e-5,), options={"index": 3}),
+            Asked(NumberSource.BOUND, "fmtt18.theorem_23", deltas=(1e-5,), options={"index": 3}),
         ),
         (
             "callable: a.b:f\ndeltas: [1e-5, 1e-6]",
-            Asked(Source.CALLABLE, "a.b:f", deltas=(1e-5, 1e-6)),
+            Asked(NumberSource.CALLABLE, "a.b:f", deltas=(1e-5, 1e-6)),
         ),
-        ("callable: a.b:f\norders: [2, 8]", Asked(Source.CALLABLE, "a.b:f", orders=(2.0, 8.0))),
+        (
+            "callable: a.b:f\norders: [2, 8]",
+            Asked(NumberSource.CALLABLE, "a.b:f", orders=(2.0, 8.0)),
+        ),
         (
             "not_renyi: {order: 100, value: .0056}",
             statement_of(not_renyi={"order": 100.0, "value": 0.0056}),

@@ -15,7 +15,7 @@ from audit.claims.error_shares import ErrorShare, error_shares
 from audit.claims.judge import Shared, judge, judge_all
 from audit.claims.judgement import Evidence
 from audit.claims.known_pairs import Candidates, KnownPairs
-from audit.claims.statements import Asked, Numbers, Source, statement_of
+from audit.claims.statements import Asked, Numbers, NumberSource, statement_of
 from audit.claims.work import work_order
 from audit.constructions import (
     HolderForm,
@@ -111,7 +111,7 @@ def test_what_a_pair_reaches_is_the_limit(kind):
 def test_what_a_callable_returns_must_be_a_number():
     names = sorted(RETURNED)
     callables = [
-        Asked(Source.CALLABLE, f"{named.__name__}:returning", deltas=(10.0 ** -(1 + i),))
+        Asked(NumberSource.CALLABLE, f"{named.__name__}:returning", deltas=(10.0 ** -(1 + i),))
         for i in range(len(names))
     ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
@@ -368,43 +368,43 @@ def test_expectations():
     ("statement", "mechanism", "verdict", "message"),
     [
         (
-            Asked(Source.BOUND, "at22.theorem_3_1", orders=(2.0,)),
+            Asked(NumberSource.BOUND, "at22.theorem_3_1", orders=(2.0,)),
             None,
             Verdict.NOT_APPLICABLE,
             "at22.theorem_3_1 is a rate without constants, which is not judged",
         ),
         (
-            Asked(Source.BOUND, "bsa24.theorem_4_3", deltas=(1e-5,)),
+            Asked(NumberSource.BOUND, "bsa24.theorem_4_3", deltas=(1e-5,)),
             None,
             Verdict.NOT_APPLICABLE,
             "bsa24.theorem_4_3 needs a bounded domain, got diameter=None",
         ),
         (
-            Asked(Source.BOUND, "fmtt18.corollary_31", deltas=(1e-5,)),
+            Asked(NumberSource.BOUND, "fmtt18.corollary_31", deltas=(1e-5,)),
             one_pass(3, release=Release.RANDOM_SKIP),
             Verdict.NOT_APPLICABLE,
             "nothing is claimed at delta 1e-05: the bound is infinite there",
         ),
         (
-            Asked(Source.BOUND, "bsa24.theorem_4_1"),
+            Asked(NumberSource.BOUND, "bsa24.theorem_4_1"),
             None,
             Verdict.ERROR,
             "deltas or orders must be given for a bound, got neither",
         ),
         (
-            Asked(Source.BOUND, "bsa24.theorem_4_1", deltas=(1e-5,), options={"tau": 3}),
+            Asked(NumberSource.BOUND, "bsa24.theorem_4_1", deltas=(1e-5,), options={"tau": 3}),
             None,
             Verdict.ERROR,
             "bsa24.theorem_4_1 has no option 'tau'; its options: none",
         ),
         (
-            Asked(Source.BOUND, "fmtt18.theorem_1", orders=(2.0,), options={"distance": 3}),
+            Asked(NumberSource.BOUND, "fmtt18.theorem_1", orders=(2.0,), options={"distance": 3}),
             one_pass(3),
             Verdict.ERROR,
             "pair must be given for a bound with the option 'distance'",
         ),
         (
-            Asked(Source.CALLABLE, "tests.no_such_module:f", deltas=(1e-5,)),
+            Asked(NumberSource.CALLABLE, "tests.no_such_module:f", deltas=(1e-5,)),
             None,
             Verdict.ERROR,
             "callable must name a module that is installed, beside the file or in the current "
@@ -478,7 +478,7 @@ def test_a_claim_on_numbers_needs_no_mechanism():
 def test_a_bound_for_one_record_is_not_judged_by_another():
     """Record 1 of 4 is hidden by three steps; record 4 would refute what is true of record 1."""
     m = one_pass(4, diameter=16.0)
-    true = Asked(Source.BOUND, "fmtt18.theorem_23", orders=(2.0,), options={"index": 1})
+    true = Asked(NumberSource.BOUND, "fmtt18.theorem_23", orders=(2.0,), options={"index": 1})
     assert judge(claimed(true, m)).verdict is Verdict.CONSISTENT
     last = {"kind": "WallPinnedWalk", "before": 1.0, "start": 8.0, "position": 3}
     refused = judge(claimed(true, m, pair=last))
@@ -504,12 +504,14 @@ def test_a_bound_for_one_record_is_not_judged_by_another():
         ("at22.eq_5_4", {"index": 2}),
     ):
         judged = judge(
-            claimed(Asked(Source.BOUND, id, orders=(2.0,), options=options), batch, pair=RESET)
+            claimed(
+                Asked(NumberSource.BOUND, id, orders=(2.0,), options=options), batch, pair=RESET
+            )
         )
         assert judged.verdict is Verdict.CONSISTENT, id
     public = one_pass(4, noise_std=20.0, release=Release.RANDOM_SKIP)
     bound = Asked(
-        Source.BOUND, "fmtt18.corollary_31_corrected", deltas=(1e-3,), options={"public": 2}
+        NumberSource.BOUND, "fmtt18.corollary_31_corrected", deltas=(1e-3,), options={"public": 2}
     )
     for position in (None, 1):
         pair = TWO_SIDED if position is None else {**TWO_SIDED, "position": position}
@@ -520,7 +522,7 @@ def test_a_bound_for_one_record_is_not_judged_by_another():
 
 def test_a_callable_is_judged():
     callables = [
-        Asked(Source.CALLABLE, f"{named.__name__}:{name}", deltas=(1e-5, 1e-3))
+        Asked(NumberSource.CALLABLE, f"{named.__name__}:{name}", deltas=(1e-5, 1e-3))
         for name in ("whole", "halved")
     ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
@@ -529,7 +531,7 @@ def test_a_callable_is_judged():
 
 def test_a_callable_that_raises_or_leaves_is_an_error_of_its_claim():
     callables = [
-        Asked(Source.CALLABLE, f"{named.__name__}:{name}", deltas=(1e-5,))
+        Asked(NumberSource.CALLABLE, f"{named.__name__}:{name}", deltas=(1e-5,))
         for name in ("broken", "leaving")
     ]
     judged = judge_all([claimed(statement) for statement in callables])
@@ -542,7 +544,7 @@ def test_a_callable_that_raises_or_leaves_is_an_error_of_its_claim():
 
 def test_a_callable_claims_renyi_divergences():
     callables = [
-        Asked(Source.CALLABLE, f"{named.__name__}:{name}", orders=(2.0, 8.0))
+        Asked(NumberSource.CALLABLE, f"{named.__name__}:{name}", orders=(2.0, 8.0))
         for name in ("divergence", "less", "broken")
     ]
     judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
@@ -551,8 +553,8 @@ def test_a_callable_claims_renyi_divergences():
     assert [each.quantity.name for each in judged[:2]] == ["Renyi divergence"] * 2
     assert judged[2].message.endswith(", at order 2")
     for statement in (
-        Asked(Source.CALLABLE, "a:f"),
-        Asked(Source.CALLABLE, "a:f", deltas=(0.1,), orders=(2.0,)),
+        Asked(NumberSource.CALLABLE, "a:f"),
+        Asked(NumberSource.CALLABLE, "a:f", deltas=(0.1,), orders=(2.0,)),
     ):
         assert "deltas or orders must be given" in judge(claimed(statement)).message
 
@@ -631,7 +633,7 @@ def test_a_planted_violation_is_found_and_sound_bounds_are_not_refuted():
             for id in bounds.applicable(m)
             if bounds.entry(id).status.sound and "tau" not in bounds.entry(id).options
         ]
-        claims = [claimed(Asked(Source.BOUND, id, orders=(1.5, 8.0)), m) for id in sound]
+        claims = [claimed(Asked(NumberSource.BOUND, id, orders=(1.5, 8.0)), m) for id in sound]
         least = min(float(bounds.evaluate(id, m).renyi(2.0)) for id in sound)
         claims.append(claimed(statement_of(renyi={2.0: least / 4}), m))
         *true, planted = judge_all(claims)
@@ -656,7 +658,7 @@ def test_candidates_are_admissible_and_depend_on_the_mechanism_alone():
 @pytest.mark.parametrize("budget", [SAMPLED, FEW])
 def test_samples_decide_where_there_is_no_time(budget):
     m = full(diameter=2.0, noise_std=0.3)
-    statement = Asked(Source.BOUND, "bsa24.theorem_4_1", deltas=(0.1,))
+    statement = Asked(NumberSource.BOUND, "bsa24.theorem_4_1", deltas=(0.1,))
     true = judge(claimed(statement, m, pair=TWO_SIDED)).certified
     for factor, verdict in ((0.6, Verdict.REFUTED), (1.0001, Verdict.CONSISTENT)):
         statement = statement_of(epsilon=factor * true, delta=0.1)

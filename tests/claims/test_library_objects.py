@@ -14,7 +14,7 @@ from audit.claims.claims_file import load
 from audit.claims.formats import Format, write
 from audit.claims.judge import judge
 from audit.claims.library_objects import ACCOUNTANTS
-from audit.claims.statements import Asked, Source, statement_of
+from audit.claims.statements import Asked, NumberSource, statement_of
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
 
@@ -269,7 +269,7 @@ def test_claims_about_compositions() -> None:
 
 def test_what_was_not_written_for_compositions_refuses_them(tmp_path: Path) -> None:
 
-    bound = Asked(Source.BOUND, "accounting.poisson", deltas=(1e-5,))
+    bound = Asked(NumberSource.BOUND, "accounting.poisson", deltas=(1e-5,))
     judged = judge(Claim(id="x", mechanism=composition(), statement=bound))
     assert judged.verdict is Verdict.ERROR
     assert judged.message == ("accounting.poisson needs a single run, got a composition of 2")
@@ -284,6 +284,6 @@ def test_what_was_not_written_for_compositions_refuses_them(tmp_path: Path) -> N
 
 
 def test_an_accountant_needs_a_mechanism() -> None:
-    statement = Asked(Source.ACCOUNTANT, "dp_accounting.pld", deltas=(1e-5,))
+    statement = Asked(NumberSource.ACCOUNTANT, "dp_accounting.pld", deltas=(1e-5,))
     judged = judge(Claim(id="x", mechanism=None, statement=statement))
     assert judged.message == "mechanism must be given for an accountant, got none"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from audit.claims import lock
-from audit.claims.statements import Asked, Source, statement_of
+from audit.claims.statements import Asked, NumberSource, statement_of
 from audit.curves.quantities import EpsilonAtDelta, Mu
 from audit.results import Verdict
 
@@ -35,7 +35,7 @@ def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
 
 
 def test_a_bound_is_locked_at_each_of_its_places() -> None:
-    statement = Asked(Source.BOUND, "bsa24.theorem_4_1", deltas=(1e-5, 1e-3), orders=(4.0,))
+    statement = Asked(NumberSource.BOUND, "bsa24.theorem_4_1", deltas=(1e-5, 1e-3), orders=(4.0,))
     mechanism = dataclasses.replace(ONE_STEP, smoothness=1.0, diameter=1.0)
     judgement = judged(statement=statement, mechanism=mechanism)
     numbers = lock.entries([judgement])["true"].numbers

@@ -13,7 +13,7 @@ from audit import Relation
 from audit.curves import Order
 from audit.curves.brackets import BracketError, checked, checked_all
 from audit.dominating import GridPair, dominating_curve, layer
-from audit.dominating.closed_form import Limits, SampledGaussian
+from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import poisson_curve
 from tests.dominating.random_brackets import (
@@ -144,7 +144,9 @@ def test_limits_hold_and_notice_what_exceeds_them(relation, order):
 
 
 def test_the_largest_loss_limits_epsilon_at_every_delta():
-    limits = Limits.of([poisson_curve(1.0, 1e-3, 2, Relation.ADD_REMOVE, accuracy=1e-4).limits])
+    limits = DeltaLimits.of(
+        [poisson_curve(1.0, 1e-3, 2, Relation.ADD_REMOVE, accuracy=1e-4).limits]
+    )
     loss = -2 * math.log1p(-1e-3)
     for delta in (0.0, 1e-250):
         limits.check_epsilon(delta, (loss * (1 - 1e-9), math.inf), REVERSE)

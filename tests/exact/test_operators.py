@@ -10,7 +10,7 @@ import pytest
 
 from audit.constructions import BiasedWalk, Construction, Process
 from audit.exact import Law, LawCurve, curve, curves, law
-from audit.exact.node_laws import _Laws
+from audit.exact.node_laws import _ProcessLaws
 from audit.exact.propagation import Counter, Runner, domain_ends
 from audit.exact.step_panels import step_panels
 from audit.numerics import banded as banded_module
@@ -21,7 +21,7 @@ BOUNDED = list(CASES)
 
 def computed(one: Process, *, banded: bool = False) -> Law:
     panels = step_panels([one], *domain_ends([one], 38.0))
-    laws = _Laws(one, panels, 39.0, banded, Counter(None, 0))
+    laws = _ProcessLaws(one, panels, 39.0, banded, Counter(None, 0))
     [found] = laws.after([len(one)])
     return found
 
