@@ -151,7 +151,7 @@ def test_a_bug_is_refuted_and_the_fixed_release_is_not(
     text = (zoo.results / "zoo.md").read_text(encoding="utf-8")
     assert "| refuted | 1 | 5 | epsilon at delta 0 | [exact](halved/" in text
     assert exact["verification"] in ("verified", "not verified")
-    assert sampled["verification"] == ""
+    assert sampled["verification"] in ("verified but for the draws", "not verified")
 
 
 def test_a_witness_that_is_denied_fails(
