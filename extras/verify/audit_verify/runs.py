@@ -184,6 +184,10 @@ def check_losses(losses: Losses, m: Plain, cancelled: float) -> None:
         require(_at_most(apart(f, g), sensitivity * unit), "differ by the sensitivity at most")
     convex = m.get("convex", True)
     lowest = least if convex else -math.inf if most is None else -most
+    # what jumps round with: gradients are computed as differences of others
+    size = _ROUNDING * max(
+        max(map(abs, _range(f, _window(f, ends)))) for f in (*own, losses.shared)
+    )
     for f in own:
         whole = _sum(f, losses.shared) if sized else f
         # the regulariser alone need not be as strongly convex as a loss with it
@@ -193,7 +197,6 @@ def check_losses(losses: Losses, m: Plain, cancelled: float) -> None:
         require(slopes[0] / unit >= low - scale, "be those of (strongly) convex losses")
         require(most is None or slopes[1] / unit <= most + scale, "be smooth")
         if convex or most is not None:
-            size = _ROUNDING * max(map(abs, _range(f, _window(f, ends))))
             require(jumps[0] >= -size, "be those of convex losses, without falling jumps")
             require(most is None or jumps[1] <= size, "be continuous")
         if sized and convex:
