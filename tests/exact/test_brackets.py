@@ -72,7 +72,7 @@ def test_what_cannot_be_computed_is_open(push: float, steps: int) -> None:
 
 def test_a_reach_that_is_not_counted_would_be_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test of the test: if what is left out is not lost, the bracket is narrow and wrong."""
-    monkeypatch.setattr(node_laws._Laws, "_log_lost", lambda *_: -math.inf)
+    monkeypatch.setattr(node_laws._ProcessLaws, "_log_lost", lambda *_: -math.inf)
     monkeypatch.setattr(node_laws, "_FIRST", (13.0, -300.0))
     pair = TwoSidedWalk(mechanism(steps=5, lipschitz=15.0, diameter=400.0))
     low, _ = curve(pair).epsilon_bracket(1e-5)
