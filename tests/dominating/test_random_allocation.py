@@ -196,3 +196,10 @@ def test_the_lower_side_of_several_participations_is_near_the_samples(
         lambda e: float(np.mean(np.maximum(-np.expm1(e - losses), 0))) - 1e-2 - error, 0, 30
     )
     assert low > 0.93 * at_most
+
+
+def test_small_masses_are_merged_and_none_is_lost() -> None:
+    q, p = np.array([0.5, 1e-280, 0.5, 0.0]), np.array([0.4, 0.6, 1e-290, 0.0])
+    merged_q, merged_p = module._merged_tails(q, p)
+    assert merged_q.tolist() == pytest.approx([1.0])
+    assert merged_p.tolist() == pytest.approx([1.0])

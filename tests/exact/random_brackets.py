@@ -14,7 +14,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from audit import Batching, NoisySGD, Relation
+from audit.claims import witness
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -48,11 +49,10 @@ from audit.constructions.explicit_laws import (
 from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.exact import curve
-from audit_verify import laws
+from audit_verify import laws, walks
 from audit_verify.laws import Cell, excess, gaussian_delta
+from audit_verify.reader import chains_of
 from tests.bounds.grid import any_mechanism
-from tests.exact.balls import walks
-from tests.exact.balls.plain import plain_pair
 
 Array = NDArray[np.float64]
 Pair = Construction | ExplicitPair
@@ -224,7 +224,7 @@ def _normal_logs(
 def explicit_reference(pair: ExplicitPair) -> Reference:
     """Return the reference of a draw from explicit laws."""
     ctx.prec = _BITS
-    plain = plain_pair(pair)
+    plain = witness.plain_pair(pair)
     given = pair.distributions()
 
     def masses(cuts: Sequence[float]) -> list[Cell]:
@@ -292,40 +292,28 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-class _Chain(walks._Chain):
-    """A chain whose law before the last step is kept, for cells between any cuts."""
+class _Law(walks._Law):
+    """A law that is kept before the last step, for cells between any cuts."""
 
-    def __init__(self, law: Mapping[str, Any], grid: Any) -> None:
-        super().__init__(law, grid, [])
-        self.states = []
-        chances = laws.probabilities([path["probability"] for path in law["paths"]])
-        for chance, path in zip(chances, law["paths"], strict=True):
-            self.states.append((chance, *self._before(path)))
-        steps = max(walks.path_length(path) for path in law["paths"])
-        self.error = 2 * steps * grid.error.upper()
+    def __init__(self, chain: walks.Chain, grid: walks._Grid) -> None:
+        super().__init__(chain, grid, [])
+        self.states = [(path.probability, *self._before(path)) for path in chain.paths]
+        self.error = 2 * max(map(len, chain.paths)) * grid.error.upper()
 
-    def _before(self, path: Mapping[str, Any]) -> tuple[Any, Any]:
-        from flint import arb_mat
-
-        start = [arb(0)] * (self.memories * self.size)
-        ends = {self.law["lower"]: 0, self.law["upper"]: self.size - 2}
-        start[ends.get(self.law["start"], self.size - 1)] = arb(1)
-        state = arb_mat([start])
-        *opening, last = [s for s in path["segments"] if s["times"] and s["steps"]]
-        for segment in opening:
-            state = self._repeated(state, segment["steps"], segment["times"])
-        state = self._repeated(state, last["steps"], last["times"] - 1)
-        return self._repeated(state, last["steps"][:-1], 1), last["steps"][-1]
+    def _before(self, path: walks.Path) -> tuple[walks.State, walks.Step]:
+        *opening, (times, last) = [(t, steps) for t, steps in path.segments if t and steps]
+        state = {0: self.begin}
+        for segment in (*opening, (times - 1, last), (1, last[:-1])):
+            state = self._repeated(state, *segment)
+        return state, last[-1]
 
     def between(self, cuts: Sequence[float]) -> list[arb]:
         """Return the masses of the lower end, of the intervals and of the upper end."""
         self.edges = [self.low, *(arb(cut) for cut in cuts), self.high]
-        width = len(self.edges) + 1
-        total = [arb(0)] * width
+        self._tables.clear()
+        total = [arb(0)] * (len(self.edges) + 1)
         for chance, state, step in self.states:
-            self._matrices.clear()
-            cells = self._after(state, step, final=True).entries()
-            own = [sum(cells[i::width], arb(0)) for i in range(width)]
+            own = self._cells(state, step).entries()
             total = [a + chance * b for a, b in zip(total, own, strict=True)]
         return [arb(x.mid(), x.rad() + self.error).nonnegative_part() for x in total]
 
@@ -333,35 +321,31 @@ class _Chain(walks._Chain):
         """Return log-weight, mean and deviation of the normals of the law after the last step."""
         found = []
         for chance, state, step in self.states:
-            masses = state.entries()
-            for before, _, weight, phi in self._parts(step):
-                pieces, std = walks.lines(phi), step["noise_std"]
-                for k in range(self.size):
-                    mass = masses[before * self.size + k]
+            for before, _, weight, phi in step.moves:
+                masses = state[before].entries() if before in state else []
+                for mass, point in zip(masses, self.points, strict=False):
                     if (
                         mass.is_zero()
                         or not float(mass.mid().log() if mass.mid() > 0 else -1e9) > -3e8
                     ):
                         continue
-                    side = {0: "lower_wall", self.size - 2: "upper_wall"}.get(k)
-                    if side is not None and self.law[side] == "absorb":
-                        continue
-                    x = float(self.points[k].mid())
-                    slope, shift = next(line[2:] for line in pieces if x < line[1])
-                    mean = float((slope * self.points[k] + shift).mid())
-                    found.append((float((chance * weight * mass.mid()).log()), mean, std))
+                    _, slope, shift = walks.piece_at(phi, float(point.mid()))
+                    mean = float((slope * point + shift).mid())
+                    log_weight = float((chance * weight * mass.mid()).log())
+                    found.append((log_weight, mean, float(step.std)))
         return found
 
 
 def walk_reference(pair: Construction, bits: int) -> Reference:
     """Return the reference of two walks, with errors of masses below 2^-bits."""
     ctx.prec = bits + 80
-    plain = plain_pair(pair)
-    both = plain["first"], plain["second"]
-    mixtures = [walks._mixture(law) for law in both]
+    first, second = (witness._process(process) for process in pair.processes())
+    both = chains_of({"first": first, "second": second})
+    mixtures = [walks._mixture(chain) for chain in both]
     if None not in mixtures:
         ctx.prec = _BITS
-        mixtures = [walks._mixture(law) for law in both]
+        both = chains_of({"first": first, "second": second})
+        mixtures = [walks._mixture(chain) for chain in both]
         ends = (-math.inf, math.inf)
         normals = [
             [(float(w.log()), float(m), float(s)) for w, m, s in mix or []] for mix in mixtures
@@ -372,14 +356,14 @@ def walk_reference(pair: Construction, bits: int) -> Reference:
             return list(zip(*(laws.mixture_masses(given, m or []) for m in mixtures), strict=True))
 
     else:
-        if both[0]["lower"] is None or both[0]["upper"] is None:
+        if None in both[0].walls:
             raise walks.TooLongError("a line needs a window")
         grid = walks._Grid(both, (None, None), bits)
         nodes = len(grid.nodes)
-        steps = max(walks.path_length(path) for law in both for path in law["paths"])
+        steps = max(len(path) for chain in both for path in chain.paths)
         if nodes > _MOST_NODES or (steps > 1 and nodes > 2 * _MOST_NODES):
             raise walks.TooLongError("many nodes")
-        chains = [_Chain(law, grid) for law in both]
+        chains = [_Law(chain, grid) for chain in both]
         normals = [chain.normals() for chain in chains]
         ends = grid.low, grid.high
 

@@ -328,6 +328,16 @@ def test_an_honest_witness_is_verified_and_trusts_nothing() -> None:
     assert found.trusted == ()
 
 
+def test_gradients_that_are_zero_but_for_rounding_are_continuous() -> None:
+    """Differences of gradients of size .1 are rounded at 1e-17; a jump of 1e-8 is one."""
+    zeroed = {**MECHANISM, "relation": "zero out"}
+    for size, answer in ((1e-17, Answer.REFUTED), (1e-8, Answer.NOT_A_WITNESS)):
+        zero = [[None, 0.0, -size], [0.0, 0.0, size]]
+        pair = run(line(-0.1), zero)
+        found = verify(witness(pair, {"cuts": [0.0]}, "epsilon", 1e-5, 0.01, mechanism=zeroed))
+        assert found.answer is answer, found
+
+
 def changed(content, changes):
     """Return a copy with some entries replaced."""
     copied = copy.deepcopy(content)

@@ -1,1 +1,0 @@
-"""Laws of pairs in ball arithmetic, for references of brackets."""
