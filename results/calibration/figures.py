@@ -20,7 +20,7 @@ _LABELS = ("0", "1e-4", ".001", ".01", ".1", "1")
 
 
 def draw(coverage: Sequence[Row], power: Sequence[Row], out: Path) -> None:
-    """Write ``coverage``, ``mistakes``, ``others`` and ``power`` as PNG and SVG."""
+    """Write ``coverage``, ``mistakes``, ``others`` and ``power`` as PNG."""
     out.mkdir(parents=True, exist_ok=True)
     for name, rows in figure_parts(coverage).items():
         if rows:
@@ -32,7 +32,6 @@ def draw(coverage: Sequence[Row], power: Sequence[Row], out: Path) -> None:
 def _save(figure: Figure, path: Path) -> None:
     FigureCanvasAgg(figure)
     figure.savefig(path.with_suffix(".png"), dpi=150)
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
 def _coverage(rows: Sequence[Row]) -> Figure:

@@ -45,7 +45,6 @@ def write(rows: Sequence[Row], folder: Path) -> None:
     pictures = heat_maps(rows)
     for drawn in pictures:
         (folder / f"{drawn.name}.png").write_bytes(drawn.png)
-        (folder / f"{drawn.name}.svg").write_bytes(drawn.svg)
     (folder / "README.md").write_text(page(rows, pictures), encoding="utf-8")
 
 

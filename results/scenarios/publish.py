@@ -26,7 +26,7 @@ from audit.report.run_report import build
 from audit.report.runs import RESULT, STATUS, status
 from audit.results import Result, to_json
 
-# The README shows this one: whole, with every figure as SVG, in a folder beside all others.
+# The README shows this one, in a folder beside all others.
 SHOWN = "at22_lower_bound"
 PROVENANCE = "provenance.json"
 _OF_A_RUN = re.compile(r"^(output|sweep|draw|threads):.*\n", flags=re.MULTILINE)
@@ -124,10 +124,7 @@ def _write(outcome: Outcome, result: Result, place: Path) -> None:
     config = (outcome.folder / "config.yaml").read_text(encoding="utf-8")
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    if outcome.name == SHOWN:
-        report.write(result, place)
-    else:
-        write_small(result, place)
+    write_small(result, place)
     (place / RESULT).write_text(to_json(result), encoding="utf-8")
     (place / "config.yaml").write_text(_OF_A_RUN.sub("", config), encoding="utf-8")
     done = status(None, result.provenance.command)
