@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from audit.curves import Order
 from audit.numerics.number_format import Rounding, count, duration, number, plain
 from audit.report import queries
-from audit.report.document import Cell, Column, Section, Table, Text
-from audit.report.queries import ComparedResult
-from audit.report.setting_tables import lower_cell, parameter_cell
-from audit.results import AtDelta, Result, SampledEvidence, SettingResult
+from audit.report.document import LOWER, PARAMETER, TEXT, Cell, Format, Section, Table, Text
+from audit.results import Result, SampledEvidence, SettingResult
 
 _SPACE = "\N{NO-BREAK SPACE}"
 _ORDERS = {
@@ -28,50 +26,46 @@ def sections(result: Result) -> tuple[Section, ...]:
         Section(
             ident="evidence",
             title="Counts and confidence",
-            parts=(confidence, counted) if counted else (confidence,),
+            parts=(confidence, counted) if counted.rows else (confidence,),
             folded=True,
         ),
         Section(ident="provenance", title="Provenance", parts=(provenance(result),), folded=True),
     )
 
 
-def counts(settings: Sequence[SettingResult]) -> Table | None:
+def counts(settings: Sequence[SettingResult]) -> Table:
     """Return the event, the counts and the error spent behind each certified lower bound."""
-    rows = [
-        _counted(setting, row) for setting in queries.compared(settings) for row in setting.deltas
-    ]
-    if not rows:
-        return None
-    return Table(
-        caption="What each certified lower bound rests on",
-        columns=(
-            Column(label="Setting"),
-            Column(label="δ", numeric=True),
-            Column(label="Certified lower bound", numeric=True),
-            Column(label="Order"),
-            Column(label="Event"),
-            Column(label="X in it", numeric=True),
-            Column(label="X' in it", numeric=True),
-            Column(label="Error spent", numeric=True),
-            Column(label="Most these samples could certify", numeric=True),
+    share = Format(lambda pair: Cell.number(f"{count(pair[0])} of {count(pair[1])}", pair[0]))
+    return Table.of(
+        "What each certified lower bound rests on",
+        {
+            "Setting": TEXT,
+            "δ": PARAMETER,
+            "Certified lower bound": LOWER,
+            "Order": TEXT,
+            "Event": TEXT,
+            "X in it": share,
+            "X' in it": share,
+            "Error spent": Format(lambda value: Cell.number(number(value, 3), value)),
+            "Most these samples could certify": Format(
+                lambda value: Cell.number(number(value, 4, Rounding.UP), value)
+            ),
+        },
+        (
+            (
+                queries.title(setting),
+                row.delta,
+                row.sampled.epsilon,
+                _ORDERS[row.sampled.order],
+                _event(row.sampled),
+                (row.sampled.count, row.sampled.total),
+                (row.sampled.count_prime, row.sampled.total_prime),
+                row.sampled.error_spent,
+                row.sampled.largest_certifiable,
+            )
+            for setting in queries.compared(settings)
+            for row in setting.deltas
         ),
-        rows=tuple(rows),
-    )
-
-
-def _counted(setting: ComparedResult, row: AtDelta) -> tuple[Cell, ...]:
-    sampled = row.sampled
-    most = sampled.largest_certifiable
-    return (
-        Cell(text=queries.title(setting)),
-        parameter_cell(row.delta),
-        lower_cell(sampled.epsilon),
-        Cell(text=_ORDERS[sampled.order]),
-        Cell(text=_event(sampled)),
-        _frequency(sampled.count, sampled.total),
-        _frequency(sampled.count_prime, sampled.total_prime),
-        Cell.number(number(sampled.error_spent, 3), sampled.error_spent),
-        Cell.number(number(most, 4, Rounding.UP), most),
     )
 
 
@@ -79,10 +73,6 @@ def _event(sampled: SampledEvidence) -> str:
     """Return the event, such as ``x ≥ 0.3125``."""
     tail = sampled.tail.value.replace(">=", "≥").replace("<=", "≤")
     return f"{tail.removesuffix('t')}{plain(sampled.threshold)}".replace(" ", _SPACE)
-
-
-def _frequency(part: int, whole: int) -> Cell:
-    return Cell.number(f"{count(part)} of {count(whole)}", part)
 
 
 def provenance(result: Result) -> Table:
@@ -112,11 +102,8 @@ def provenance(result: Result) -> Table:
     if environment is not None:
         packages = ", ".join(f"{name} {v}" for name, v in environment.packages.items())
         rows.append(("packages", packages))
-    return Table(
-        caption="Where these numbers come from",
-        columns=(Column(label="What"), Column(label="Value")),
-        rows=tuple((Cell(text=name), Cell(text=value)) for name, value in rows),
-        stacked=False,
+    return Table.of(
+        "Where these numbers come from", {"What": TEXT, "Value": TEXT}, rows, stacked=False
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from audit.numerics.number_format import MISSING
-from audit.results import Verdict
+from audit.numerics.number_format import MISSING, Rounding, bracket, count, number, plain, ratio
+from audit.results import Number, Verdict
 
 _SHORT = 6  # sections that need no table of contents beside them
 _PHONE, _GAP = 43, 2  # letters across a phone, and between two columns
@@ -73,6 +74,35 @@ class Cell:
         return cls(text=verdict.value, style=Style.VERDICT)
 
 
+@dataclass(frozen=True)
+class Format:
+    """How the values of a column become cells; numbers are aligned right."""
+
+    write: Callable[[Any], Cell]
+    numeric: bool = True
+
+    def cell(self, value: Any) -> Cell:
+        """Return the cell of a value; None is an absent number, and a cell stays as it is."""
+        if isinstance(value, Cell):
+            return value
+        return Cell.missing() if value is None else self.write(value)
+
+
+def _exact(digits: int) -> Callable[[Number], Cell]:
+    return lambda value: Cell.number(bracket(value.bracket, digits), value.bracket)
+
+
+TEXT = Format(lambda text: Cell(text=text), numeric=False)
+VERDICT = Format(Cell.verdict, numeric=False)
+PARAMETER = Format(lambda value: Cell.number(plain(value), value))  # as one would type it
+COUNT = Format(lambda value: Cell.number(count(value), value))
+RATIO = Format(lambda value: Cell.number(ratio(value), value))
+LOWER = Format(lambda value: Cell.number(number(value, 5, Rounding.DOWN), value))
+UPPER = Format(lambda value: Cell.number(number(value, 5, Rounding.UP), value))
+EXACT = Format(_exact(6))  # of a `Number`, the digits that are certain
+FULL = Format(_exact(12))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """The head of a column; numbers are aligned right."""
@@ -94,6 +124,26 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     stacked: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        columns: Mapping[str, Format],
+        rows: Iterable[Sequence[object]],
+        *,
+        stacked: bool = True,
+    ) -> Table:
+        """Return a table of values, which the columns' formats write."""
+        return cls(
+            caption=caption,
+            columns=tuple(Column(label=name, numeric=one.numeric) for name, one in columns.items()),
+            rows=tuple(
+                tuple(one.cell(value) for one, value in zip(columns.values(), row, strict=True))
+                for row in rows
+            ),
+            stacked=stacked,
+        )
 
     @property
     def fits(self) -> bool:

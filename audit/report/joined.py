@@ -10,14 +10,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from audit import validate
-from audit.numerics.number_format import MISSING, count, ratio
+from audit.numerics.number_format import count, ratio
 from audit.report import joined_rows, queries
 from audit.report.conclusion import refuted_elsewhere, sentences
-from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
+from audit.report.document import (
+    COUNT,
+    EXACT,
+    RATIO,
+    TEXT,
+    VERDICT,
+    Cell,
+    Document,
+    Gallery,
+    Section,
+    Table,
+    Text,
+)
 from audit.report.figures import sweep
 from audit.report.joined_rows import ClaimRow, FailedRun, epsilon_rows, failed_runs
 from audit.report.runs import Run
-from audit.report.setting_tables import claim_cells, exact_cell, lower_cell, parameter_cell
+from audit.report.setting_tables import claim_cells, epsilon_table
 from audit.report.study_section import worst
 from audit.results import Number, Result, SettingResult, Verdict
 from audit.results.comparisons import CLAIMED
@@ -53,10 +65,11 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
     studies = _studies(runs, links)
     if many_scenarios:
         summary, statements = _by_scenario(runs, links), None
-    elif studies is not None and not found:
+    elif studies.rows and not found:
         summary, statements = studies, None
     else:
-        summary, statements = _table(runs, first, links, _caption(first, found)), studies
+        summary = _table(runs, first, links, _caption(first, found))
+        statements = studies if studies.rows else None
     overview = sweep.draw(epsilon_rows(runs))
     return Document(
         title="Tightness of the claims: an index of stored runs",
@@ -228,42 +241,22 @@ def _table(
     runs: Sequence[Run], rows: Sequence[IndexRow], links: Mapping[str, str], caption: str
 ) -> Table:
     notes = labels(runs)
-    return Table(
-        caption=caption,
-        columns=(
-            Column(label="Run"),
-            Column(label="δ", numeric=True),
-            Column(label="Certified lower bound", numeric=True),
-            Column(label="Exact value", numeric=True),
-            Column(label="Tightest claimed upper bound", numeric=True),
-            Column(label="Claimed / exact", numeric=True),
-            Column(label="Verdict"),
-        ),
-        rows=tuple(
-            _failed_cells(row, notes[row.run])
-            if isinstance(row, FailedRun)
-            else _cells(row, notes[row.origin.run], links[row.origin.run])
-            for row in rows
-        ),
+    cells = (
+        (Cell(text=notes[row.run], note=row.error), *[None] * 5, row.verdict)
+        if isinstance(row, FailedRun)
+        else _cells(row, notes[row.origin.run], links[row.origin.run])
+        for row in rows
     )
+    return epsilon_table(caption, "Run", "Exact value", cells)
 
 
-def _failed_cells(row: FailedRun, note: str) -> tuple[Cell, ...]:
-    missing = Cell.missing()
-    name = Cell(text=note, note=row.error)
-    return (name, missing, missing, missing, missing, missing, Cell.verdict(row.verdict))
-
-
-def _cells(row: ClaimRow, note: str, link: str) -> tuple[Cell, ...]:
-    claim = (Cell.missing(), Cell.missing(), Cell.verdict(row.verdict))
-    if row.bound is not None:
-        claim = claim_cells(row.bound, row.bound.id)
+def _cells(row: ClaimRow, note: str, link: str) -> tuple[object, ...]:
     return (
         Cell(text=row.origin.title, note=note, link=link),
-        parameter_cell(row.quantity.at),
-        lower_cell(row.lower),
+        row.quantity.at,
+        row.lower,
         _exact_of_strongest(row),
-        *claim,
+        *((None, None, row.verdict) if row.bound is None else claim_cells(row.bound, row.bound.id)),
     )
 
 
@@ -274,7 +267,7 @@ def _exact_of_strongest(row: ClaimRow) -> Cell:
     value = row.exact
     if row.certified != value.low:
         value = Number(row.certified, row.certified, float("inf"))
-    return replace(exact_cell(value), note=row.certified_by)
+    return replace(EXACT.cell(value), note=row.certified_by)
 
 
 def _link(run: Run, folder: Path) -> str:
@@ -292,30 +285,19 @@ def _scenarios_differ(runs: Sequence[Run]) -> bool:
 
 def _by_scenario(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
     """Return a row for each run, those with errors first."""
-    failed = [
-        (Cell(text=row.run, note=row.error), Cell.missing(), Cell.missing(),
-         Cell.verdict(row.verdict))
-        for row in failed_runs(runs)
-    ]  # fmt: skip
-    return Table(
-        caption=(
-            "Each scenario: the tightest claim that stands over what is certain (least and "
-            "largest), what is refuted, and what studies found"
-        ),
-        columns=(
-            Column(label="Scenario"),
-            Column(label="Claimed / certain", numeric=True),
-            Column(label="Found"),
-            Column(label="Verdict"),
-        ),
-        rows=(
-            *failed,
-            *(_scenario(run, run.result, links[run.name]) for run in runs if run.result),
-        ),
+    caption = (
+        "Each scenario: the tightest claim that stands over what is certain (least and "
+        "largest), what is refuted, and what studies found"
     )
+    columns = {"Scenario": TEXT, "Claimed / certain": RATIO, "Found": TEXT, "Verdict": VERDICT}
+    failed = [
+        (Cell(text=row.run, note=row.error), None, None, row.verdict) for row in failed_runs(runs)
+    ]
+    found = [_scenario(run, run.result, links[run.name]) for run in runs if run.result]
+    return Table.of(caption, columns, [*failed, *found])
 
 
-def _scenario(run: Run, result: Result, link: str) -> tuple[Cell, ...]:
+def _scenario(run: Run, result: Result, link: str) -> tuple[object, ...]:
     settings, rows = result.settings, epsilon_rows([run])
     standing = [found for row in rows if (found := _tightness(row)) is not None]
     refuted = {
@@ -328,8 +310,8 @@ def _scenario(run: Run, result: Result, link: str) -> tuple[Cell, ...]:
     return (
         Cell(text=result.scenario.title or run.name, note=run.name, link=link),
         _ratios(standing, settings),
-        Cell(text=_found(sorted(refuted), own, verdicts, compared=bool(standing)) or MISSING),
-        Cell.verdict(_overall(rows, bool(refuted or own), verdicts)),
+        _found(sorted(refuted), own, verdicts, compared=bool(standing)) or None,
+        _overall(rows, bool(refuted or own), verdicts),
     )
 
 
@@ -368,30 +350,20 @@ def _overall(rows: Sequence[ClaimRow], refuted: bool, verdicts: Sequence[Verdict
     return worst(verdicts) if verdicts else Verdict.NOT_APPLICABLE
 
 
-def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table | None:
-    """Return a row for each study: how many of its statements hold; None if there is none."""
+def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
+    """Return a row for each study: how many of its statements hold."""
     rows = []
     for run in runs:
         for study in queries.studies(run.result.settings if run.result else ()):
             verdicts = [one.verdict for one in study.findings.statements]
-            counted = (verdicts.count(verdict) for verdict in _OUTCOMES)
-            rows.append(
-                (
-                    Cell(text=queries.title(study), note=run.name, link=links[run.name]),
-                    *(Cell.number(count(number), number) for number in counted),
-                    Cell.verdict(worst(verdicts)) if verdicts else Cell.missing(),
-                )
-            )
-    if not rows:
-        return None
-    return Table(
-        caption="Studies: how many of their statements hold",
-        columns=(
-            Column(label="Study"),
-            *(Column(label=label, numeric=True) for label in _OUTCOMES.values()),
-            Column(label="Verdict"),
-        ),
-        rows=tuple(rows),
+            name = Cell(text=queries.title(study), note=run.name, link=links[run.name])
+            counted = map(verdicts.count, _OUTCOMES)
+            rows.append((name, *counted, worst(verdicts) if verdicts else None))
+    counts = dict.fromkeys(_OUTCOMES.values(), COUNT)
+    return Table.of(
+        "Studies: how many of their statements hold",
+        {"Study": TEXT, **counts, "Verdict": VERDICT},
+        rows,
     )
 
 
@@ -408,15 +380,15 @@ def _every_row(runs: Sequence[Run], links: Mapping[str, str]) -> list[Section]:
 
 
 def _runs(runs: Sequence[Run]) -> Section:
-    listed = Table(
-        caption="The runs and the commands that repeat them",
-        columns=tuple(Column(label=word) for word in ("Run", "Command", "What", "Status")),
-        rows=tuple(
+    listed = Table.of(
+        "The runs and the commands that repeat them",
+        dict.fromkeys(("Run", "Command", "What", "Status"), TEXT),
+        (
             (
-                Cell(text=run.name),
-                Cell(text=run.command or MISSING),
-                Cell(text=(run.result.scenario.title if run.result else run.error) or MISSING),
-                Cell(text="done") if run.result else Cell.verdict(Verdict.ERROR),
+                run.name,
+                run.command or None,
+                (run.result.scenario.title if run.result else run.error) or None,
+                "done" if run.result else Cell.verdict(Verdict.ERROR),
             )
             for run in runs
         ),

@@ -45,7 +45,7 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
     parts: list[Part] = [Text(setting.summary)] if setting.summary else []
     parts.append(Text(_subject(setting)))
     parts.append(Gallery(_pictures(setting, stem, looks), setting_tables.parameters(setting)))
-    parts += [table for table in _tables(setting) if table is not None]
+    parts += [table for table in _tables(setting) if table.rows]
     size = setting.audit.group_size
     mu = number(setting.audit.mu_lower.value / size, 4, Rounding.DOWN)
     whose = "mu-GDP" if size == 1 else "mu-GDP about one record"
@@ -58,7 +58,7 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
     return Section(ident=f"setting-{stem}", title=queries.title(setting), parts=tuple(parts))
 
 
-def _tables(setting: ComparedResult) -> tuple[Table | None, ...]:
+def _tables(setting: ComparedResult) -> tuple[Table, ...]:
     judged = (
         setting_tables.claims(setting),
         setting_tables.inconclusive(setting),

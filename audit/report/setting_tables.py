@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from audit.constructions import Construction, PiecewiseLinear
-from audit.numerics.number_format import MISSING, Rounding, bracket, count, number, plain, ratio
+from audit.numerics.number_format import Rounding, count, number, plain
 from audit.report import queries
-from audit.report.document import Cell, Column, Table
+from audit.report.document import (
+    COUNT,
+    EXACT,
+    FULL,
+    LOWER,
+    PARAMETER,
+    RATIO,
+    TEXT,
+    UPPER,
+    VERDICT,
+    Cell,
+    Format,
+    Table,
+)
 from audit.report.queries import ComparedResult, shown_claims
 from audit.results import (
     AtDelta,
     BoundRow,
     Estimate,
-    Number,
     OtherPair,
     PairResult,
-    PositionAtDelta,
     Verdict,
 )
 
-_FULL_DIGITS = 12
 _MOST_LISTED = 4  # values of a parameter; of more, the first and the last
 _LABELS = {
     "noise_std": "noise deviation",
@@ -47,26 +57,6 @@ _SYMBOLS = {
 }
 
 
-def exact_cell(value: Number, digits: int = 6) -> Cell:
-    """Return an exact value with the digits that are certain."""
-    return Cell.number(bracket(value.bracket, digits), value.bracket)
-
-
-def lower_cell(value: float) -> Cell:
-    """Return a certified lower bound, rounded down."""
-    return Cell.number(number(value, 5, Rounding.DOWN), value)
-
-
-def upper_cell(value: float, note: str = "") -> Cell:
-    """Return a claimed upper bound, rounded up."""
-    return Cell.number(number(value, 5, Rounding.UP), value, note)
-
-
-def parameter_cell(value: float) -> Cell:
-    """Return a delta, an order or another number that was chosen, as one would type it."""
-    return Cell.number(plain(value), value)
-
-
 def claim_cells(bound: BoundRow | None, note: str = "") -> tuple[Cell, Cell, Cell]:
     """Return claimed value, ratio and verdict of a bound; without one, that none applies.
 
@@ -74,14 +64,28 @@ def claim_cells(bound: BoundRow | None, note: str = "") -> tuple[Cell, Cell, Cel
     """
     if bound is None:
         return Cell(text="none applies"), Cell.missing(), Cell.verdict(Verdict.NOT_APPLICABLE)
-    value = Cell.missing() if bound.value is None else upper_cell(bound.value, note)
-    if bound.verdict is Verdict.REFUTED:
-        tightness = Cell(text="")
-    elif bound.ratio is None:
-        tightness = Cell.missing()
-    else:
-        tightness = Cell.number(ratio(bound.ratio), bound.ratio)
+    value = UPPER.cell(bound.value)
+    tightness = Cell(text="") if bound.verdict is Verdict.REFUTED else RATIO.cell(bound.ratio)
+    if bound.value is not None:
+        value = dataclasses.replace(value, note=note)
     return value, tightness, Cell.verdict(bound.verdict)
+
+
+def epsilon_table(caption: str, first: str, exact: str, rows: Iterable[Sequence[object]]) -> Table:
+    """Return the table of a first screen: what is certified, exact and claimed.
+
+    Rows end with the cells of `claim_cells`.
+    """
+    columns = {
+        first: TEXT,
+        "δ": PARAMETER,
+        "Certified lower bound": LOWER,
+        exact: EXACT,
+        "Tightest claimed upper bound": UPPER,
+        "Claimed / exact": RATIO,
+        "Verdict": VERDICT,
+    }
+    return Table.of(caption, columns, rows)
 
 
 def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
@@ -89,31 +93,23 @@ def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
 
     Each setting comes with its stem, the anchor of its section.
     """
-    rows = [
-        (
-            Cell(text=queries.title(setting), target=f"setting-{stem}"),
-            parameter_cell(row.delta),
-            lower_cell(row.sampled.epsilon),
-            _exact_and_strongest(row),
-            *claim_cells(bound, bound.id if bound else ""),
-        )
-        for setting, stem in settings
-        for row in setting.deltas
-        for bound in shown_claims(row.bounds, row.best)
-    ]
-    return Table(
-        caption="Epsilon: certified lower bound, exact value and tightest claim"
+    return epsilon_table(
+        "Epsilon: certified lower bound, exact value and tightest claim"
         + _caption_of_strongest([setting for setting, _ in settings]),
-        columns=(
-            Column(label="Setting"),
-            Column(label="δ", numeric=True),
-            Column(label="Certified lower bound", numeric=True),
-            Column(label="Exact value of the pair", numeric=True),
-            Column(label="Tightest claimed upper bound", numeric=True),
-            Column(label="Claimed / exact", numeric=True),
-            Column(label="Verdict"),
+        "Setting",
+        "Exact value of the pair",
+        (
+            (
+                Cell(text=queries.title(setting), target=f"setting-{stem}"),
+                row.delta,
+                row.sampled.epsilon,
+                _exact_and_strongest(row),
+                *claim_cells(bound, bound.id if bound else ""),
+            )
+            for setting, stem in settings
+            for row in setting.deltas
+            for bound in shown_claims(row.bounds, row.best)
         ),
-        rows=tuple(rows),
     )
 
 
@@ -125,7 +121,7 @@ def _caption_of_strongest(settings: Sequence[ComparedResult]) -> str:
 def _exact_and_strongest(row: AtDelta) -> Cell:
     if row.exact is None:
         return Cell(text="not computed")
-    cell = exact_cell(row.exact.worst)
+    cell = EXACT.cell(row.exact.worst)
     value, name = queries.strongest(row)
     if not name:
         return cell
@@ -134,175 +130,98 @@ def _exact_and_strongest(row: AtDelta) -> Cell:
 
 def parameters(setting: ComparedResult) -> Table:
     """Return the mechanism's parameters, what follows from them, and the pair."""
-    trials = Cell.number(count(setting.trials), setting.trials)
-    rows = [
-        *(_of_pair(setting) if isinstance(setting, PairResult) else _of_scores(setting.source)),
-        (Cell(text="samples of each law"), Cell(text="N"), trials),
-    ]
-    return Table(
-        caption="Parameters",
-        columns=(Column(label="Parameter"), Column(label="Symbol"), Column(label="Value")),
-        rows=tuple(rows),
+    rows: list[tuple[object, ...]] = [("scores of", "", getattr(setting, "source", ""))]
+    if isinstance(setting, PairResult):
+        fields = [*_fields(setting.mechanism), *_fields(setting.derived)]
+        rows = [
+            (_LABELS.get(name, name.replace("_", " ")), _SYMBOLS.get(name, ""), _value_cell(value))
+            for name, value in fields
+            if value is not None
+        ]
+        rows.append(("pair", "", in_words(setting.pair)))
+    return Table.of(
+        "Parameters",
+        {"Parameter": TEXT, "Symbol": TEXT, "Value": TEXT},
+        [*rows, ("samples of each law", "N", COUNT.cell(setting.trials))],
         stacked=False,
     )
 
 
-def _of_scores(source: str) -> list[tuple[Cell, ...]]:
-    return [(Cell(text="scores of"), Cell(text=""), Cell(text=source))]
-
-
-def _of_pair(setting: PairResult) -> list[tuple[Cell, ...]]:
-    fields = [*_fields(setting.mechanism), *_fields(setting.derived)]
-    rows = [_parameter(name, value) for name, value in fields if value is not None]
-    return [*rows, (Cell(text="pair"), Cell(text=""), Cell(text=in_words(setting.pair)))]
-
-
-def _fields(value: object) -> list[tuple[str, object]]:
-    assert dataclasses.is_dataclass(value)
-    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-
-
-def _parameter(name: str, value: object) -> tuple[Cell, ...]:
-    label = Cell(text=_LABELS.get(name, name.replace("_", " ")))
-    symbol = Cell(text=_SYMBOLS.get(name, ""))
-    return label, symbol, _value_cell(value)
-
-
-def _value_cell(value: object) -> Cell:
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if isinstance(value, tuple) and len(value) > _MOST_LISTED:
-        return Cell(text=f"{plain(value[0])} to {plain(value[-1])}")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return parameter_cell(value)
-    return Cell(text=plain(value))
-
-
-def in_words(pair: Construction) -> str:
-    """Return a pair with its own parameters: ``DriftedWalk(drift=-0.02, start=0)``."""
-    inside = ", ".join(
-        f"{name.replace(' ', '.')}={_typed(value)}"
-        for field, content in _own_fields(pair)
-        for name, value in _lines(field, content)
-    )
-    return f"{pair.name}({inside})"
-
-
-def _typed(value: object) -> str:
-    return f"({plain(value)})" if isinstance(value, tuple) else plain(value)
-
-
-def _own_fields(pair: Construction) -> list[tuple[str, object]]:
-    return [
-        (name, value) for name, value in _fields(pair) if name != "mechanism" and value is not None
-    ]
-
-
-def claims(setting: ComparedResult) -> Table | None:
+def claims(setting: ComparedResult) -> Table:
     """Return every bound that applies, tightest first at each delta."""
-    rows = []
-    for row in setting.deltas:
-        applied = [claim for claim in queries.judged([setting]) if claim.row is row]
-        rows += [
+    applied = sorted(
+        queries.judged([setting]),
+        key=lambda one: (setting.deltas.index(one.row), one.epsilon, one.bound.id),
+    )
+    known = all(row.exact for row in setting.deltas)
+    against = "the exact value" if known else "what samples certify"
+    return Table.of(
+        f"Claimed upper bounds on epsilon, against {against}" + _caption_of_strongest([setting]),
+        {
+            "Bound": TEXT,
+            "Status": TEXT,
+            "δ": PARAMETER,
+            "Claimed epsilon": UPPER,
+            "Ratio": RATIO,
+            "Verdict": VERDICT,
+        },
+        (
             (
-                Cell.code(claim.bound.id, claim.bound.citation),
-                Cell(text=claim.bound.status_text),
-                parameter_cell(row.delta),
-                *claim_cells(claim.bound),
+                Cell.code(one.bound.id, one.bound.citation),
+                one.bound.status_text,
+                one.row.delta,
+                *claim_cells(one.bound),
             )
-            for claim in sorted(applied, key=lambda claim: (claim.epsilon, claim.bound.id))
-        ]
-    if not rows:
-        return None
-    against = "the exact value" if _exact_known(setting) else "what samples certify"
-    return Table(
-        caption=f"Claimed upper bounds on epsilon, against {against}"
-        + _caption_of_strongest([setting]),
-        columns=(
-            Column(label="Bound"),
-            Column(label="Status"),
-            Column(label="δ", numeric=True),
-            Column(label="Claimed epsilon", numeric=True),
-            Column(label="Ratio", numeric=True),
-            Column(label="Verdict"),
+            for one in applied
         ),
-        rows=tuple(rows),
     )
 
 
-def _exact_known(setting: ComparedResult) -> bool:
-    return all(row.exact for row in setting.deltas)
-
-
-def inapplicable(setting: ComparedResult) -> Table | None:
+def inapplicable(setting: ComparedResult) -> Table:
     """Return the bounds whose assumptions the mechanism does not meet, with the reason."""
     return _reasons(
         setting, Verdict.NOT_APPLICABLE, "Bounds that do not apply to this mechanism", "Bound"
     )
 
 
-def inconclusive(setting: ComparedResult) -> Table | None:
+def inconclusive(setting: ComparedResult) -> Table:
     """Return the claims that the scores could not have refuted, with the reason."""
     return _reasons(
         setting, Verdict.INCONCLUSIVE, "Claims that these scores could not have refuted", "Claim"
     )
 
 
-def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str) -> Table | None:
+def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str) -> Table:
     reasons = {
-        bound.id: (bound.citation, bound.reason or MISSING)
+        bound.id: (Cell.code(bound.id, bound.citation), bound.reason or None)
         for row in setting.deltas
         for bound in row.bounds
         if bound.verdict is verdict
     }
-    if not reasons:
-        return None
-    return Table(
-        caption=caption,
-        columns=(Column(label=label), Column(label="Reason")),
-        rows=tuple(
-            (Cell.code(name, citation), Cell(text=reason))
-            for name, (citation, reason) in sorted(reasons.items())
-        ),
-    )
+    rows = (reasons[name] for name in sorted(reasons))
+    return Table.of(caption, {label: TEXT, "Reason": TEXT}, rows)
 
 
-def orders(setting: PairResult) -> Table | None:
+def orders(setting: PairResult) -> Table:
     """Return the exact epsilon in both orders, in full, for this pair and the other ones."""
-    rows = [
-        (
-            Cell(text=setting.pair.name),
-            parameter_cell(row.delta),
-            exact_cell(row.exact.forward, _FULL_DIGITS),
-            exact_cell(row.exact.reverse, _FULL_DIGITS),
-            exact_cell(row.exact.worst, _FULL_DIGITS),
-        )
-        for row in setting.deltas
-        if row.exact is not None
-    ]
-    rows += [
-        (
-            Cell(text=_other_pair(other)),
-            parameter_cell(at.delta),
-            Cell.missing(),
-            Cell.missing(),
-            exact_cell(at.epsilon, _FULL_DIGITS),
-        )
-        for other in setting.other_pairs
-        for at in other.epsilons
-    ]
-    if not rows:
-        return None
-    return Table(
-        caption="Exact epsilon in both orders, to the digits that are certain",
-        columns=(
-            Column(label="Pair"),
-            Column(label="δ", numeric=True),
-            Column(label="X against X'", numeric=True),
-            Column(label="X' against X", numeric=True),
-            Column(label="Worse of the two", numeric=True),
-        ),
-        rows=tuple(rows),
+    own = [(setting.pair.name, row.delta, row.exact) for row in setting.deltas if row.exact]
+    return Table.of(
+        "Exact epsilon in both orders, to the digits that are certain",
+        {
+            "Pair": TEXT,
+            "δ": PARAMETER,
+            "X against X'": FULL,
+            "X' against X": FULL,
+            "Worse of the two": FULL,
+        },
+        [
+            *((name, delta, one.forward, one.reverse, one.worst) for name, delta, one in own),
+            *(
+                (_other_pair(other), at.delta, None, None, at.epsilon)
+                for other in setting.other_pairs
+                for at in other.epsilons
+            ),
+        ],
     )
 
 
@@ -310,87 +229,59 @@ def _other_pair(other: OtherPair) -> str:
     return f"{other.pair.name}, found by search" if other.found_by else in_words(other.pair)
 
 
-def renyi(setting: PairResult) -> Table | None:
+def renyi(setting: PairResult) -> Table:
     """Return Renyi divergences: sampled, exact in both orders, and the tightest claims."""
     rows = []
     for row in setting.renyi:
-        known = (
-            parameter_cell(row.order),
-            lower_cell(row.sampled_lower),
-            exact_cell(row.exact.forward),
-            exact_cell(row.exact.reverse),
-        )
         for bound in shown_claims(row.bounds):
             claim: tuple[Cell, ...] = Cell(text="none"), Cell(text="")
             if bound is not None and bound.value is not None:
-                claim = upper_cell(bound.value, bound.id), Cell.verdict(bound.verdict)
+                value, _, verdict = claim_cells(bound, bound.id)
+                claim = value, verdict
+            known = row.order, row.sampled_lower, row.exact.forward, row.exact.reverse
             rows.append((*known, *claim))
-    if not rows:
-        return None
-    return Table(
-        caption="Renyi divergences",
-        columns=(
-            Column(label="Order", numeric=True),
-            Column(label="Certified lower bound", numeric=True),
-            Column(label="X from X'", numeric=True),
-            Column(label="X' from X", numeric=True),
-            Column(label="Tightest claimed upper bound", numeric=True),
-            Column(label="Verdict"),
-        ),
-        rows=tuple(rows),
+    return Table.of(
+        "Renyi divergences",
+        {
+            "Order": PARAMETER,
+            "Certified lower bound": LOWER,
+            "X from X'": EXACT,
+            "X' from X": EXACT,
+            "Tightest claimed upper bound": UPPER,
+            "Verdict": VERDICT,
+        },
+        rows,
     )
 
 
-def estimators(setting: ComparedResult) -> Table | None:
+def estimators(setting: ComparedResult) -> Table:
     """Return what each estimator certifies, and when the sequential one refuted the claims."""
-    rows = [
+    return Table.of(
+        "What the first estimator certifies, and two beside, each confident by itself",
+        {"Estimator": TEXT, "δ": PARAMETER, "Certified lower bound": LOWER, "Claim refuted": TEXT},
         (
-            Cell(text=estimate.estimator.value),
-            parameter_cell(row.delta),
-            lower_cell(estimate.epsilon),
-            Cell(text=_refuted_after(estimate) or MISSING),
-        )
-        for row in setting.deltas
-        for estimate in row.estimates
-    ]
-    if not rows:
-        return None
-    return Table(
-        caption="What the first estimator certifies, and two beside, each confident by itself",
-        columns=(
-            Column(label="Estimator"),
-            Column(label="δ", numeric=True),
-            Column(label="Certified lower bound", numeric=True),
-            Column(label="Claim refuted"),
+            (one.estimator.value, row.delta, one.epsilon, _refuted_after(one) or None)
+            for row in setting.deltas
+            for one in row.estimates
         ),
-        rows=tuple(rows),
     )
 
 
-def per_record(setting: ComparedResult) -> Table | None:
+def per_record(setting: ComparedResult) -> Table:
     """Return what a pair that differs in several records certifies of one, and where it looks."""
-    rows = [
+    return Table.of(
+        "What datasets that differ in several records say of one record",
+        {
+            "δ of one record": PARAMETER,
+            "Certified lower bound for one record": LOWER,
+            "Records that differ": PARAMETER,
+            "δ of the pair": Format(lambda d: Cell.number(number(d, 4, Rounding.UP), d)),
+            "Certified lower bound for the pair": LOWER,
+        },
         (
-            parameter_cell(row.delta),
-            lower_cell(row.epsilon),
-            Cell.number(plain(row.group_size), row.group_size),
-            Cell.number(number(row.pair_delta, 4, Rounding.UP), row.pair_delta),
-            lower_cell(row.evidence.value),
-        )
-        for row in setting.audit.per_record
-    ]
-    if not rows:
-        return None
-    return Table(
-        caption="What datasets that differ in several records say of one record",
-        columns=(
-            Column(label="δ of one record", numeric=True),
-            Column(label="Certified lower bound for one record", numeric=True),
-            Column(label="Records that differ", numeric=True),
-            Column(label="δ of the pair", numeric=True),
-            Column(label="Certified lower bound for the pair", numeric=True),
+            (row.delta, row.epsilon, row.group_size, row.pair_delta, row.evidence.value)
+            for row in setting.audit.per_record
         ),
-        rows=tuple(rows),
     )
 
 
@@ -402,70 +293,88 @@ def _refuted_after(estimate: Estimate) -> str:
     )
 
 
-def found_pair(setting: PairResult) -> Table | None:
-    """Return the pair that a search found, by its parameters."""
-    other = next((other for other in setting.other_pairs if other.found_by), None)
-    if other is None or other.found_by is None:
-        return None
-    found_by = other.found_by
-    rows: list[tuple[Cell, ...]] = [
-        (Cell(text="pair"), Cell(text=other.pair.name)),
-        (Cell(text="pairs tried"), Cell.number(count(found_by.evaluations), found_by.evaluations)),
-        (Cell(text="seed"), Cell.number(str(found_by.seed), found_by.seed)),
-    ]
-    rows += [
-        (Cell(text=name), _value_cell(value))
-        for field, content in _own_fields(other.pair)
-        for name, value in _lines(field, content)
-    ]
-    return Table(
-        caption=f"A pair found by search, for the largest epsilon at δ = {plain(found_by.delta)}",
-        columns=(Column(label="Parameter"), Column(label="Value")),
-        rows=tuple(rows),
+def found_pair(setting: PairResult) -> Table:
+    """Return the pair that a search found, by its parameters; without rows if there is none."""
+    found = [(one.pair, one.found_by) for one in setting.other_pairs if one.found_by]
+    rows: list[tuple[object, ...]] = []
+    delta = ""
+    for pair, by in found[:1]:
+        delta = plain(by.delta)
+        rows += [
+            ("pair", pair.name),
+            ("pairs tried", COUNT.cell(by.evaluations)),
+            ("seed", PARAMETER.cell(by.seed)),
+        ]
+        rows += [(name, _value_cell(value)) for name, value in _own_values(pair)]
+    return Table.of(
+        f"A pair found by search, for the largest epsilon at δ = {delta}",
+        {"Parameter": TEXT, "Value": TEXT},
+        rows,
         stacked=False,
     )
 
 
-def _lines(name: str, value: object) -> list[tuple[str, object]]:
-    """Return a parameter line by line: a gradient that is a constant is one number."""
-    if not isinstance(value, PiecewiseLinear):
-        return [(name, value)]
-    if len(value.values) == 1 and not any(value.slopes):
-        return [(name, value.values[0])]
-    return [(f"{name} {part}", content) for part, content in _fields(value)]
-
-
-def positions(setting: PairResult) -> Table | None:
+def positions(setting: PairResult) -> Table:
     """Return the exact epsilon of the strongest pair and the tightest claim, record by record."""
-    rows = [
-        (Cell.number(plain(place.index), place.index), *_at_position(row, bound))
-        for place in setting.positions
-        for row in place.deltas
-        for bound in shown_claims(row.bounds)
-    ]
-    if not rows:
-        return None
-    return Table(
-        caption="The leak of each record, by its index in the order of use",
-        columns=(
-            Column(label="Record", numeric=True),
-            Column(label="δ", numeric=True),
-            Column(label="Exact value of the strongest pair", numeric=True),
-            Column(label="Pair"),
-            Column(label="Tightest claimed upper bound", numeric=True),
-            Column(label="Verdict"),
-        ),
-        rows=tuple(rows),
+    rows = []
+    for place in setting.positions:
+        for row in place.deltas:
+            strongest = max(row.pairs, key=lambda pair: pair.epsilon.low)
+            for bound in shown_claims(row.bounds):
+                claimed, _, verdict = claim_cells(bound, bound.id if bound else "")
+                exact = strongest.epsilon, strongest.pair
+                rows.append((place.index, row.delta, *exact, claimed, verdict))
+    return Table.of(
+        "The leak of each record, by its index in the order of use",
+        {
+            "Record": PARAMETER,
+            "δ": PARAMETER,
+            "Exact value of the strongest pair": EXACT,
+            "Pair": TEXT,
+            "Tightest claimed upper bound": UPPER,
+            "Verdict": VERDICT,
+        },
+        rows,
     )
 
 
-def _at_position(row: PositionAtDelta, bound: BoundRow | None) -> tuple[Cell, ...]:
-    strongest = max(row.pairs, key=lambda pair: pair.epsilon.low)
-    claimed, _, verdict = claim_cells(bound, bound.id if bound else "")
-    return (
-        parameter_cell(row.delta),
-        exact_cell(strongest.epsilon),
-        Cell(text=strongest.pair),
-        claimed,
-        verdict,
+# parameters in words
+
+
+def _fields(value: object) -> list[tuple[str, object]]:
+    assert dataclasses.is_dataclass(value)
+    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+
+
+def _value_cell(value: object) -> Cell:
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, tuple) and len(value) > _MOST_LISTED:
+        return Cell(text=f"{plain(value[0])} to {plain(value[-1])}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return PARAMETER.cell(value)
+    return Cell(text=plain(value))
+
+
+def in_words(pair: Construction) -> str:
+    """Return a pair with its own parameters: ``DriftedWalk(drift=-0.02, start=0)``."""
+    inside = ", ".join(
+        f"{name.replace(' ', '.')}=" + (f"({plain(v)})" if isinstance(v, tuple) else plain(v))
+        for name, v in _own_values(pair)
     )
+    return f"{pair.name}({inside})"
+
+
+def _own_values(pair: Construction) -> list[tuple[str, object]]:
+    """Return a pair's parameters; a gradient that is constant is one number, others are several."""
+    found: list[tuple[str, object]] = []
+    for name, value in _fields(pair):
+        if name == "mechanism" or value is None:
+            continue
+        if not isinstance(value, PiecewiseLinear):
+            found.append((name, value))
+        elif len(value.values) == 1 and not any(value.slopes):
+            found.append((name, value.values[0]))
+        else:
+            found += [(f"{name} {part}", content) for part, content in _fields(value)]
+    return found

@@ -7,7 +7,19 @@ from dataclasses import replace
 
 from audit.numerics.number_format import Rounding, number, plain
 from audit.report import queries
-from audit.report.document import Cell, Column, Gallery, Part, Picture, Section, Table, Text
+from audit.report.document import (
+    TEXT,
+    VERDICT,
+    Cell,
+    Column,
+    Format,
+    Gallery,
+    Part,
+    Picture,
+    Section,
+    Table,
+    Text,
+)
 from audit.report.figures import charts
 from audit.report.queries import StudyStatement
 from audit.results import FoundTable, Statement, StudyResult, Value, Verdict
@@ -41,19 +53,15 @@ def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table | None:
     rows = [_statement_row(one, stem) for one, stem in shown]
     if len(shown) < len(found):
         rows += [_counted_row(study, stem) for study, stem in settings if study.findings.statements]
-    return Table(
-        caption="Statements and their verdicts",
-        columns=(
-            Column(label="Statement"),
-            Column(label="Expected", numeric=True),
-            Column(label="Found", numeric=True),
-            Column(label="Verdict"),
-        ),
-        rows=tuple(rows),
+    value = Format(value_cell)
+    return Table.of(
+        "Statements and their verdicts",
+        {"Statement": TEXT, "Expected": value, "Found": value, "Verdict": VERDICT},
+        rows,
     )
 
 
-def _counted_row(study: StudyResult, stem: str) -> tuple[Cell, ...]:
+def _counted_row(study: StudyResult, stem: str) -> tuple[object, ...]:
     """Return one row for all statements of a setting, with the worst verdict among them."""
     verdicts = [one.verdict for one in study.findings.statements]
     holding = verdicts.count(Verdict.HOLDS)
@@ -65,23 +73,15 @@ def _counted_row(study: StudyResult, stem: str) -> tuple[Cell, ...]:
             note=f"statements that {note}: {holding or standing} of {len(verdicts)}",
             target=f"setting-{stem}",
         ),
-        Cell.missing(),
-        Cell.missing(),
-        Cell.verdict(worst(verdicts)),
+        None,
+        None,
+        worst(verdicts),
     )
 
 
-def _statement_row(one: StudyStatement, stem: str) -> tuple[Cell, ...]:
-    return (
-        Cell(
-            text=one.statement.claim,
-            note=queries.title(one.study),
-            target=f"setting-{stem}",
-        ),
-        value_cell(one.statement.expected),
-        _found_cell(one.statement),
-        Cell.verdict(one.verdict),
-    )
+def _statement_row(one: StudyStatement, stem: str) -> tuple[object, ...]:
+    claim = Cell(text=one.statement.claim, note=queries.title(one.study), target=f"setting-{stem}")
+    return claim, one.statement.expected, _found_cell(one.statement), one.verdict
 
 
 def section(study: StudyResult, stem: str, *, first_shown: bool) -> Section:
@@ -109,31 +109,30 @@ def first_chart(study: StudyResult, stem: str, *, alone: bool) -> Picture:
 
 
 def _statements(study: StudyResult) -> Table:
-    return Table(
-        caption="Statements: claims and findings",
-        columns=(
-            Column(label="Statement"),
-            Column(label="Expected", numeric=True),
-            Column(label="Found", numeric=True),
-            Column(label="Error allowed for", numeric=True),
-            Column(label="Verdict"),
-        ),
-        rows=tuple(
+    value = Format(value_cell)
+    return Table.of(
+        "Statements: claims and findings",
+        {
+            "Statement": TEXT,
+            "Expected": value,
+            "Found": value,
+            "Error allowed for": Format(_error_cell),
+            "Verdict": VERDICT,
+        },
+        (
             (
                 Cell(text=one.claim, note=one.citation),
-                value_cell(one.expected),
+                one.expected,
                 _found_cell(one),
-                _error_cell(one.error),
-                Cell.verdict(one.verdict),
+                one.error,
+                one.verdict,
             )
             for one in study.findings.statements
         ),
     )
 
 
-def _error_cell(value: float | None) -> Cell:
-    if value is None:
-        return Cell.missing()
+def _error_cell(value: float) -> Cell:
     return Cell.number(plain(float(number(value, 2, Rounding.UP))), value)
 
 
@@ -192,9 +191,4 @@ def _settings(study: StudyResult) -> Table:
         ),
         ("seed", plain(study.seed)),
     ]
-    return Table(
-        caption="Settings",
-        columns=(Column(label="Setting"), Column(label="Value")),
-        rows=tuple((Cell(text=name), Cell(text=text)) for name, text in rows),
-        stacked=False,
-    )
+    return Table.of("Settings", {"Setting": TEXT, "Value": TEXT}, rows, stacked=False)

@@ -185,7 +185,7 @@ def test_logarithmic_axes_have_three_numbers(low: float, high: float, expected: 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
         axes.set_xscale("log")
-        style.logarithmic(axes.xaxis)
+        style.logarithmic(axes, "x")
         axes.plot([low, high], [0.0, 1.0])
         axes.set_xlim(low, high)
 

@@ -193,7 +193,6 @@ def test_the_counts_behind_a_certified_number() -> None:
         ),
     )
     table = appendix.counts([setting])
-    assert table is not None
     words = [cell.text.replace("\N{NO-BREAK SPACE}", " ") for cell in table.rows[0]]
     assert words == [
         "Small batches, sampled without replacement", "0.001", "1.5000", "X' against X",
@@ -237,7 +236,6 @@ def test_a_stronger_pair_is_named_and_compared_with() -> None:
 def test_the_ratio_of_refuted_bounds_is_blank() -> None:
     setting = pair_settings()[0]
     claims = setting_tables.claims(setting)
-    assert claims is not None
     for table in (setting_tables.summary([(setting, "full_batch")]), claims):
         ratios = {row[-2].text for row in table.rows if row[-1].text == "refuted"}
         assert ratios == {""}

@@ -99,9 +99,8 @@ def _densities(axes: Axes, laws: Laws, logarithmic: bool) -> None:
         shown = np.where(density > floor, density, np.nan) if logarithmic else density
         axes.plot(x, shown, color=law.colour, ls=law.line, label=f"{law.name}, exact")
     if logarithmic:
-        axes.set_yscale("log")
+        style.logarithmic(axes, "y")
         axes.set_ylim(bottom=floor)
-        style.logarithmic(axes.yaxis)
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlim(x[0], x[-1])

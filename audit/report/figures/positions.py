@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,14 +30,13 @@ def draw(places: Sequence[AtPosition], stem: str, looks: dict[str, Look]) -> Pic
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        axes.set_yscale("log")
-        style.logarithmic(axes.yaxis)
+        style.logarithmic(axes, "y")
         for i, (name, values) in enumerate(_pairs(rows).items()):
             axes.plot(
                 index, values, color=style.EXACT, ls=_PAIR_LINES[i % 4], lw=2.2,
                 marker="|", ms=8, label=f"exact: {name}",
             )  # fmt: skip
-        for name, values in _bounds(rows).items():
+        for name, values in style.claimed(rows).items():
             looks[name].plot(axes, index, values, label=f"claimed: {name}")
         if len(index) <= _MOST_TICKS and np.all(np.diff(index) > _CROWDED * np.ptp(index)):
             axes.set_xticks(index)
@@ -59,17 +57,6 @@ def _pairs(rows: Sequence[PositionAtDelta]) -> dict[str, Array]:
         values = np.array([row.pairs[i].epsilon.low for row in rows])
         found[pair.pair if pair.pair not in found else f"{pair.pair}, {i + 1}"] = values
     return found
-
-
-def _bounds(rows: Sequence[PositionAtDelta]) -> dict[str, Array]:
-    names = sorted({bound.id for row in rows for bound in row.bounds})
-    return {name: np.array([_claimed(row, name) for row in rows]) for name in names}
-
-
-def _claimed(row: PositionAtDelta, name: str) -> float:
-    values = [bound.value for bound in row.bounds if bound.id == name]
-    value = values[0] if values else None
-    return value if value is not None and math.isfinite(value) else math.nan
 
 
 def caption(places: Sequence[AtPosition]) -> str:

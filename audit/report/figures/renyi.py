@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -33,13 +33,10 @@ def draw(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture:
     """Draw the divergences over the orders that were computed."""
     rows = sorted(rows, key=lambda row: row.order)
     orders = np.array([row.order for row in rows])
-    bounds = _bounds(rows)
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        style.logarithmic(axes.yaxis)
+        style.logarithmic(axes, "xy")
         axes.xaxis.set_major_locator(FixedLocator(list(orders)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(float(value))))
@@ -54,8 +51,9 @@ def draw(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture:
                 orders, np.where(sampled > 0, sampled, np.nan), color=style.SAMPLED, marker="v",
                 ms=5, label="certified by samples",
             )  # fmt: skip
-        for name, values in bounds.items():
-            looks[name].plot(axes, orders, values, label=f"claimed: {name}")
+        for name, values in style.claimed(rows).items():
+            if np.any(np.isfinite(values)):
+                looks[name].plot(axes, orders, values, label=f"claimed: {name}")
         axes.set_xlabel("order α")
         axes.set_ylabel("Renyi divergence")
         style.legend_below(figure, axes)
@@ -65,23 +63,11 @@ def draw(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture:
 
 def _exact(rows: Sequence[AtOrder]) -> list[tuple[str, Array, str]]:
     """Return the exact divergences in both orders, or one of them where they are the same."""
-    forward = _finite(row.exact.forward.low for row in rows)
-    reverse = _finite(row.exact.reverse.low for row in rows)
+    forward = style.finite(row.exact.forward.low for row in rows)
+    reverse = style.finite(row.exact.reverse.low for row in rows)
     if np.allclose(forward, reverse, rtol=_SAME, atol=0.0, equal_nan=True):
         return [("either order", forward, "-")]
     return [("X from X'", forward, "-"), ("X' from X", reverse, "--")]
-
-
-def _finite(numbers: Iterable[float | None]) -> Array:
-    """Return numbers as an array; NaN where they are infinite or missing."""
-    return np.array([v if v is not None and math.isfinite(v) else math.nan for v in numbers])
-
-
-def _bounds(rows: Sequence[AtOrder]) -> dict[str, Array]:
-    by_row = [{bound.id: bound.value for bound in row.bounds} for row in rows]
-    names = sorted({name for row in by_row for name in row})
-    curves = {name: _finite(row.get(name) for row in by_row) for name in names}
-    return {name: values for name, values in curves.items() if np.any(np.isfinite(values))}
 
 
 def caption(rows: Sequence[AtOrder]) -> str:

@@ -70,12 +70,11 @@ def draw(settings: Sequence[ComparedResult], looks: dict[str, Look]) -> Picture:
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        axes.set_xscale("log")
+        style.logarithmic(axes, "x")
         axes.set_xlim(scale.low, scale.high)
         axes.set_ylim(-body, 0)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
-        style.logarithmic(axes.xaxis)
         axes.set_xlabel("epsilon")
         y = 0.0
         for setting in settings:

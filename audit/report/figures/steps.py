@@ -36,12 +36,9 @@ def draw(
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        axes.set_yscale("log")
-        if len(steps) > 1 and steps[-1] > _WIDE * steps[0]:
-            axes.set_xscale("log")
-            style.logarithmic(axes.xaxis)
+        wide = len(steps) > 1 and steps[-1] > _WIDE * steps[0]
+        style.logarithmic(axes, "xy" if wide else "y")
         axes.set_ylim(*_range(exact, list(bounds.values())))
-        style.logarithmic(axes.yaxis)
         if data.burn_in is not None:
             _burn_in(axes, data.burn_in.steps, steps)
         axes.fill_between(steps, exact[:, 0], exact[:, 1], color="#CFCFCF", lw=0)
@@ -71,12 +68,8 @@ def _exact(data: EpsilonAgainstSteps) -> Array:
 
 def _bounds(data: EpsilonAgainstSteps) -> dict[str, Array]:
     """Return the bounds that are finite somewhere; NaN where they are infinite or do not apply."""
-    found = {}
-    for bound in data.bounds:
-        values = np.array([np.nan if value is None else value for value in bound.values])
-        if np.any(np.isfinite(values)):
-            found[bound.id] = np.where(np.isfinite(values), values, np.nan)
-    return found
+    curves = {bound.id: style.finite(bound.values) for bound in data.bounds}
+    return {name: values for name, values in curves.items() if np.any(np.isfinite(values))}
 
 
 def _range(exact: Array, bounds: list[Array]) -> tuple[float, float]:

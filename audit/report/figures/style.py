@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from audit.numerics.number_format import plain
 from audit.report.document import Picture
+from audit.results import AtOrder, PositionAtDelta
 
 Array = NDArray[np.float64]
 
@@ -100,6 +101,19 @@ class Look:
             ms=self.size, zorder=self.zorder, label=label, markevery=markevery,
             drawstyle="steps-post" if steps else "default",
         )  # fmt: skip
+
+
+def finite(values: Iterable[float | None]) -> Array:
+    """Return numbers as an array; NaN where they are infinite or missing."""
+    found = np.array([math.nan if v is None else v for v in values], dtype=np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def claimed(rows: Sequence[AtOrder] | Sequence[PositionAtDelta]) -> dict[str, Array]:
+    """Return the claims of rows as curves by the ids of their bounds, sorted."""
+    by_row = [{bound.id: bound.value for bound in row.bounds} for row in rows]
+    names = sorted({name for row in by_row for name in row})
+    return {name: finite(row.get(name) for row in by_row) for name in names}
 
 
 def looks(ids: Sequence[str]) -> dict[str, Look]:
@@ -189,11 +203,14 @@ class _Readable(Locator):
         return found
 
 
-def logarithmic(axis: Axis) -> None:
-    """Label the decades of a logarithmic axis as 0.01, 1, 100, or 1e-7, and more on a short one."""
-    axis.set_major_locator(_Readable())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-    axis.set_minor_formatter(NullFormatter())
+def logarithmic(axes: Axes, which: str) -> None:
+    """Make "x", "y" or "xy" logarithmic: decades as 0.01, 1, 100 or 1e-7, more on a short one."""
+    for name in which:
+        axes.set(**{f"{name}scale": "log"})
+        axis = axes.xaxis if name == "x" else axes.yaxis
+        axis.set_major_locator(_Readable())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def tick(value: float) -> str:

@@ -62,9 +62,8 @@ def draw(rows: Sequence[ClaimRow]) -> Picture | None:
             axes.plot(
                 values[refuted], places[refuted], "X", ms=7, color="#B00020", label="refuted claim"
             )
-        axes.set_xscale("log")
+        style.logarithmic(axes, "x")
         axes.set_xlim(min(0.9, float(values.min()) / 1.1), max(2.0, float(values.max()) * 1.1))
-        style.logarithmic(axes.xaxis)
         axes.set_xlabel("claimed / certain epsilon")
         axes.set_ylim(-0.8, len(lines) - 0.2)
         if len(lines) <= _MOST_NAMED:
@@ -155,6 +154,25 @@ def _varied(points: Sequence[_Point]) -> list[str]:
     return kept
 
 
+@dataclass(frozen=True)
+class _Map:
+    """Ratios by one or two numbers that were varied; ``down`` is None for one."""
+
+    values: Array
+    refuted: NDArray[np.bool_]
+    across: str
+    down: str | None
+    columns: Sequence[float]
+    lines: Sequence[float]
+
+    def place(self, at: tuple[np.intp, ...]) -> str:
+        """Return the numbers of a cell in words."""
+        words = f"{_label(self.across)} = {plain(self.columns[int(at[1])])}"
+        if self.down is None:
+            return words
+        return f"{words}, {_label(self.down)} = {plain(self.lines[int(at[0])])}"
+
+
 def _map(key: tuple[str, str], points: Sequence[_Point]) -> Picture | None:
     if len(points) < 2:
         return None
@@ -174,23 +192,19 @@ def _map(key: tuple[str, str], points: Sequence[_Point]) -> Picture | None:
         refuted[i, j] |= point.refuted
     if not np.any(np.isfinite(values)):
         return None
+    found = _Map(values, refuted, across, down, columns, lines)
     name = f"map-{'-'.join(key)}"
     title = f"{key[0]}, {key[1]}: the tightest claim that stands over what is certain"
     height = 1.5 + min(0.34 * len(lines), 3.5) if down else 3.0
     draw_on = _cells if down else _line
     where = ", ".join(plain(delta) for delta in sorted({p.delta for p in points}))
-    words = f"At δ = {where}. {_caption(values, refuted, across, down, columns, lines)}"
-    return style.picture(
-        name, title, words,
-        lambda figure: draw_on(figure, values, refuted, across, down, columns, lines), height,
-    )  # fmt: skip
+    words = f"At δ = {where}. {_caption(found)}"
+    return style.picture(name, title, words, lambda figure: draw_on(figure, found), height)
 
 
-def _cells(
-    figure: Figure, values: Array, refuted: NDArray[np.bool_], across: str, down: str | None,
-    columns: Sequence[float], lines: Sequence[float],
-) -> None:  # fmt: skip
+def _cells(figure: Figure, data: _Map) -> None:
     axes = figure.add_subplot()
+    values, columns, lines = data.values, data.columns, data.lines
     logs = np.log10(np.ma.masked_invalid(values))
     top = max(float(logs.max()), 0.05)
     axes.imshow(logs, cmap="cividis_r", vmin=0.0, vmax=top, aspect="auto", origin="lower")
@@ -200,8 +214,8 @@ def _cells(
     level = sum(map(len, below)) <= _MOST_LEVEL
     axes.set_xticks(shown, below, rotation=0 if level else 45, ha="center" if level else "right")
     axes.set_yticks(listed, [plain(lines[i]) for i in listed])
-    axes.set_xlabel(_label(across))
-    axes.set_ylabel(_label(str(down)))
+    axes.set_xlabel(_label(data.across))
+    axes.set_ylabel(_label(str(data.down)))
     if len(columns) > _MOST_WRITTEN:
         bar = figure.colorbar(axes.images[0], ax=axes)
         bar.set_label("claimed / certain, powers of ten")
@@ -212,18 +226,15 @@ def _cells(
         text = number(float(values[i, j]), 3) if known else "–"
         dark = known and math.log10(max(float(values[i, j]), 1.0)) > 0.5 * top
         axes.text(
-            j, i, text + ("*" if refuted[i, j] else ""), ha="center", va="center", fontsize=size,
+            j, i, text + "*" * bool(data.refuted[i, j]), ha="center", va="center", fontsize=size,
             color="white" if dark else "#1a1a1a",
         )  # fmt: skip
 
 
-def _line(
-    figure: Figure, values: Array, refuted: NDArray[np.bool_], across: str, down: str | None,
-    columns: Sequence[float], lines: Sequence[float],
-) -> None:  # fmt: skip
+def _line(figure: Figure, data: _Map) -> None:
     """Draw the ratio against the one number that was varied."""
     axes = figure.add_subplot()
-    places, heights = np.asarray(columns), values[0]
+    places, heights, refuted = np.asarray(data.columns), data.values[0], data.refuted
     axes.axhline(1.0, color=style.EXACT, lw=1.6)
     axes.plot(places, heights, "o-", ms=4, color=style.SAMPLED, label="tightest claim that stands")
     if np.any(refuted):
@@ -233,7 +244,7 @@ def _line(
         )  # fmt: skip
     known = heights[np.isfinite(heights)]
     axes.set_ylim(min(0.9, float(known.min())), max(2.0, 1.1 * float(known.max())))
-    axes.set_xlabel(_label(across))
+    axes.set_xlabel(_label(data.across))
     axes.set_ylabel("claimed / certain")
     style.legend_below(figure, axes)
 
@@ -246,25 +257,19 @@ def _label(name: str) -> str:
     return _LABELS.get(name, name.replace("_", " "))
 
 
-def _caption(
-    values: Array, refuted: NDArray[np.bool_], across: str, down: str | None,
-    columns: Sequence[float], lines: Sequence[float],
-) -> str:  # fmt: skip
+def _caption(data: _Map) -> str:
+    values = data.values
     least = np.unravel_index(np.nanargmin(values), values.shape)
     most = np.unravel_index(np.nanargmax(values), values.shape)
-
-    def place(at: tuple[np.intp, ...]) -> str:
-        words = f"{_label(across)} = {plain(columns[int(at[1])])}"
-        if down is None:
-            return words
-        return f"{words}, {_label(down)} = {plain(lines[int(at[0])])}"
-
     low, high = ratio(float(values[least])), ratio(float(values[most]))
-    text = f"The ratio is least, {low}, at {place(least)}, and largest, {high}, at {place(most)}."
+    text = (
+        f"The ratio is least, {low}, at {data.place(least)}, and largest, {high}, at "
+        f"{data.place(most)}."
+    )
     if low == high:
         text = f"The ratio is {low} everywhere."
     text += " A ratio of 1 is tight."
-    if np.any(refuted):
+    if np.any(data.refuted):
         text += " Another claim is refuted where there is a star, or a cross."
     if np.any(~np.isfinite(values)):
         text += " Where there is no number, no claim stands or no run has stored one."

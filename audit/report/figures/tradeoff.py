@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 import numpy as np
@@ -69,10 +68,7 @@ def draw(
 
 def claimed(curves: TradeoffCurves) -> dict[str, Array]:
     """Return the claimed tradeoff functions by the ids of their bounds; NaN where there is none."""
-    return {
-        bound.id: np.array([math.nan if value is None else value for value in bound.values])
-        for bound in curves.bounds
-    }
+    return {bound.id: style.finite(bound.values) for bound in curves.bounds}
 
 
 def _every(alpha: Array, offset: int, step: int) -> slice:
@@ -93,12 +89,9 @@ def _region(axes: Axes, alpha: Array, upper: Array, bounds: list[Array], floor: 
 
 
 def _logarithmic(axes: Axes, alpha: Array, floor: float) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    style.logarithmic(axes, "xy")
     axes.set_xlim(float(alpha[alpha > 0].min()), 1)
     axes.set_ylim(floor, 3)
-    for axis in (axes.xaxis, axes.yaxis):
-        style.logarithmic(axis)
 
 
 def caption(curves: TradeoffCurves, unsound: Collection[str], *, logarithmic: bool) -> str:
