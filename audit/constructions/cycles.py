@@ -12,11 +12,8 @@ import numpy as np
 
 from audit import validate
 from audit.codec.hints import REQUIRED
-from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
-    check_position,
     cycle_length,
-    cyclic_process,
     last_position,
     random_position,
     random_start,
@@ -25,36 +22,43 @@ from audit.constructions.gradient_limits import (
     check_curvature,
     check_holder,
     check_others,
+    check_unclipped,
     check_whole_gradients,
     others_range,
     random_curvature,
     random_others,
-    record_pushes,
     suggested_curvatures,
 )
-from audit.constructions.process import Process
+from audit.constructions.positioned import PositionedPair
 from audit.constructions.registry import construction
 from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import Affine, PiecewiseLinear
+from audit.constructions.walks import linear_update
 from audit.mechanism import Batching, NoisySGD
 
 _CURVATURES = 9  # of the record's batch that are suggested, from the smallest to the largest
 
 
-def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> int:
-    """Return the batch that holds the record; defaults to the batch of the last step."""
-    if mechanism.batching is not Batching.CYCLIC:
-        raise Inadmissible(
-            f"{name} needs batching='cyclic' because its records' positions matter, "
-            f"got batching={mechanism.batching.value!r}"
-        )
-    check_position(mechanism, position)
-    return last_position(mechanism) if position is None else int(position)
+class _CyclicPair(PositionedPair):
+    """Pair whose updates depend on where a batch is in the cycle."""
+
+    def __post_init__(self) -> None:
+        batching = self.mechanism.batching
+        wanted = "batching='cyclic' because its records' positions matter"
+        self._require(batching is Batching.CYCLIC, wanted, batching=batching.value)
+        super().__post_init__()
+
+    @property
+    def _places(self) -> tuple[int, ...]:
+        """Batches of the cycle, counted from the one that holds the record."""
+        m = self.mechanism
+        held = last_position(m) if self.position is None else self.position
+        return tuple(k - held for k in range(cycle_length(m)))
 
 
 @construction
 @dataclass(frozen=True)
-class WallPinnedWalk(Construction):
+class WallPinnedWalk(_CyclicPair):
     """Walks whose earlier records push the iterate into a wall and later ones push it away.
 
     All losses are linear. At the wall an iterate forgets the noise that it has accumulated, so the
@@ -92,15 +96,9 @@ class WallPinnedWalk(Construction):
     def __post_init__(self) -> None:
         super().__post_init__()
         validate.finite(before=self.before, after=self.after)
-        m = self.mechanism
-        _checked_position(self.name, m, self.position)
-        if m.strong_convexity > 0:
-            raise Inadmissible(
-                f"{self.name} needs strong_convexity = 0 because its losses are linear, "
-                f"got strong_convexity={m.strong_convexity!r}"
-            )
-        check_others(self.name, m, min(self.before, self.after), max(self.before, self.after))
-        checked_start(m, self.start)
+        self._require_no_strong_convexity("its losses are linear")
+        least, most = sorted((self.before, self.after))
+        check_others(self.name, self.mechanism, least, most)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
@@ -110,30 +108,16 @@ class WallPinnedWalk(Construction):
             for before, after in ((high, low), (low, high), (high, high), (high, 0.0)):
                 yield {"before": before, "after": after}
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the walks pushed right, and left (or not at all)."""
-        first, second = (self._process(push) for push in record_pushes(self.mechanism))
-        return first, second
-
-    def _process(self, record: float) -> Process:
-        m = self.mechanism
-        position = _checked_position(self.name, m, self.position)
-
-        def update(others: float) -> BatchUpdate:
-            def moved(eta: float, holds_record: bool, count: int) -> Affine:
-                push = (record if holds_record else 0.0) + count * others
-                return Affine(eta * push / m.batch_size)
-
-            return moved
-
-        before, after = update(self.before), update(self.after)
-        updates = [before if k <= position else after for k in range(cycle_length(m))]
-        return cyclic_process(m, self.start, updates, position)
+    def _updates(self, record: float) -> tuple[BatchUpdate, ...]:
+        before, after = (
+            linear_update(self.mechanism, record, others) for others in (self.before, self.after)
+        )
+        return tuple(before if place <= 0 else after for place in self._places)
 
 
 @construction
 @dataclass(frozen=True)
-class CyclicQuadraticPair(Construction):
+class CyclicQuadraticPair(_CyclicPair):
     """Quadratic losses with one curvature in the record's batch and another elsewhere.
 
     Record i has the loss f_i(x) = k_i/2 x^2 - p_i x, with k_i = ``batch_curvature`` in the batch
@@ -174,24 +158,17 @@ class CyclicQuadraticPair(Construction):
     def __post_init__(self) -> None:
         super().__post_init__()
         validate.finite(curvature=self.curvature, batch_curvature=self.batch_curvature)
-        m = self.mechanism
-        _checked_position(self.name, m, self.position)
-        if m.clip_norm is not None and (self.curvature or self.batch_curvature):
-            raise Inadmissible(
-                f"{self.name} needs clip_norm=None because its gradients are not bounded, "
-                f"got clip_norm={m.clip_norm!r}"
-            )
-        check_curvature(self.name, m, self.curvature)
-        check_curvature(self.name, m, self.batch_curvature)
-        curvatures = (self.curvature, self.batch_curvature)
+        m, curvatures = self.mechanism, (self.curvature, self.batch_curvature)
+        for curvature in curvatures:
+            check_unclipped(self.name, m, curvature)
+            check_curvature(self.name, m, curvature)
         check_holder(self.name, m, *map(PiecewiseLinear.linear, curvatures))
-        if self.curvature != self.batch_curvature and m.lipschitz is not None:
-            raise Inadmissible(
-                f"{self.name} needs lipschitz=None if its curvatures differ, because no shared "
-                f"regulariser has two curvatures, got lipschitz={m.lipschitz!r}"
-            )
+        self._require(
+            self.curvature == self.batch_curvature or m.lipschitz is None,
+            "lipschitz=None if its curvatures differ, because no shared regulariser has two",
+            lipschitz=m.lipschitz,
+        )
         check_whole_gradients(self.name, m, self.curvature)
-        checked_start(m, self.start)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
@@ -210,22 +187,13 @@ class CyclicQuadraticPair(Construction):
             if curvature != batch_curvature:
                 yield {"curvature": curvature, "batch_curvature": batch_curvature}
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the processes pulled right, and left (or not at all)."""
-        first, second = (self._process(push) for push in record_pushes(self.mechanism))
-        return first, second
-
-    def _process(self, record: float) -> Process:
-        m = self.mechanism
-        position = _checked_position(self.name, m, self.position)
-
+    def _updates(self, record: float) -> tuple[BatchUpdate, ...]:
         def update(curvature: float) -> BatchUpdate:
             def moved(eta: float, holds_record: bool, count: int) -> Affine:
-                shift = eta * record / m.batch_size if holds_record else 0.0
+                shift = eta * record / self.mechanism.batch_size if holds_record else 0.0
                 return Affine(shift, 1 - eta * curvature)
 
             return moved
 
         other, own = update(self.curvature), update(self.batch_curvature)
-        updates = [own if k == position else other for k in range(cycle_length(m))]
-        return cyclic_process(m, self.start, updates, position)
+        return tuple(other if place else own for place in self._places)

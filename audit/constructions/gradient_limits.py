@@ -140,6 +140,15 @@ def check_removable(name: str, mechanism: NoisySGD, regularised: bool) -> None:
         )
 
 
+def check_unclipped(name: str, mechanism: NoisySGD, curvature: float) -> None:
+    """Raise `Inadmissible` if gradients are clipped that a curvature makes unbounded."""
+    if mechanism.clip_norm is not None and curvature:
+        raise Inadmissible(
+            f"{name} needs clip_norm=None because its gradients are not bounded, "
+            f"got clip_norm={mechanism.clip_norm!r}"
+        )
+
+
 def check_curvature(name: str, mechanism: NoisySGD, curvature: float) -> None:
     """Raise `Inadmissible` unless losses of constant curvature are allowed."""
     most = math.inf if mechanism.smoothness is None else mechanism.smoothness

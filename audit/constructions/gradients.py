@@ -12,13 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from audit import validate
-from audit.constructions.base import Construction, Inadmissible, checked_start
+from audit.constructions.base import Inadmissible
 from audit.constructions.batches import (
     SAMPLERS,
-    batched_process,
-    check_position,
     cycle_length,
-    cyclic_process,
     last_position,
     random_position,
     random_start,
@@ -33,7 +30,7 @@ from audit.constructions.gradient_limits import (
     random_others,
     record_pushes,
 )
-from audit.constructions.process import Process
+from audit.constructions.positioned import PositionedPair
 from audit.constructions.registry import construction
 from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import PiecewiseLinear, UpdateMap, gradient_step
@@ -72,7 +69,7 @@ def _random_shared(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLi
 
 @construction
 @dataclass(frozen=True)
-class GradientPair(Construction):
+class GradientPair(PositionedPair):
     """Losses with piecewise linear gradients, the same for all other records.
 
     Every other record has the gradient ``shared + others``; the differing record has ``shared +
@@ -143,35 +140,19 @@ class GradientPair(Construction):
         if self.cancelled:
             check_cancelled(self.name, self.mechanism)
         check_gradients(self)
-        checked_start(self.mechanism, self.start)
-        check_position(self.mechanism, self.position)
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the processes of the first and the second dataset."""
-        present = both_hold_record(self.mechanism)
-        return self._process(self.record), self._process(self.record_prime, present)
+    def _records(self) -> tuple[PiecewiseLinear, PiecewiseLinear]:
+        return self.record, self.record_prime
 
-    def _process(self, record: PiecewiseLinear, present: bool = True) -> Process:
-        m = self.mechanism
-        if self.others_after is None and not self.others_by_batch:
-            update = self._update(record, self.others)
-            return batched_process(m, self.start, update, self.position, present)
-        position = last_position(m) if self.position is None else self.position
-        updates = [
-            update
-            for count, others in self._runs(position)
-            for update in [self._update(record, others)] * count
-        ]
-        return cyclic_process(m, self.start, updates, position)
+    def _updates(self, record: PiecewiseLinear) -> tuple[BatchUpdate, ...]:
+        runs = self.others_by_batch or ((1, self.others),)
+        if self.others_after is not None:
+            m = self.mechanism
+            before = 1 + (last_position(m) if self.position is None else self.position)
+            runs = (before, self.others), (cycle_length(m) - before, self.others_after)
+        return tuple(update for n, others in runs for update in [self._moved(record, others)] * n)
 
-    def _runs(self, position: int) -> tuple[tuple[int, PiecewiseLinear], ...]:
-        """Return the gradients of the other records over a cycle, with numbers of batches."""
-        if self.others_by_batch or self.others_after is None:
-            return self.others_by_batch
-        rest = cycle_length(self.mechanism) - position - 1
-        return ((position + 1, self.others), (rest, self.others_after))
-
-    def _update(self, record: PiecewiseLinear, others: PiecewiseLinear) -> BatchUpdate:
+    def _moved(self, record: PiecewiseLinear, others: PiecewiseLinear) -> BatchUpdate:
         b = self.mechanism.batch_size
 
         @functools.cache  # batches of a cycle are much the same

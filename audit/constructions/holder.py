@@ -11,23 +11,12 @@ import numpy as np
 
 from audit import validate
 from audit.codec.hints import REQUIRED
-from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import (
-    SAMPLERS,
-    batched_process,
-    check_position,
-    random_position,
-    random_start,
-)
-from audit.constructions.gradient_limits import (
-    SLACK,
-    both_hold_record,
-    check_others,
-    others_range,
-    record_pushes,
-)
-from audit.constructions.process import Process
+from audit.constructions.base import Inadmissible
+from audit.constructions.batches import SAMPLERS, random_position, random_start
+from audit.constructions.gradient_limits import SLACK, check_others, others_range
+from audit.constructions.positioned import PositionedPair
 from audit.constructions.registry import construction
+from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import Affine, UpdateMap
 from audit.mechanism import Choice, NoisySGD, Relation
 from audit.numerics.arrays import Array
@@ -96,7 +85,7 @@ class HolderUpdate(UpdateMap):
 
 @construction
 @dataclass(frozen=True)
-class HolderPair(Construction):
+class HolderPair(PositionedPair):
     """Pair whose other records have the gradient ``scale`` times |x|^p or sign(x) |x|^p.
 
     The differing record is linear and pushes X to the right, and X' to the left (``REPLACE_ONE``)
@@ -145,29 +134,26 @@ class HolderPair(Construction):
         constant, order = m.holder
         if not 0 < order < 1:
             raise Inadmissible(f"{self.name} needs a Hoelder order in (0, 1), got {order!r}")
-        used = abs(self.scale) * self.form.constant(order)
-        if used > constant * SLACK:
-            raise Inadmissible(
-                f"{self.name} needs |scale| times {self.form.constant(order):.6g} to be at most "
-                f"the Hoelder constant {constant:g}, got scale={self.scale!r}"
-            )
-        if m.smoothness is not None or m.strong_convexity > 0:
-            raise Inadmissible(
-                f"{self.name} needs smoothness=None and strong_convexity = 0 because its slopes "
-                f"are unbounded, got smoothness={m.smoothness!r}, "
-                f"strong_convexity={m.strong_convexity!r}"
-            )
-        if m.convex and (self.form is HolderForm.ABSOLUTE or self.scale < 0):
-            raise Inadmissible(
-                f"{self.name} needs convex=False for form={self.form.value!r}, "
-                f"scale={self.scale:g}, got convex=True"
-            )
-        if m.dataset_size == 1:
-            raise Inadmissible(f"{self.name} needs another record, got dataset_size=1")
+        factor = self.form.constant(order)
+        self._require(
+            abs(self.scale) * factor <= constant * SLACK,
+            f"|scale| times {factor:.6g} to be at most the Hoelder constant {constant:g}",
+            scale=self.scale,
+        )
+        self._require(
+            m.smoothness is None and m.strong_convexity == 0,
+            "smoothness=None and strong_convexity = 0 because its slopes are unbounded",
+            smoothness=m.smoothness,
+            strong_convexity=m.strong_convexity,
+        )
+        self._require(
+            not m.convex or (self.form is HolderForm.SIGNED and self.scale >= 0),
+            f"convex=False for form={self.form.value!r}, scale={self.scale:g}",
+            convex=True,
+        )
+        self._require(m.dataset_size > 1, "another record", dataset_size=1)
         steepest = abs(self.scale) * (m.diameter / 2) ** order
         check_others(self.name, m, -steepest, steepest)
-        checked_start(m, self.start)
-        check_position(m, self.position)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
@@ -176,15 +162,7 @@ class HolderPair(Construction):
             for sign in (1, -1):
                 yield {"scale": sign * _largest_scale(mechanism, form), "form": form}
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the processes pushed right, and left (or not at all)."""
-        push, push_prime = record_pushes(self.mechanism)
-        return (
-            self._process(push),
-            self._process(push_prime, both_hold_record(self.mechanism)),
-        )
-
-    def _process(self, record: float, present: bool = True) -> Process:
+    def _update(self, record: float) -> BatchUpdate:
         m = self.mechanism
         assert m.holder is not None  # both were checked at construction
         assert m.diameter is not None
@@ -197,4 +175,4 @@ class HolderPair(Construction):
                 return Affine(shift)
             return HolderUpdate(shift, weight, order, self.form, half)
 
-        return batched_process(m, self.start, update, self.position, present)
+        return update

@@ -7,35 +7,28 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from audit import validate
-from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import (
-    SAMPLERS,
-    batched_process,
-    check_position,
-    random_position,
-    random_start,
-)
+from audit.constructions.batches import SAMPLERS, random_position, random_start
 from audit.constructions.gradient_limits import (
-    both_hold_record,
     check_curvature,
     check_holder,
     check_others,
     check_removable,
+    check_unclipped,
     check_whole_gradients,
     random_curvature,
     random_others,
-    record_pushes,
     suggested_curvatures,
 )
-from audit.constructions.process import Process
+from audit.constructions.positioned import PositionedPair
 from audit.constructions.registry import construction
+from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import Affine, PiecewiseLinear
 from audit.mechanism import Choice, NoisySGD, Relation
 
 
 @construction
 @dataclass(frozen=True)
-class QuadraticPair(Construction):
+class QuadraticPair(PositionedPair):
     """Quadratic losses of equal curvature whose centres differ in one record.
 
     Record i has the loss f_i(x) = curvature/2 x^2 - p_i x: a regulariser shared by all records, and
@@ -81,18 +74,12 @@ class QuadraticPair(Construction):
     def __post_init__(self) -> None:
         super().__post_init__()
         validate.finite(curvature=self.curvature, others=self.others)
-        if self.mechanism.clip_norm is not None and self.curvature:
-            raise Inadmissible(
-                f"{self.name} needs clip_norm=None because its gradients are not bounded, "
-                f"got clip_norm={self.mechanism.clip_norm!r}"
-            )
+        check_unclipped(self.name, self.mechanism, self.curvature)
         check_removable(self.name, self.mechanism, self.curvature != 0)
         check_curvature(self.name, self.mechanism, self.curvature)
         check_holder(self.name, self.mechanism, PiecewiseLinear.linear(self.curvature))
         check_others(self.name, self.mechanism, self.others, self.others)
         check_whole_gradients(self.name, self.mechanism, self.curvature, self.others)
-        checked_start(self.mechanism, self.start)
-        check_position(self.mechanism, self.position)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
@@ -104,19 +91,9 @@ class QuadraticPair(Construction):
             if curvature:
                 yield {"curvature": curvature}
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the processes pulled right, and left (or not at all)."""
-        push, push_prime = record_pushes(self.mechanism)
-        return (
-            self._process(push),
-            self._process(push_prime, both_hold_record(self.mechanism)),
-        )
-
-    def _process(self, record: float, present: bool = True) -> Process:
-        batch_size = self.mechanism.batch_size
-
+    def _update(self, record: float) -> BatchUpdate:
         def update(eta: float, holds_record: bool, count: int) -> Affine:
             push = (record if holds_record else 0.0) + count * self.others
-            return Affine(eta * push / batch_size, 1 - eta * self.curvature)
+            return Affine(eta * push / self.mechanism.batch_size, 1 - eta * self.curvature)
 
-        return batched_process(self.mechanism, self.start, update, self.position, present)
+        return update

@@ -11,27 +11,19 @@ import numpy as np
 
 from audit import validate
 from audit.codec.hints import REQUIRED
-from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import (
-    SAMPLERS,
-    batched_process,
-    check_position,
-    random_position,
-    random_start,
-)
+from audit.constructions.batches import SAMPLERS, random_position, random_start
 from audit.constructions.gradient_limits import (
-    both_hold_record,
     check_curvature,
     check_holder,
     check_others,
     others_range,
     random_curvature,
     random_others,
-    record_pushes,
     suggested_curvatures,
 )
-from audit.constructions.process import Process
+from audit.constructions.positioned import PositionedPair
 from audit.constructions.registry import construction
+from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap, gradient_step
 from audit.mechanism import Choice, NoisySGD, Relation
 
@@ -42,7 +34,7 @@ def _random_cap(mechanism: NoisySGD, rng: np.random.Generator) -> float:
 
 @construction
 @dataclass(frozen=True)
-class ResetWalk(Construction):
+class ResetWalk(PositionedPair):
     """Pair whose other records pull the iterate back to a centre, by Huber losses.
 
     Every other record has a loss of the given curvature near the centre and a gradient of at most
@@ -83,19 +75,11 @@ class ResetWalk(Construction):
         super().__post_init__()
         validate.positive(curvature=self.curvature, cap=self.cap)
         validate.finite(centre=self.centre)
-        if self.mechanism.strong_convexity > 0:
-            raise Inadmissible(
-                f"{self.name} needs strong_convexity = 0 because Huber losses are linear far out, "
-                f"got strong_convexity={self.mechanism.strong_convexity!r}"
-            )
-        if self.mechanism.dataset_size == 1:
-            raise Inadmissible(f"{self.name} needs another record, got dataset_size=1")
+        self._require_no_strong_convexity("Huber losses are linear far out")
+        self._require(self.mechanism.dataset_size > 1, "another record", dataset_size=1)
         check_curvature(self.name, self.mechanism, self.curvature)
-        huber = PiecewiseLinear.clipped(self.curvature, self.centre, self.cap)
-        check_holder(self.name, self.mechanism, huber)
+        check_holder(self.name, self.mechanism, self._huber)
         check_others(self.name, self.mechanism, -self.cap, self.cap)
-        checked_start(self.mechanism, self.start)
-        check_position(self.mechanism, self.position)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
@@ -107,17 +91,12 @@ class ResetWalk(Construction):
                 if curvature > 0:
                     yield {"curvature": curvature, "cap": cap}
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the processes pushed right, and left (or not at all)."""
-        push, push_prime = record_pushes(self.mechanism)
-        return (
-            self._process(push),
-            self._process(push_prime, both_hold_record(self.mechanism)),
-        )
+    @property
+    def _huber(self) -> PiecewiseLinear:
+        return PiecewiseLinear.clipped(self.curvature, self.centre, self.cap)
 
-    def _process(self, record: float, present: bool = True) -> Process:
-        batch_size = self.mechanism.batch_size
-        huber = PiecewiseLinear.clipped(self.curvature, self.centre, self.cap)
+    def _update(self, record: float) -> BatchUpdate:
+        batch_size, huber = self.mechanism.batch_size, self._huber
 
         def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
             shift = eta * record / batch_size if holds_record else 0.0
@@ -125,4 +104,4 @@ class ResetWalk(Construction):
                 return Affine(shift)
             return gradient_step([(-eta * count / batch_size, huber)], shift)
 
-        return batched_process(self.mechanism, self.start, update, self.position, present)
+        return update

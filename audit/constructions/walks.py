@@ -17,24 +17,16 @@ import numpy as np
 
 from audit import validate
 from audit.codec.hints import REQUIRED
-from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
     SAMPLERS,
-    batched_process,
-    check_position,
     random_position,
     random_start,
     suggested_starts,
 )
-from audit.constructions.gradient_limits import (
-    SLACK,
-    both_hold_record,
-    others_range,
-    random_others,
-    record_pushes,
-)
-from audit.constructions.process import Process
+from audit.constructions.gradient_limits import SLACK, others_range, random_others
+from audit.constructions.positioned import PositionedPair
 from audit.constructions.registry import construction
+from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import Affine
 from audit.mechanism import Batching, Choice, NoisySGD, Relation, Release
 
@@ -42,14 +34,6 @@ from audit.mechanism import Batching, Choice, NoisySGD, Relation, Release
 # domain once within the run.
 _SHARES = (1.0, 0.25, 0.5)
 _CROSSINGS = (1.0, 0.5, 1.5, 0.75, 2.0, 3.0)
-
-
-def _refuse_strong_convexity(name: str, mechanism: NoisySGD) -> None:
-    if mechanism.strong_convexity > 0:
-        raise Inadmissible(
-            f"{name} needs strong_convexity = 0 because its losses are linear, "
-            f"got strong_convexity={mechanism.strong_convexity!r}"
-        )
 
 
 def _drift_per_gradient(mechanism: NoisySGD) -> float:
@@ -76,30 +60,30 @@ def _plain_walks(mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
         yield {"position": 0}
 
 
-def _linear_process(
-    mechanism: NoisySGD,
-    start: float,
-    record: float,
-    others: float,
-    position: int | None,
-    present: bool = True,
-) -> Process:
-    """Return the process of linear losses.
-
-    ``record`` and ``others`` are negative gradients (positive: to the right). ``present`` says
-    whether the dataset holds the differing record.
-    """
+def linear_update(mechanism: NoisySGD, record: float, others: float) -> BatchUpdate:
+    """Return the update of linear losses with the given negative gradients (positive: right)."""
 
     def update(eta: float, holds_record: bool, count: int) -> Affine:
         push = (record if holds_record else 0.0) + count * others
         return Affine(shift=eta * push / mechanism.batch_size)
 
-    return batched_process(mechanism, start, update, position, present)
+    return update
+
+
+class _LinearPair(PositionedPair):
+    """Pair of linear losses: the displacement of a batch does not depend on the state."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_no_strong_convexity("its losses are linear")
+
+    def _update(self, record: float) -> BatchUpdate:
+        return linear_update(self.mechanism, record, 0.0)
 
 
 @construction
 @dataclass(frozen=True)
-class BiasedWalk(Construction):
+class BiasedWalk(_LinearPair):
     """Symmetric clamped walk (X) against a biased one (X').
 
     The pair of Altschuler and Talwar 2022, section 4: all losses are zero, except that the
@@ -122,12 +106,6 @@ class BiasedWalk(Construction):
     citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4"
     covers: ClassVar[tuple[Choice, ...]] = SAMPLERS
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _refuse_strong_convexity(self.name, self.mechanism)
-        checked_start(self.mechanism, self.start)
-        check_position(self.mechanism, self.position)
-
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
         """Yield starts in the middle and at the left end, where `TwoSidedWalk` is refused.
@@ -142,18 +120,13 @@ class BiasedWalk(Construction):
         """+1 if X' jumps to the right, -1 if it jumps to the left."""
         return 1.0 if self.start <= 0 else -1.0
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the symmetric and the biased walk."""
-        push = self.direction * self.mechanism.steepest_gradient
-        return (
-            _linear_process(self.mechanism, self.start, 0.0, 0.0, self.position),
-            _linear_process(self.mechanism, self.start, push, 0.0, self.position),
-        )
+    def _records(self) -> tuple[float, float]:
+        return 0.0, self.direction * self.mechanism.steepest_gradient
 
 
 @construction
 @dataclass(frozen=True)
-class TwoSidedWalk(Construction):
+class TwoSidedWalk(_LinearPair):
     """Clamped walk pushed to the right (X) against one pushed to the left (X').
 
     The differing record has linear losses of opposite slopes. If it is in the batch, X moves by
@@ -190,32 +163,19 @@ class TwoSidedWalk(Construction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _refuse_strong_convexity(self.name, self.mechanism)
-        if self.mechanism.relation is Relation.ZERO_OUT:
-            raise Inadmissible(
-                "TwoSidedWalk needs relation='replace one' because both of its losses are "
-                "nonzero, got relation='zero out'"
-            )
-        checked_start(self.mechanism, self.start)
-        check_position(self.mechanism, self.position)
+        relation = self.mechanism.relation
+        wanted = "relation='replace one' because both of its losses are nonzero"
+        self._require(relation is Relation.REPLACE_ONE, wanted, relation=relation.value)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
         """Yield starts in the middle and at the left end."""
         yield from _plain_walks(mechanism)
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the walks pushed right and left."""
-        push = self.mechanism.sensitivity / 2
-        return (
-            _linear_process(self.mechanism, self.start, push, 0.0, self.position),
-            _linear_process(self.mechanism, self.start, -push, 0.0, self.position),
-        )
-
 
 @construction
 @dataclass(frozen=True)
-class DriftedWalk(Construction):
+class DriftedWalk(_LinearPair):
     """Two clamped walks with a common drift caused by the other records.
 
     A drift from one end of the domain toward the other, with a start near the end that it leaves,
@@ -253,23 +213,18 @@ class DriftedWalk(Construction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _refuse_strong_convexity(self.name, self.mechanism)
         validate.finite(drift=self.drift)
-        checked_start(self.mechanism, self.start)
-        check_position(self.mechanism, self.position)
-        if self.drift and self.mechanism.dataset_size == 1:
-            raise Inadmissible(
-                "DriftedWalk needs another record to drift, got dataset_size=1, "
-                f"drift={self.drift!r}"
-            )
-        low, high = others_range(self.mechanism)
-        if not low * SLACK <= self._others <= high * SLACK:
-            per_gradient = self._drift_per_gradient
-            raise Inadmissible(
-                f"DriftedWalk needs drift in [{low * per_gradient:.6g}, {high * per_gradient:.6g}],"
-                " which the Lipschitz constant and the gradient sensitivity allow, "
-                f"got drift={self.drift!r}"
-            )
+        size, low_and_high = self.mechanism.dataset_size, others_range(self.mechanism)
+        drifts = not self.drift or size > 1
+        self._require(drifts, "another record to drift", dataset_size=size, drift=self.drift)
+        scale = _drift_per_gradient(self.mechanism)
+        low, high = (end * scale for end in low_and_high)
+        self._require(
+            low_and_high[0] * SLACK <= self._others <= low_and_high[1] * SLACK,
+            f"drift in [{low:.6g}, {high:.6g}], which the Lipschitz constant and the gradient "
+            "sensitivity allow",
+            drift=self.drift,
+        )
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
@@ -309,19 +264,9 @@ class DriftedWalk(Construction):
                     yield {"drift": sign * drift, "start": start}
 
     @property
-    def _drift_per_gradient(self) -> float:
-        return _drift_per_gradient(self.mechanism)
-
-    @property
     def _others(self) -> float:
         """Negative gradient of every other record."""
-        return self.drift / self._drift_per_gradient if self.drift else 0.0
+        return self.drift / _drift_per_gradient(self.mechanism) if self.drift else 0.0
 
-    def processes(self) -> tuple[Process, Process]:
-        """Return the walks pushed right, and left (or not at all)."""
-        push, push_prime = record_pushes(self.mechanism)
-        m, others = self.mechanism, self._others
-        return (
-            _linear_process(m, self.start, push, others, self.position),
-            _linear_process(m, self.start, push_prime, others, self.position, both_hold_record(m)),
-        )
+    def _update(self, record: float) -> BatchUpdate:
+        return linear_update(self.mechanism, record, self._others)
