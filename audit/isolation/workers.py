@@ -22,7 +22,6 @@ from audit.isolation import process
 from audit.isolation.user_code import UserCodeError
 
 _GIGABYTE = 1e9
-_IDLE = 8  # idle workers kept for later calls
 _SLICE = 0.1  # seconds between two checks of a silent worker
 _LONGEST = 2**20  # bytes of a reply
 _KILL_AFTER_S = 3.0  # for a supervisor to kill its processes
@@ -107,11 +106,18 @@ class Workers:
     environment : mapping of str to str, optional
         Environment variables of the workers in addition to those of this process, such as
         ``OMP_NUM_THREADS``, which libraries read when they are imported.
+    idle : int, optional
+        Number of idle workers that are kept for later calls.
     """
 
     def __init__(
-        self, folders: Sequence[Path] = (), environment: Mapping[str, str] | None = None
+        self,
+        folders: Sequence[Path] = (),
+        environment: Mapping[str, str] | None = None,
+        *,
+        idle: int = 8,
     ) -> None:
+        self._most_idle = idle
         self._folders = [str(folder.resolve()) for folder in folders]
         self._environment = {**(environment or {})}
         self._lock = threading.Lock()
@@ -130,9 +136,14 @@ class Workers:
         """Terminate all workers, including busy ones."""
         with self._lock:
             self._closed = True
-            ending = list(self._all)
-            self._all.clear()
             self._idle.clear()
+        self.end_busy()
+
+    def end_busy(self) -> None:
+        """Terminate the workers that a function was taken from; calls that wait for them fail."""
+        with self._lock:
+            ending = self._all.difference(self._idle)
+            self._all -= ending
         for worker in ending:
             worker.signal()
         for worker in ending:
@@ -190,7 +201,7 @@ class Workers:
                     f"{reference} took longer than its limit of {limits.seconds:g} s"
                 ) from None
             except _Ended as reason:
-                if not worker.used:
+                if not worker.used or worker not in self._all:
                     raise UserCodeError(f"{reference} {reason}") from None
             finally:
                 left -= time.monotonic() - began
@@ -263,8 +274,9 @@ class Workers:
             return
         worker.used = True
         with self._lock:
-            self._idle.append(worker)
-            extra = self._idle[:-_IDLE]
+            if worker in self._all:  # else it was ended
+                self._idle.append(worker)
+            extra = self._idle[: -self._most_idle]
         for each in extra:
             self._discarded(each)
 

@@ -98,11 +98,19 @@ class OneRunSetting(Setting):
 
     def run(self, context: RunContext) -> StudyResult:
         """Audit the run, and judge the claims."""
-        from audit.results import StudyResult  # takes a while to import
+        from audit.estimation import judge_scores  # takes a while to import
+        from audit.results import StudyResult
         from audit.training.findings import one_run_findings
 
         context.progress.stage(f"{self.name}: canaries of one run")
-        scores, coins = self.draw(context.seed)
+        judged = judge_scores(
+            self.draw(context.seed),
+            self.claims,
+            confidence=context.confidence,
+            seed=context.seed,
+            canaries=self.canaries,
+            planned_delta=self.delta,
+        )
         return StudyResult(
             name=self.name,
             title=self.title,
@@ -115,13 +123,5 @@ class OneRunSetting(Setting):
                 "canaries": self.canaries.value,
                 "confidence": context.confidence,
             },
-            findings=one_run_findings(
-                scores,
-                coins,
-                self.claims,
-                canaries=self.canaries,
-                delta=self.delta,
-                confidence=context.confidence,
-                seed=context.seed,
-            ),
+            findings=one_run_findings(judged, self.claims),
         )

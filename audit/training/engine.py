@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import threading
-import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any, Self
 
 from audit import validate
@@ -23,6 +21,7 @@ Report = Callable[[int, int], None]
 
 _TASK = f"{__package__}.worker:answer"
 _IMPORT_SECONDS = 300.0  # seconds; PyTorch and JAX import slowly in several processes at once
+_SLICE = 0.1  # seconds between two attempts to end the trainings
 _INSIDE = "AUDIT_TRAINING"  # an environment variable that marks worker processes
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -57,10 +56,8 @@ class Processes:
     def __init__(self, number: int = 1, *, threads: int = 1, folders: Sequence[Path] = ()) -> None:
         validate.integer(1, processes=number, threads=threads)
         self.number, self.threads = number, threads
-        self._folders = tuple(folders)
-        self._lock = threading.Lock()
-        self._free = [self._new() for _ in range(number)]
-        self._busy: list[Workers] = []
+        environment = {_INSIDE: "1", **dict.fromkeys(_THREADS, str(threads))}
+        self.workers = Workers(folders, environment, idle=number)
 
     def __enter__(self) -> Self:
         return self
@@ -70,73 +67,31 @@ class Processes:
 
     def close(self) -> None:
         """Terminate all processes, including those that are training."""
-        self.end_trainings()
-        for workers in self._free:
-            workers.close()
+        self.workers.close()
 
     def end_trainings(self) -> None:
         """Terminate the processes that are training; new ones replace them."""
-        with self._lock:
-            ending, self._busy = self._busy, []
-        for workers in ending:
-            workers.close()
-
-    @contextmanager
-    def one(self) -> Iterator[Workers]:
-        """Reserve one worker; a context manager.
-
-        Yields
-        ------
-        audit.isolation.Workers
-            Workers that no other caller uses at the same time.
-        """
-        with self._lock:
-            workers = self._free.pop() if self._free else self._new()
-            self._busy.append(workers)
-        try:
-            yield workers
-        finally:
-            with self._lock:
-                if workers in self._busy:  # else they were ended
-                    self._busy.remove(workers)
-                    self._free.append(workers)
-
-    def _new(self) -> Workers:
-        environment = {_INSIDE: "1", **dict.fromkeys(_THREADS, str(self.threads))}
-        return Workers(self._folders, environment)
+        self.workers.end_busy()
 
 
-@dataclass(frozen=True)
-class _Training:
-    """The training function of a design, run in worker processes."""
+def _asked(processes: Processes, design: Design, question: str, *arguments: Any) -> Any:
+    """Return the answer of `audit.training.worker` about the training of a design."""
+    limits = Limits(
+        seconds=design.seconds, gigabytes=design.gigabytes, import_seconds=_IMPORT_SECONDS
+    )
+    with processes.workers.function(
+        design.train, task=_TASK, limits=limits, name="train", keep=True
+    ) as function:
+        return function(question, design.train, *arguments)
 
-    design: Design
-    processes: Processes
 
-    def source(self) -> str:
-        """Return a digest of the source file of the training's module."""
-        return str(self._asked("source"))
-
-    def scores(self, trial: Trial) -> tuple[float, ...]:
-        """Train once and return the scores."""
-        arguments = dict(self.design.arguments)
-        try:
-            return tuple(self._asked("trial", list(trial.included), trial.seed, arguments))
-        except UserCodeError as error:
-            raise UserCodeError(f"{trial.described}: {error}") from None
-
-    def _asked(self, question: str, *arguments: Any) -> Any:
-        design = self.design
-        limits = Limits(
-            seconds=design.seconds, gigabytes=design.gigabytes, import_seconds=_IMPORT_SECONDS
-        )
-        with (
-            self.processes.one() as workers,
-            workers.function(
-                design.train, task=_TASK, limits=limits, name="train", keep=True
-            ) as function,
-        ):
-            return function(question, design.train, *arguments)
+def _scores(processes: Processes, design: Design, trial: Trial) -> tuple[float, ...]:
+    """Train once and return the scores."""
+    included, arguments = list(trial.included), dict(design.arguments)
+    try:
+        return tuple(_asked(processes, design, "trial", included, trial.seed, arguments))
+    except UserCodeError as error:
+        raise UserCodeError(f"{trial.described}: {error}") from None
 
 
 @contextmanager
@@ -159,11 +114,10 @@ def opened(
             "an audit must not be started while its training module is imported: put the call "
             'under if __name__ == "__main__"'
         )
-    training = _Training(design, processes)
     identity = {
         "format": 1,
         "software": software(),
-        "digest of the training's file": training.source(),
+        "digest of the training's file": _asked(processes, design, "source"),
         "seed": seed,
         "confidence": confidence,
         "threads": processes.threads,
@@ -171,16 +125,15 @@ def opened(
     }
     with (
         trials_in(folder, identity) as kept,
-        closing(_in_order(training, seed, kept, progress)) as trials,
+        closing(_in_order(processes, design, seed, kept, progress)) as trials,
     ):
         yield trials
 
 
 def _in_order(
-    training: _Training, seed: int, kept: Trials, progress: Report
+    processes: Processes, design: Design, seed: int, kept: Trials, progress: Report
 ) -> Generator[Scored, None, None]:
-    design, processes = training.design, training.processes
-    began = time.monotonic() - kept.elapsed
+    began = monotonic() - kept.elapsed
     until = math.inf if design.minutes is None else 60 * design.minutes
     last_known = max(kept.finished, default=0)  # earlier trials were started, so they count
     pool = ThreadPoolExecutor(processes.number)
@@ -191,7 +144,7 @@ def _in_order(
 
     def report() -> None:
         if design.trials is None:
-            progress(min(round(time.monotonic() - began), round(until)), round(until))
+            progress(min(round(monotonic() - began), round(until)), round(until))
         else:
             progress(len(kept.finished), design.trials)
 
@@ -202,19 +155,22 @@ def _in_order(
                 yield begun.pop(following), kept.finished[following].scores
                 following += 1
             if len(running) < processes.number:
-                late = time.monotonic() - began > until and following + len(begun) > last_known
+                late = monotonic() - began > until and following + len(begun) > last_known
                 trial = None if late else next(source, None)
                 if trial is not None:
                     begun[trial.number] = trial
                     if trial.number not in kept.finished:
-                        running[pool.submit(training.scores, trial)] = trial
+                        running[pool.submit(_scores, processes, design, trial)] = trial
                     continue
             if not running:
                 return
             ended = [(running.pop(one), one) for one in wait(running, None, FIRST_COMPLETED).done]
             for trial, one in sorted(ended, key=lambda pair: pair[1].exception() is not None):
-                kept.add(Finished(trial.number, one.result(), time.monotonic() - began))
+                kept.add(Finished(trial.number, one.result(), monotonic() - began))
             report()
     finally:
-        processes.end_trainings()  # ends the threads that wait for them
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
+        left: Collection[object] = running
+        while left:  # a thread may be about to start a training
+            processes.end_trainings()
+            left = wait(running, _SLICE).not_done

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from audit.curves import Order
 from audit.estimation import (
@@ -17,12 +18,11 @@ from audit.estimation import (
     JudgedClaim,
     JudgedScores,
     OneRunAudit,
-    judge_scores,
 )
 from audit.estimation.e_processes import EProcesses
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, UserClaim
 from audit.training.design import Design
-from audit.training.one_canary import Judged
+from audit.training.judging import Judged
 from audit.training.plan import fewest
 
 Array = NDArray[np.float64]
@@ -41,104 +41,89 @@ _FEW, _MOSTLY = 10, 0.9  # distinct scores: as many as labels or guesses have; a
 _MOST_POINTS = 400  # points of a curve
 
 
-def one_canary_findings(design: Design, judged: Judged, confidence: float) -> Findings:
-    """Return the findings of an audit with one canary."""
+def training_findings(design: Design, judged: Judged, confidence: float) -> Findings:
+    """Return the findings of an audit of trainings."""
     scores = judged.scores
+    numbers = {
+        "scores": tuple(scores.x.tolist()),
+        "scores_prime": tuple(scores.x_prime.tolist()),
+    }
+    if design.canaries > 1:
+        found = one_run_findings(scores, design.claims)
+        return replace(found, numbers={**found.numbers, **numbers})
     charts = list(_histograms(scores.x, scores.x_prime))
     if judged.log_e_values is not None:
         error = cast(EProcesses, scores.audit).error
         charts.append(_evidence(design, judged.log_e_values, error))
+    table = FoundTable(
+        caption="Certified lower bounds, simultaneous over all deltas",
+        columns=(
+            "delta",
+            "Certified lower bound on epsilon",
+            "Largest bound that this many trainings can certify",
+            "Error spent",
+            "Counts",
+        ),
+        rows=tuple(
+            (
+                delta,
+                rounded_down(one.certified),
+                rounded_down(one.largest),
+                *_counts(scores, delta),
+            )
+            for delta, one in _by_delta(design, scores)
+        ),
+    )
     return Findings(
         statements=_statements(design.claims, scores, "epsilon", "training"),
-        tables=(
-            FoundTable(
-                caption="Certified lower bounds, simultaneous over all deltas",
-                columns=(
-                    "delta",
-                    "Certified lower bound on epsilon",
-                    "Largest bound that this many trainings can certify",
-                    "Error spent",
-                    "Counts",
-                ),
-                rows=tuple(
-                    (
-                        delta,
-                        rounded_down(one.certified),
-                        rounded_down(one.largest),
-                        *_counts(scores, delta),
-                    )
-                    for delta, one in _by_delta(design, scores)
-                ),
-            ),
-        ),
+        tables=(table,),
         charts=tuple(charts),
         notes=tuple(_notes(design, judged, confidence)),
-        numbers={
-            "scores": tuple(scores.x.tolist()),
-            "scores_prime": tuple(scores.x_prime.tolist()),
-        },
+        numbers=numbers,
     )
 
 
-def one_run_findings(
-    scores: ArrayLike,
-    coins: ArrayLike,
-    claims: Sequence[UserClaim],
-    *,
-    canaries: Canaries,
-    delta: float | None,
-    confidence: float,
-    seed: int,
-) -> Findings:
-    """Return the bounds from scores and coins of canaries, and the verdicts on claims."""
-    judged = judge_scores(
-        (scores, coins),
-        claims,
-        confidence=confidence,
-        seed=seed,
-        canaries=canaries,
-        planned_delta=delta,
-    )
+def one_run_findings(judged: JudgedScores, claims: Sequence[UserClaim]) -> Findings:
+    """Return the findings of an audit of many canaries, from the verdicts on the claims."""
     audited = cast(OneRunAudit, judged.audit)
     bounds = {claim.delta: audited.evidence(claim.delta) for claim in claims}
-    independent = canaries is Canaries.INDEPENDENT
+    independent = audited.assumption is Canaries.INDEPENDENT
     quantity = "epsilon of independent canaries" if independent else "epsilon"
+    table = FoundTable(
+        caption="Certified lower bounds from the guesses",
+        columns=(
+            "delta",
+            "Certified lower bound on epsilon",
+            "Right guesses",
+            "Guesses",
+            "Canaries",
+            "Error spent",
+            "Largest bound that this many guesses can certify",
+        ),
+        rows=tuple(
+            (
+                delta,
+                rounded_down(bound.value),
+                bound.counts.correct,
+                bound.counts.guesses,
+                bound.counts.canaries,
+                1 - bound.confidence,
+                bound.sampling_limit,
+            )
+            for delta, bound in bounds.items()
+        ),
+    )
     return Findings(
         statements=_statements(claims, judged, quantity, "mechanism"),
-        tables=(
-            FoundTable(
-                caption="Certified lower bounds from the guesses",
-                columns=(
-                    "delta",
-                    "Certified lower bound on epsilon",
-                    "Right guesses",
-                    "Guesses",
-                    "Canaries",
-                    "Error spent",
-                    "Largest bound that this many guesses can certify",
-                ),
-                rows=tuple(
-                    (
-                        delta,
-                        rounded_down(bound.value),
-                        bound.counts.correct,
-                        bound.counts.guesses,
-                        bound.counts.canaries,
-                        1 - bound.confidence,
-                        bound.sampling_limit,
-                    )
-                    for delta, bound in bounds.items()
-                ),
-            ),
-        ),
+        tables=(table,),
         notes=(
-            _ASSUMED[canaries],
+            _ASSUMED[audited.assumption],
             f"The inclusion of {audited.canaries} canaries is guessed from their scores; "
             f"{audited.pilot} other canaries were used to choose the number of guesses. The bound "
             "is a certified lower bound, and a claim below it is refuted.",
             *_uninformative(judged),
         ),
-        numbers={"canaries": canaries.value, "mu_lower": audited.mu_lower()},
+        numbers={"canaries": audited.assumption.value, "mu_lower": audited.mu_lower()},
     )
 
 

@@ -14,6 +14,7 @@ from audit.estimation import SequentialAudit, audit_samples
 from audit.estimation.e_processes import EProcesses
 from audit.estimation.event_rates import EventRates
 from audit.estimation.judge import separated
+from audit.numerics.roots import last_integer
 from audit.results.verdicts import UserClaim
 from audit.training.design import claims_of
 
@@ -80,14 +81,9 @@ class TrainingPlan:
         drawn = np.random.default_rng(seed)
         refuted = 0
         for repeat in range(repeats):
-            x, x_prime = rates.draw(trials // 2, drawn)
-            refuted += self._refuted(x, x_prime, repeat)
+            sides = rates.draw(trials // 2, drawn)
+            refuted += _refutes(sides, self.claim, self.confidence, self.early_stop, repeat)
         return refuted / repeats
-
-    def _refuted(self, x: Array, x_prime: Array, seed: int) -> bool:
-        if self.early_stop:
-            return _refutes_anytime(x, x_prime, self.claim, self.confidence)
-        return _refutes(x, x_prime, self.claim, self.confidence, seed)
 
 
 def plan(
@@ -170,23 +166,19 @@ def plan(
     )
 
 
-def _refutes(x: Array, x_prime: Array, claim: UserClaim, confidence: float, seed: int) -> bool:
+def _refutes(
+    sides: tuple[Array, Array], claim: UserClaim, confidence: float, early_stop: bool, seed: int
+) -> bool:
+    """Return whether an audit of these scores, with and without the canary, refutes the claim."""
+    if early_stop:
+        # larger epsilons do not affect whether this one is refuted
+        tests = EProcesses([(claim.epsilon, claim.delta)], confidence, farthest=claim.epsilon)
+        tests.update(*sides)
+        return tests.all_refuted
     found = audit_samples(
-        x,
-        x_prime,
-        confidence=confidence,
-        seed=seed,
-        deltas=(claim.delta,),
-        favours=Order.FORWARD,
+        *sides, confidence=confidence, seed=seed, deltas=(claim.delta,), favours=Order.FORWARD
     )
     return found.epsilon_lower(claim.delta) > claim.epsilon
-
-
-def _refutes_anytime(x: Array, x_prime: Array, claim: UserClaim, confidence: float) -> bool:
-    # larger epsilons do not affect whether this one is refuted
-    tests = EProcesses([(claim.epsilon, claim.delta)], confidence, farthest=claim.epsilon)
-    tests.update(x, x_prime)
-    return tests.all_refuted
 
 
 def fewest(
@@ -197,21 +189,15 @@ def fewest(
     None if more than ``largest`` are needed.
     """
 
-    def refuted(pairs: int) -> bool:
-        sides = separated(pairs, pairs)
-        if early_stop:
-            return _refutes_anytime(*sides, claim, confidence)
-        return _refutes(*sides, claim, confidence, 0)
+    def stands(pairs: int) -> bool:
+        return not _refutes(separated(pairs, pairs), claim, confidence, early_stop, 0)
 
     low, high = 3, 4
-    while not refuted(high):
+    while stands(high):
         if high >= largest // 2:
             return None
         low, high = high, min(2 * high, largest // 2)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if refuted(middle) else (middle, high)
-    return 2 * high
+    return 2 * (last_integer(stands, low, high) + 1)
 
 
 def _anytime(

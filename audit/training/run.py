@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,17 +33,10 @@ from audit.results import (
 )
 from audit.results.provenance import current_environment, package_version
 from audit.simulation.fingerprint import STREAM
-from audit.training import one_canary
-from audit.training.design import (
-    Argument,
-    Design,
-    Scored,
-    analysis_seed,
-    claims_of,
-    reference_to,
-)
+from audit.training.design import Argument, Design, claims_of, reference_to
 from audit.training.engine import Processes, opened
-from audit.training.findings import one_canary_findings, one_run_findings
+from audit.training.findings import training_findings
+from audit.training.judging import judge
 
 Array = NDArray[np.float64]
 
@@ -190,47 +183,17 @@ def audited(
                 progress=progress,
             )
         )
-        judge = _one_canary if design.canaries == 1 else _many_canaries
-        trainings, scores, scores_prime, findings = judge(design, trials, confidence, seed)
-    seconds = time.perf_counter() - clock
+        judged = judge(design, trials, confidence=confidence, seed=seed)
     return TrainingAudit(
-        design, trainings, scores, scores_prime, findings, started, seconds, processes.number
+        design=design,
+        trainings=judged.trainings,
+        scores=judged.scores.x,
+        scores_prime=judged.scores.x_prime,
+        findings=training_findings(design, judged, confidence),
+        started=started,
+        wall_seconds=time.perf_counter() - clock,
+        processes=processes.number,
     )
-
-
-_Judgement = tuple[int, Array, Array, Findings]
-
-
-def _one_canary(
-    design: Design, trials: Iterable[Scored], confidence: float, seed: int
-) -> _Judgement:
-    judged = one_canary.judge(design, trials, confidence=confidence, seed=seed)
-    findings = one_canary_findings(design, judged, confidence)
-    return judged.trainings, judged.scores.x, judged.scores.x_prime, findings
-
-
-def _many_canaries(
-    design: Design, trials: Iterable[Scored], confidence: float, seed: int
-) -> _Judgement:
-    """Judge several trainings as one run with all their canaries, which is what they are."""
-    ran = list(trials)
-    scores = np.concatenate([np.array(scores) for _, scores in ran])
-    coins = np.concatenate([np.array(trial.included) for trial, _ in ran])
-    findings = one_run_findings(
-        scores,
-        coins.astype(np.float64),
-        design.claims,
-        canaries=design.assume,
-        delta=None,
-        confidence=confidence,
-        seed=analysis_seed(seed),
-    )
-    numbers = {
-        **findings.numbers,
-        "scores": tuple(scores[coins].tolist()),
-        "scores_prime": tuple(scores[~coins].tolist()),
-    }
-    return len(ran), scores[coins], scores[~coins], replace(findings, numbers=numbers)
 
 
 def run(

@@ -16,6 +16,7 @@ from audit.estimation.regions import (
     rectangles,
     two_point_renyi,
 )
+from audit.estimation.tradeoff_hull import hull_renyi, hull_vertices
 
 SHAPES = [
     None,
@@ -129,3 +130,27 @@ def test_counts_that_say_nothing_give_no_bound_and_no_nan() -> None:
 def test_bad_shape(values: tuple[float, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         JointShape(*values)
+
+
+def test_joined_renyi_bound_between_one_event_and_the_truth() -> None:
+    # The hull of the exact tradeoff function of a Gaussian pair has nearly its own divergence.
+    threshold = np.linspace(6, -5, 400)
+    p, q = norm.sf(threshold - 1), norm.sf(threshold)
+    alpha, beta = np.concatenate([[0], 1 - p[::-1], [1]]), np.concatenate([[1], q[::-1], [0]])
+    orders = np.array([1 + 1e-9, 1.5, 2.0, 4.0])
+    found = hull_renyi(orders, alpha, beta)
+    assert np.all(found <= orders / 2)
+    assert found[:3] == pytest.approx(orders[:3] / 2, rel=2e-3)
+    two = hull_renyi(orders, np.array([0.0, 0.3, 1.0]), np.array([1.0, 0.1, 0.0]))
+    direct = np.log(0.3**orders * 0.9 ** (1 - orders) + 0.7**orders * 0.1 ** (1 - orders))
+    assert two[1:] == pytest.approx((direct / (orders - 1))[1:], rel=1e-12)
+    assert two[0] == pytest.approx(0.3 * math.log(0.3 / 0.9) + 0.7 * math.log(7), rel=1e-7)
+    assert np.isfinite(hull_renyi(np.array([1e308]), alpha, beta)[0])
+    assert hull_renyi(orders, np.array([0.0, 1.0]), np.array([1.0, 0.0])).tolist() == [0.0] * 4
+
+
+def test_hull_keeps_vertices_only() -> None:
+    alpha = np.array([0.5, 0.1, 0.3, 0.3, 0.9, 0.2, 0.7])
+    beta = np.array([0.2, 0.6, 0.3, 0.9, 0.5, 0.45, 0.29])
+    assert hull_vertices(alpha, beta).tolist() == [1, 2, 0]
+    assert hull_vertices(np.array([0.5]), np.array([0.5])).size == 0

@@ -11,7 +11,7 @@ import pytest
 
 import dp_sgd  # of the shipped scenarios
 from audit.curves import GaussianCurve
-from audit.estimation import Canaries, audit_one_run
+from audit.estimation import Canaries, audit_one_run, judge_scores
 from audit.results import Findings, Verdict
 from audit.scenario.config import read_setting
 from audit.scenario.one_run import OneRunSetting
@@ -29,9 +29,8 @@ def setting(**changed: Any) -> OneRunSetting:
 
 
 def found_by(one: OneRunSetting, scores: Any, coins: Any, **drawn: Any) -> Findings:
-    return one_run_findings(
-        scores, coins, one.claims, canaries=one.canaries, delta=one.delta, **drawn
-    )
+    options = {"canaries": one.canaries, "planned_delta": one.delta, **drawn}
+    return one_run_findings(judge_scores((scores, coins), one.claims, **options), one.claims)
 
 
 def test_right_and_wrong_training() -> None:

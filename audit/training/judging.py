@@ -1,4 +1,4 @@
-"""Scores of many trainings with and without one canary, and the bounds that they certify."""
+"""The bounds that the scores of many trainings certify."""
 
 from __future__ import annotations
 
@@ -19,44 +19,41 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The verdicts on trainings with and without one canary."""
+    """The verdicts on trainings with one canary or with many."""
 
-    scores: JudgedScores  # x with the canary, in the order of the trials
+    scores: JudgedScores  # x of included canaries, in the order of the trials
+    trainings: int  # including those that only chose how columns are combined
     # for an anytime-valid audit, after each pair of trainings, shape (pairs, claims)
     log_e_values: Array | None = None
 
-    @property
-    def trainings(self) -> int:
-        """Number of trainings, including those that only chose how columns are combined."""
-        columns = self.scores.columns
-        choosing = 0 if columns is None else sum(columns.choosing)
-        return self.scores.x.size + self.scores.x_prime.size + choosing
 
+def judge(design: Design, trials: Iterable[Scored], *, confidence: float, seed: int) -> Judged:
+    """Return the bounds that the trials certify; early stopping skips the remaining trials.
 
-def judge(
-    design: Design,
-    trials: Iterable[Scored],
-    *,
-    confidence: float,
-    seed: int,
-) -> Judged:
-    """Return the bounds that the trials certify; early stopping skips the remaining trials."""
+    Several trainings with many canaries are one run with all their canaries.
+    """
     if design.anytime:
         return _anytime(design, trials, confidence)
-    rows: tuple[list[Array], list[Array]] = ([], [])
-    for trial, scores in _of_one_width(trials):
-        rows[0 if trial.included[0] else 1].append(_combined(design, trial, scores))
-    x, x_prime = (np.array(side) for side in rows)
-    return Judged(
-        judge_scores(
-            (x, x_prime),
-            design.claims,
-            confidence=confidence,
-            seed=analysis_seed(seed),
-            favours=Order.FORWARD,  # high scores indicate the canary
-            columns=design.columns if x.ndim > 1 else None,
-        )
+    many = design.canaries > 1
+    sides: tuple[list[Array], list[Array]] = ([], [])
+    ran = list(trials if many else _of_one_width(trials))
+    for trial, scores in ran:
+        if not many:
+            sides[0 if trial.included[0] else 1].append(_combined(design, trial, scores))
+            continue
+        sides[0].append(np.array(scores))
+        sides[1].append(np.array(trial.included))
+    first, second = (np.concatenate(side) if many else np.array(side) for side in sides)
+    judged = judge_scores(
+        (first, second),
+        design.claims,
+        confidence=confidence,
+        seed=analysis_seed(seed),
+        favours=Order.FORWARD,  # high scores indicate the canary
+        columns=design.columns if first.ndim > 1 else None,
+        canaries=design.assume if many else None,
     )
+    return Judged(judged, len(ran))
 
 
 def _anytime(design: Design, trials: Iterable[Scored], confidence: float) -> Judged:
@@ -79,12 +76,10 @@ def _anytime(design: Design, trials: Iterable[Scored], confidence: float) -> Jud
         raise ValueError(f"minutes must be long enough for two trainings, got {design.minutes!r}")
     x, x_prime = (np.array(side, dtype=np.float64) for side in scores)
     judged = judge_scores((x, x_prime), design.claims, confidence=confidence, anytime=True)
-    return Judged(judged, np.array(logs))
+    return Judged(judged, 2 * len(logs), np.array(logs))
 
 
-def _of_one_width(
-    trials: Iterable[Scored],
-) -> Iterator[Scored]:
+def _of_one_width(trials: Iterable[Scored]) -> Iterator[Scored]:
     width = None
     for trial, scores in trials:
         width = width or len(scores)
