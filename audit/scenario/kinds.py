@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from audit.codec import decode, encode
-from audit.codec.hints import did_you_mean
+from audit.codec.hints import did_you_mean, hints_of, init_fields
 from audit.codec.schemas import FieldsOf
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Setting(ABC):
     """
 
     key: ClassVar[str]
+    flat: ClassVar[bool] = False  # whether the fields stand beside ``key``, not in its value
 
     name: str
     title: str
@@ -73,21 +74,44 @@ class Setting(ABC):
     def keys(cls) -> Mapping[str, Any]:
         """Return the keys of a setting of this kind, with the hints of their values.
 
-        By default a kind has one key, ``key``, with its own fields. ``title`` and ``summary`` are
-        keys of every setting.
+        By default a kind has one key, ``key``, with its own fields; a ``flat`` one has a key for
+        each field. ``title`` and ``summary`` are keys of every setting.
 
         Returns
         -------
         mapping of str to object
             Hints by key.
         """
-        return {cls.key: FieldsOf(cls, COMMON)}
+        if not cls.flat:
+            return {cls.key: FieldsOf(cls, COMMON)}
+        hints = hints_of(cls)
+        return {name: hints[name] for name in init_fields(cls) if name not in COMMON}
+
+    @classmethod
+    def read_fields(
+        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Take out of a setting's values those that are not read by type, and return their fields.
+
+        Parameters
+        ----------
+        values : dict of str to object
+            Keys and values of the setting; what is read is removed.
+        where : str
+            What the messages of errors begin with.
+        folders : sequence of Path
+            Where modules of the user are searched for.
+
+        Returns
+        -------
+        dict of str to object
+            Fields of this class by name; none by default.
+        """
+        return {}
 
     @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting described by a scenario file.
-
-        By default a kind's own fields are in a mapping under its ``key``.
 
         Parameters
         ----------
@@ -110,10 +134,12 @@ class Setting(ABC):
             ``settings.`` and the name.
         """
         values = known_keys(cls, name, plain)
-        own = needed(cls, name, values, cls.key)
-        where = f"settings.{name}.{cls.key}"
-        given = {"name": name, "title": values["title"], "summary": values.get("summary", "")}
-        setting: Self = decode(cls, own, where, given=given)
+        where = f"settings.{name}"
+        given = {key: decode(str, values.pop(key, ""), f"{where}.{key}") for key in COMMON[1:]}
+        given |= {"name": name, **cls.read_fields(values, where, folders)}
+        if not cls.flat:
+            where, values = f"{where}.{cls.key}", values[cls.key]
+        setting: Self = decode(cls, values, where, given=given)
         return setting
 
     def to_plain(self) -> dict[str, Any]:
@@ -124,9 +150,26 @@ class Setting(ABC):
         dict of str to object
             Plain data.
         """
-        own: dict[str, Any] = encode(self)
-        del own["name"]
-        return {"title": own.pop("title"), "summary": own.pop("summary"), self.key: own}
+        plain: dict[str, Any] = encode(self)
+        common = {key: plain.pop(key) for key in COMMON}
+        del common["name"]
+        return {**common, **(plain if self.flat else {self.key: plain})}
+
+    def heading(self, seed: int) -> dict[str, Any]:
+        """Return the fields that the result of every setting has.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the setting.
+
+        Returns
+        -------
+        dict of str to object
+            Fields of a `SettingResult` by name.
+        """
+        common = {key: getattr(self, key) for key in COMMON}
+        return {**common, "seed": seed, "wall_seconds": None}
 
     @abstractmethod
     def run(self, context: RunContext) -> SettingResult:
@@ -166,12 +209,3 @@ def known_keys(cls: type[Setting], name: str, plain: Mapping[str, Any]) -> dict[
     if given.get("title", "") == "":
         given["title"] = name
     return given
-
-
-def needed(cls: type[Setting], name: str, values: dict[str, Any], key: str) -> Any:
-    """Take a value out of those that a setting gives; ``ValueError`` if there is none."""
-    if key not in values:
-        raise ValueError(
-            f"settings.{name}.{key} must be given for a setting with the key {cls.key}, got nothing"
-        )
-    return values.pop(key)

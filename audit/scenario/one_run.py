@@ -112,11 +112,7 @@ class OneRunSetting(Setting):
             planned_delta=self.delta,
         )
         return StudyResult(
-            name=self.name,
-            title=self.title,
-            summary=self.summary,
-            seed=context.seed,
-            wall_seconds=None,
+            **self.heading(context.seed),
             function="audit.estimation:audit_one_run",
             parameters={
                 "scores of": self.function or str(self.file or self.scores),

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit import validate
 from audit.codec import decode, encode
 from audit.constructions import Construction, decode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
-from audit.scenario.kinds import COMMON, RunContext, Setting, known_keys, needed, setting_kind
+from audit.scenario.kinds import RunContext, Setting, setting_kind
 from audit.scenario.user_code import load, reference
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class PairSetting(Setting):
     """
 
     key: ClassVar[str] = "pair"
+    flat: ClassVar[bool] = True
 
     pair: Construction
     other_pairs: tuple[Construction, ...] = ()
@@ -105,41 +106,33 @@ class PairSetting(Setting):
     @classmethod
     def keys(cls) -> Mapping[str, Any]:
         """Return the keys of a setting of this kind, with the hints of their values."""
-        hints = get_type_hints(cls)
-        own = [field.name for field in dataclasses.fields(cls) if field.name not in COMMON]
-        return {"mechanism": NoisySGD, **{field: hints[field] for field in own}}
+        return {"mechanism": NoisySGD, **super().keys()}
 
     @classmethod
-    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
-        """Return the setting that a scenario file describes: see `Setting.from_plain`."""
-        where = f"settings.{name}"
-        values = known_keys(cls, name, plain)
-        mechanism = decode_mechanism(needed(cls, name, values, "mechanism"), f"{where}.mechanism")
-        plain_pair = needed(cls, name, values, "pair")
+    def read_fields(
+        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Take the mechanism out, and return the pairs, which need it."""
+        if "mechanism" not in values:
+            problem = f"must be given for a setting with the key {cls.key}, got nothing"
+            raise ValueError(f"{where}.mechanism {problem}")
+        mechanism = decode_mechanism(values.pop("mechanism"), f"{where}.mechanism")
         others = decode(tuple[Any, ...], values.pop("other_pairs", ()), f"{where}.other_pairs")
-        given = {
-            "name": name,
-            "pair": _read_pair(plain_pair, mechanism, f"{where}.pair", folders),
+        return {
+            "pair": _read_pair(values.pop("pair"), mechanism, f"{where}.pair", folders),
             "other_pairs": tuple(
                 _read_pair(other, mechanism, f"{where}.other_pairs[{i}]", folders)
                 for i, other in enumerate(others)
             ),
         }
-        setting: Self = decode(cls, values, where, given=given)
-        return setting
 
     def to_plain(self) -> dict[str, Any]:
         """Return the keys and values of a scenario file; each pair with its own kind's fields."""
-        plain = encode(self)
-        del plain["name"]
+        plain = super().to_plain()
         plain["pair"] = _own_fields(self.pair)
         plain["other_pairs"] = [_own_fields(other) for other in self.other_pairs]
-        return {
-            "title": plain.pop("title"),
-            "summary": plain.pop("summary"),
-            "mechanism": encode_mechanism(self.pair.mechanism),
-            **plain,
-        }
+        head = {key: plain.pop(key) for key in ("title", "summary")}
+        return {**head, "mechanism": encode_mechanism(self.pair.mechanism), **plain}
 
     def run(self, context: RunContext) -> PairResult:
         """Compute, sample and bound the setting."""

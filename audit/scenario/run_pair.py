@@ -63,11 +63,28 @@ _SEARCH_SECONDS = 1e9  # the number of evaluations ends a search: every machine 
 
 @dataclass(frozen=True)
 class EvaluatedBound:
-    """An entry of the catalogue for one mechanism: its curve, or why it does not apply."""
+    """An entry of the catalogue for one mechanism: its curve, and why it is not judged."""
 
     entry: bounds.Entry
     curve: PrivacyCurve | None
     reason: str | None
+
+    def row(self, value: Callable[[PrivacyCurve], float], certified: float) -> BoundRow:
+        """Return a value of the curve, judged by a certified lower bound on what it bounds."""
+        claimed = None if self.curve is None or self.reason else float(value(self.curve))
+        verdict, ratio = Verdict.NOT_APPLICABLE, None
+        if claimed is not None:
+            verdict = judge_upper_bound(claimed, certified)
+            ratio = claimed / certified if 0 < certified < math.inf else None
+        return BoundRow(
+            id=self.entry.id,
+            citation=str(self.entry.cite),
+            status=self.entry.status,
+            value=claimed,
+            ratio=ratio,
+            reason=self.reason,
+            verdict=verdict,
+        )
 
 
 @dataclass(frozen=True)
@@ -76,6 +93,16 @@ class PairEpsilons:
 
     pair: Construction
     epsilons: Mapping[float, ByOrder]
+    found_by: FoundBy | None = None
+
+    @property
+    def other_pair(self) -> OtherPair:
+        """The epsilons in the worse order."""
+        epsilons = (
+            EpsilonAtDelta(delta=delta, epsilon=known.worst)
+            for delta, known in self.epsilons.items()
+        )
+        return OtherPair(pair=self.pair, epsilons=tuple(epsilons), found_by=self.found_by)
 
 
 def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
@@ -90,15 +117,13 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
     evaluated = evaluated_bounds(mechanism, with_best(mechanism, context.bounds, setting.deltas))
     others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
     pairs = [(setting.pair, curve), *others]
-    compared = [_at_deltas(*one, setting.deltas) for one in pairs]
-    found_by: list[FoundBy | None] = [None] * len(others)
+    compared = [PairEpsilons(pair, _by_delta(law, setting.deltas)) for pair, law in pairs]
     if setting.search is not None:
         report = progress.stage(f"{setting.name}: search")
         found = _search(setting.search, mechanism, context.seed, report)
-        compared.append(_at_deltas(found.construction, found.law, setting.deltas))
-        found_by.append(
-            FoundBy(delta=setting.search.delta, evaluations=found.evaluations, seed=found.seed)
-        )
+        by = FoundBy(delta=setting.search.delta, evaluations=found.evaluations, seed=found.seed)
+        epsilons = _by_delta(found.law, setting.deltas)
+        compared.append(PairEpsilons(found.construction, epsilons, by))
     # what needs no samples comes first: they are drawn meanwhile
     against_steps = epsilon_against_steps(
         setting.pair,
@@ -116,20 +141,14 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         x, x_prime, confidence=context.confidence, deltas=setting.deltas, seed=context.seed
     )
     return PairResult(
-        name=setting.name,
-        title=setting.title,
-        summary=setting.summary,
-        seed=context.seed,
-        wall_seconds=None,
+        **setting.heading(context.seed),
         mechanism=mechanism,
         derived=_derived(mechanism),
         pair=setting.pair,
         trials=setting.trials,
         deltas=tuple(at_delta(d, compared, audited, evaluated) for d in setting.deltas),
         renyi=tuple(at_order(a, curve, audited, evaluated) for a in setting.renyi_orders),
-        other_pairs=tuple(
-            _other_pair(one, how) for one, how in zip(compared[1:], found_by, strict=True)
-        ),
+        other_pairs=tuple(one.other_pair for one in compared[1:]),
         positions=tuple(
             _at_position([pair for pair, _ in pairs], position, setting.deltas, context)
             for position in setting.positions
@@ -141,8 +160,8 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
     )
 
 
-def _at_deltas(pair: Construction, curve: ExactCurve, deltas: Sequence[float]) -> PairEpsilons:
-    return PairEpsilons(pair, {delta: epsilon_by_order(curve, delta) for delta in deltas})
+def _by_delta(law: ExactCurve, deltas: Sequence[float]) -> dict[float, ByOrder]:
+    return {delta: epsilon_by_order(law, delta) for delta in deltas}
 
 
 def _search(plan: SearchPlan, mechanism: NoisySGD, seed: int, report: Report) -> Found:
@@ -178,17 +197,6 @@ def _derived(mechanism: NoisySGD) -> Derived:
     )
 
 
-def _other_pair(compared: PairEpsilons, found_by: FoundBy | None) -> OtherPair:
-    return OtherPair(
-        pair=compared.pair,
-        epsilons=tuple(
-            EpsilonAtDelta(delta=delta, epsilon=known.worst)
-            for delta, known in compared.epsilons.items()
-        ),
-        found_by=found_by,
-    )
-
-
 # numbers with their brackets
 
 
@@ -202,15 +210,8 @@ def _by_order(
     value: Callable[[Order], float], bracket: Callable[[Order], tuple[float, float]]
 ) -> ByOrder:
     forward, reverse = (_number(value(o), bracket(o)) for o in (Order.FORWARD, Order.REVERSE))
-    return ByOrder(forward=forward, reverse=reverse, worst=_worst(forward, reverse))
-
-
-def _worst(first: Number, second: Number) -> Number:
-    return Number(
-        max(first.value, second.value),
-        max(first.low, second.low),
-        max(first.high, second.high),
-    )
+    ends = ((one.value, one.low, one.high) for one in (forward, reverse))
+    return ByOrder(forward=forward, reverse=reverse, worst=Number(*map(max, *ends)))
 
 
 def epsilon_by_order(curve: ExactCurve, delta: float) -> ByOrder:
@@ -236,15 +237,27 @@ def renyi_by_order(curve: ExactCurve, alpha: float) -> ByOrder:
 # claimed bounds, and the rows that hold them against certified values
 
 
-def evaluated_bounds(mechanism: NoisySGD, names: Sequence[str]) -> tuple[EvaluatedBound, ...]:
-    """Evaluate the named entries of the catalogue for the mechanism."""
+def evaluated_bounds(
+    mechanism: NoisySGD, names: Sequence[str], position: int | None = None
+) -> tuple[EvaluatedBound, ...]:
+    """Evaluate the named entries of the catalogue for the mechanism.
+
+    With a ``position`` an entry that speaks about one record is evaluated for the first record of
+    that batch of the cycle; others speak about every record alike.
+    """
     evaluated = []
     for name in names:
-        entry = bounds.CATALOGUE[name]
+        entry = bounds.entry(name)
+        curve, reason = None, None
+        if entry.status is bounds.Status.ASYMPTOTIC:
+            reason = "a rate without constants is never judged"
         try:
-            evaluated.append(EvaluatedBound(entry, bounds.evaluate(name, mechanism), None))
-        except bounds.NotApplicable as reason:
-            evaluated.append(EvaluatedBound(entry, None, str(reason)))
+            scope, at = entry.record_scope, position
+            options = {} if at is None else scope.options_at(mechanism, at)
+            curve = entry.evaluate(mechanism, **options)
+        except bounds.NotApplicable as error:
+            reason = str(error)
+        evaluated.append(EvaluatedBound(entry, curve, reason))
     return tuple(evaluated)
 
 
@@ -273,11 +286,11 @@ def at_delta(
     certified, by = max(
         (one.epsilons[delta].worst.low, one.pair.name) for one in pairs if one.pair.is_neighbouring
     )
-    rows = tuple(_epsilon_row(bound, delta, certified) for bound in evaluated)
+    rows = tuple(bound.row(lambda curve: curve.epsilon(delta), certified) for bound in evaluated)
     sound = {
         row.id: row.value
-        for bound, row in zip(evaluated, rows, strict=True)
-        if bound.entry.status.sound and row.value is not None and row.value < math.inf
+        for row in rows
+        if row.sound and row.value is not None and row.value < math.inf
     }
     return AtDelta(
         delta=delta,
@@ -300,9 +313,9 @@ def at_order(
         sampled_lower=audited.renyi_lower(alpha),
         exact=known,
         bounds=tuple(
-            judged_row(bound.entry, float(bound.curve.renyi(alpha)), known.worst.low)
+            bound.row(lambda curve: curve.renyi(alpha), known.worst.low)
             for bound in evaluated
-            if bound.curve is not None and bound.entry.status is not bounds.Status.ASYMPTOTIC
+            if bound.reason is None
         ),
     )
 
@@ -312,75 +325,29 @@ def _at_position(
 ) -> AtPosition:
     """Return the exact epsilons of the pairs moved to one batch of the cycle, and the bounds.
 
-    A bound that speaks about one record is evaluated for the first record of that batch; others
-    speak about every record alike. The certified epsilon is the largest of all pairs.
+    The certified epsilon is the largest of all pairs.
     """
     mechanism = pairs[0].mechanism
     curves = [
         (pair.name, exact.curve(at_position(pair, position), threads=context.threads))
         for pair in pairs
     ]
-    claimed = []
-    for name in context.bounds:
-        entry = bounds.entry(name)
-        try:
-            curve = entry.evaluate(mechanism, **entry.record_scope.options_at(mechanism, position))
-        except bounds.NotApplicable:
-            continue
-        if entry.status is not bounds.Status.ASYMPTOTIC:
-            claimed.append((entry, curve))
-    rows = []
-    for delta in deltas:
+    evaluated = evaluated_bounds(mechanism, context.bounds, position)
+
+    def at(delta: float) -> PositionAtDelta:
         known = tuple(
             NamedEpsilon(pair=name, epsilon=_epsilon(curve, delta)) for name, curve in curves
         )
         certified = max(one.epsilon.low for one in known)
-        rows.append(
-            PositionAtDelta(
-                delta=delta,
-                pairs=known,
-                certified=certified,
-                bounds=tuple(
-                    judged_row(entry, float(curve.epsilon(delta)), certified)
-                    for entry, curve in claimed
-                ),
-            )
+        rows = tuple(
+            bound.row(lambda curve: curve.epsilon(delta), certified)
+            for bound in evaluated
+            if bound.reason is None
         )
+        return PositionAtDelta(delta=delta, pairs=known, certified=certified, bounds=rows)
+
     index = position * mechanism.batch_size + 1
-    return AtPosition(position=position, index=index, deltas=tuple(rows))
-
-
-def _epsilon_row(bound: EvaluatedBound, delta: float, certified: float) -> BoundRow:
-    if bound.curve is None:
-        return _not_judged(bound.entry, bound.reason)
-    if bound.entry.status is bounds.Status.ASYMPTOTIC:
-        return _not_judged(bound.entry, "a rate without constants is never judged")
-    return judged_row(bound.entry, float(bound.curve.epsilon(delta)), certified)
-
-
-def _not_judged(entry: bounds.Entry, reason: str | None) -> BoundRow:
-    return BoundRow(
-        id=entry.id,
-        citation=str(entry.cite),
-        status=entry.status,
-        value=None,
-        ratio=None,
-        reason=reason,
-        verdict=Verdict.NOT_APPLICABLE,
-    )
-
-
-def judged_row(entry: bounds.Entry, value: float, certified: float) -> BoundRow:
-    """Return a bound's row, judged by a certified lower bound on what it bounds."""
-    return BoundRow(
-        id=entry.id,
-        citation=str(entry.cite),
-        status=entry.status,
-        value=value,
-        ratio=value / certified if 0 < certified < math.inf else None,
-        reason=None,
-        verdict=judge_upper_bound(value, certified),
-    )
+    return AtPosition(position=position, index=index, deltas=tuple(map(at, deltas)))
 
 
 def sampled_evidence(evidence: Evidence) -> SampledEvidence:
@@ -445,14 +412,12 @@ def epsilon_against_steps(
 ) -> EpsilonAgainstSteps:
     """Exact epsilon and the named bounds after each number of steps."""
     values: dict[str, list[float | None]] = {name: [] for name in names}
-    for done, count in enumerate(steps):
-        mechanism = with_steps(pair, count).mechanism
-        for name, row in values.items():
-            try:
-                row.append(float(bounds.evaluate(name, mechanism).epsilon(delta)))
-            except bounds.NotApplicable:
-                row.append(None)
-        progress(done + 1, len(steps))
+    for done, count in enumerate(steps, 1):
+        for bound in evaluated_bounds(with_steps(pair, count).mechanism, names):
+            values[bound.entry.id].append(
+                None if bound.curve is None else float(bound.curve.epsilon(delta))
+            )
+        progress(done, len(steps))
     return EpsilonAgainstSteps(
         delta=delta,
         steps=tuple(steps),

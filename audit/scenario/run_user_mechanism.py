@@ -92,11 +92,7 @@ def audit_scores(
     audited = _audited(setting, judged, confidence)
     rows = [_row(*one) for one in zip(setting.claims, judged, strict=True)]
     return UserMechanismResult(
-        name=setting.name,
-        title=setting.title,
-        summary=setting.summary,
-        seed=seed,
-        wall_seconds=None,
+        **setting.heading(seed),
         source=setting.own.described,
         trials=min(map(len, given)),
         deltas=tuple(_at_delta(delta, setting, audited, rows) for delta in setting.all_deltas),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from audit.codec import decode, encode
-from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
+from audit.codec import encode
+from audit.scenario.kinds import RunContext, Setting, setting_kind
 from audit.scenario.studies import Study, read_study
 
 if TYPE_CHECKING:
@@ -30,28 +30,20 @@ class StudySetting(Setting):
     """
 
     key: ClassVar[str] = "study"
+    flat: ClassVar[bool] = True
 
     study: Study
 
     @classmethod
-    def keys(cls) -> Mapping[str, Any]:
-        """Return the key of a study; its parameters are those of its function."""
-        return {"study": Study}
-
-    @classmethod
-    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
-        """Return the setting that a scenario file describes: see `Setting.from_plain`."""
-        values = known_keys(cls, name, plain)
-        plain_study = needed(cls, name, values, "study")
+    def read_fields(
+        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Take the study out, whose parameters are those of its function, and return it."""
         try:
-            study = read_study(plain_study, folders=folders)
+            return {"study": read_study(values.pop("study"), folders=folders)}
         except ValueError as error:
             separator = "." if str(error).startswith("study") else ": "
-            raise ValueError(f"settings.{name}{separator}{error}") from error
-        setting: Self = decode(
-            cls, values, f"settings.{name}", given={"name": name, "study": study}
-        )
-        return setting
+            raise ValueError(f"{where}{separator}{error}") from error
 
     def to_plain(self) -> dict[str, Any]:
         """Return the keys and values of a scenario file."""
@@ -69,11 +61,7 @@ class StudySetting(Setting):
             progress=context.progress.stage(f"{self.name}: {self.study.function}"),
         )
         return StudyResult(
-            name=self.name,
-            title=self.title,
-            summary=self.summary,
-            seed=context.seed,
-            wall_seconds=None,
+            **self.heading(context.seed),
             function=self.study.function,
             parameters=flat_parameters(encode(self.study.parameters)),
             findings=findings,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit.codec import decode, encode
-from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
+from audit.scenario.kinds import RunContext, Setting, setting_kind
 from audit.scenario.shipped import scenarios_folder
 from audit.training.design import Design
 
@@ -33,6 +33,7 @@ class TrainingSetting(Setting):
     """
 
     key: ClassVar[str] = "training"
+    flat: ClassVar[bool] = True
 
     design: Design
     folders: tuple[Path, ...] = ()
@@ -43,17 +44,12 @@ class TrainingSetting(Setting):
         return {cls.key: Design}
 
     @classmethod
-    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
-        """Return the setting that a scenario file describes: see `Setting.from_plain`."""
-        values = known_keys(cls, name, plain)
-        design: Design = decode(Design, needed(cls, name, values, cls.key), _where(name))
-        return cls(
-            name=name,
-            title=values["title"],
-            summary=values.get("summary", ""),
-            design=design,
-            folders=tuple(folders),
-        )
+    def read_fields(
+        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Take the fields of the design out, and return the design and the folders."""
+        design: Design = decode(Design, values.pop(cls.key), f"{where}.{cls.key}")
+        return {"design": design, "folders": tuple(folders)}
 
     def to_plain(self) -> dict[str, Any]:
         """Return the keys and values of a scenario file."""
@@ -81,7 +77,3 @@ class TrainingSetting(Setting):
         return found.study(
             name=self.name, title=self.title, summary=self.summary, seed=context.seed
         )
-
-
-def _where(name: str) -> str:
-    return f"settings.{name}.{TrainingSetting.key}"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit import validate
-from audit.codec import decode, encode
+from audit.codec import encode
 from audit.curves import Order
 from audit.estimation.columns import Columns
 from audit.estimation.score_source import ScoreSource
 from audit.results.verdicts import UserClaim as UserClaim
-from audit.scenario.kinds import COMMON, RunContext, Setting, known_keys, setting_kind
+from audit.scenario.kinds import RunContext, Setting, setting_kind
 
 if TYPE_CHECKING:
     from audit.results import UserMechanismResult
@@ -50,6 +49,7 @@ class UserMechanismSetting(Setting):
     """
 
     key: ClassVar[str] = "own"
+    flat: ClassVar[bool] = True
 
     own: ScoreSource
     claims: tuple[UserClaim, ...]
@@ -73,19 +73,16 @@ class UserMechanismSetting(Setting):
     @classmethod
     def keys(cls) -> Mapping[str, Any]:
         """Return the keys of a setting of this kind, with the hints of their values."""
-        hints = get_type_hints(cls)
-        own = {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.name not in COMMON}
-        return {**own, "trials": int | None}
+        return {**super().keys(), "trials": int | None}
 
     @classmethod
-    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
-        """Return the setting that a scenario file describes: see `Setting.from_plain`."""
-        values = known_keys(cls, name, plain)
-        if "trials" in values and isinstance(values.get("own"), Mapping):
-            values["own"] = {"trials": values["trials"], **values["own"]}
-            del values["trials"]
-        setting: Self = decode(cls, values, f"settings.{name}", given={"name": name})
-        return setting
+    def read_fields(
+        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Move ``trials`` to the source of the scores, which it may stand beside."""
+        if "trials" in values and isinstance(values["own"], Mapping):
+            values["own"] = {"trials": values.pop("trials"), **values["own"]}
+        return {}
 
     def to_plain(self) -> dict[str, Any]:
         """Return the keys and values of a scenario file."""

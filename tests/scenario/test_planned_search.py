@@ -91,7 +91,7 @@ def test_the_report_shows_its_parameters(found):
     assert (text["pair"], text["pairs tried"]) == ("DriftedWalk", "20")
     assert text["drift"] == f"{found.other_pairs[0].pair.drift:g}"
     without = result(setting(search=None))
-    assert setting_tables.found_pair(without) is None
+    assert not setting_tables.found_pair(without).rows
 
 
 def test_without_a_search_nothing_is_searched():
