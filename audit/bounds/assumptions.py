@@ -1,6 +1,7 @@
 """Assumptions of theorems, each checked separately against a mechanism.
 
-The table of statements names the constants of this module in lower case, with spaces.
+The table of statements names the constants of this module in lower case, with spaces, and samplers
+by their spelling.
 """
 
 from __future__ import annotations
@@ -140,27 +141,18 @@ def _batching(m: NoisySGD) -> str:
 
 # ------------------------------------------------------------------------------------- batches
 
+
+def _drawn_by(sampler: Batching) -> Assumption:
+    return Assumption(sampler.batches, lambda m: m.batching is sampler, _BATCHING)
+
+
+SAMPLERS = {one.value: _drawn_by(one) for one in Batching}
+"""For each sampler that its batches are drawn by it, under its spelling."""
+
 FULL_BATCHES = Assumption("full batches", _full_batches, _batching)
-WITHOUT_REPLACEMENT = Assumption(
-    "batches sampled without replacement",
-    lambda m: m.batching is Batching.WITHOUT_REPLACEMENT,
-    _BATCHING,
-)
-CYCLIC = Assumption("cyclic batches", lambda m: m.batching is Batching.CYCLIC, _BATCHING)
-SHUFFLED = Assumption(
-    "batches of records that are shuffled once",
-    lambda m: m.batching is Batching.SHUFFLED,
-    _BATCHING,
-)
-RESHUFFLED = Assumption(
-    "batches of records that are reshuffled in every epoch",
-    lambda m: m.batching is Batching.RESHUFFLED,
-    _BATCHING,
-)
-POISSON = Assumption("Poisson batches", lambda m: m.batching is Batching.POISSON, _BATCHING)
 FIXED_SIZE = Assumption(
     "batches of a fixed size, because steps on larger ones need not contract",
-    lambda m: m.batching is not Batching.POISSON,
+    lambda m: not m.batching.has_random_size,
     _BATCHING,
 )
 FIXED_ORDER = Assumption(
@@ -202,7 +194,7 @@ SAME_SIZE_OR_POISSON = Assumption(
     lambda m: m.relation is not Relation.ADD_REMOVE or m.batching is Batching.POISSON,
     _values("relation", "batching"),
 )
-RANDOM_ALLOCATION = Assumption(
+ALLOCATION_ZERO_OUT = Assumption(
     "random allocation, and a record that is removed or zeroed out",
     lambda m: m.batching is Batching.RANDOM_ALLOCATION and m.relation is not Relation.REPLACE_ONE,
     _BATCHING_AND_RELATION,
@@ -217,7 +209,7 @@ FULL_OR_POISSON = Assumption(
     lambda m: FULL_BATCHES.holds(m) or POISSON_ZERO_OUT.holds(m),
     _BATCHING_AND_RELATION,
 )
-TRUNCATED_POISSON = Assumption(
+TRUNCATED_ADD_REMOVE = Assumption(
     "truncated Poisson batches, and a record that is added or removed",
     lambda m: m.batching is Batching.TRUNCATED_POISSON and m.relation is Relation.ADD_REMOVE,
     _BATCHING_AND_RELATION,
@@ -271,7 +263,7 @@ CONTRACTING_STEPS = Assumption(
 CONTRACTIVE_BATCHES = Assumption(
     "eta M n/b <= 2 for Poisson batches, which may hold all n records",
     lambda m: (
-        m.batching is not Batching.POISSON
+        not m.batching.has_random_size
         or m.smoothness is None
         or _largest_step(m) * m.smoothness * m.dataset_size <= 2 * m.batch_size
     ),

@@ -36,6 +36,7 @@ class TableRow:
     record_scope: RecordScope = RecordScope.ANY
     other_runs: tuple[str, ...] = ()
     runs_option: str | None = None
+    function: str = ""  # id of the row whose function computes it; its own if empty
 
 
 @functools.cache
@@ -69,9 +70,10 @@ def source(name: str) -> Source:
 
 def _entry(id: str, fields: Mapping[str, Any]) -> Entry:
     row = decode(TableRow, fields, id)
-    if id not in _FUNCTIONS:
-        raise validate.fail("id of a row", "that of a function decorated with bound", id)
-    function, own = _FUNCTIONS[id]
+    computed_by = row.function or id
+    if computed_by not in _FUNCTIONS:
+        raise validate.fail("id of a row", "that of a function decorated with bound", computed_by)
+    function, own = _FUNCTIONS[computed_by]
     return Entry(
         id=id,
         source=source(row.source).at(row.place),
@@ -89,7 +91,8 @@ def _entry(id: str, fields: Mapping[str, Any]) -> Entry:
 
 def _assumption(name: str, own: Mapping[str, Assumption], id: str) -> Assumption:
     constant = name.replace(" ", "_")
-    assumption = own.get(constant, getattr(common, constant.upper(), None))
+    shared = common.SAMPLERS.get(name, getattr(common, constant.upper(), None))
+    assumption = own.get(constant, shared)
     if not isinstance(assumption, Assumption):
         known = "the name of an assumption, or a keyword of the function's decorator"
         raise validate.fail(f"assumption of {id}", known, name)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from types import MappingProxyType
 
 from audit import validate
 from audit.adapters.steps import step
@@ -23,18 +21,9 @@ _DIGITS = 7  # of a printed number
 _ACCURACY = 1e-5  # relative accuracy of the curves of a calibration
 _WHOLE = 1e-9  # epochs / sampling_rate is whole up to this relative error
 
-# The statement that the upper ends of a curve compute, and others that may be tighter.
-_STATEMENTS: Mapping[Batching, tuple[str, ...]] = MappingProxyType(
-    {
-        Batching.FULL: ("accounting.full_batch",),
-        Batching.CYCLIC: ("accounting.full_batch",),
-        Batching.POISSON: ("accounting.poisson",),
-        Batching.RANDOM_ALLOCATION: ("accounting.random_allocation",),
-        Batching.SHUFFLED: ("accounting.shuffled",),
-        Batching.RESHUFFLED: ("accounting.shuffled",),
-        Batching.WITHOUT_REPLACEMENT: ("bsa24.theorem_4_8", "at22.sampled_gaussian"),
-    }
-)
+# Statements about batches without replacement, which no dominating pair is known for.
+_COMPOSED = ("bsa24.theorem_4_8", "at22.sampled_gaussian")
+_ANY_SIZE = [one for one in Batching if "max_batch_size" not in one.fields]
 
 
 @dataclass(frozen=True)
@@ -287,8 +276,8 @@ def _training(
 ) -> NoisySGD:
     """Return the training, with a dataset size that suits the rate."""
     validate.instance(Batching, batching=batching)
-    if batching not in _STATEMENTS:
-        names = ", ".join(one.value for one in _STATEMENTS)
+    if batching not in _ANY_SIZE:
+        names = ", ".join(one.value for one in _ANY_SIZE)
         raise ValueError(
             f"batching must be one of {names} where no dataset size is given, "
             f"got {batching.value!r}"
@@ -316,13 +305,17 @@ def _ends(
     mechanism: NoisySGD, risk: Risk, accuracy: float | None = None
 ) -> tuple[float, float, str]:
     """Return a lower and an upper bound on a risk, and the statement that proves the upper one."""
-    from audit.bounds import evaluate  # the catalogue is made after this module
+    from audit.bounds import CATALOGUE  # it is made after this module
 
     options = {} if accuracy is None else {"accuracy": accuracy}
     low, high = risk.bracket(dominating_curve(mechanism, **options))
-    statement, *others = _STATEMENTS[mechanism.batching]
-    proven = {statement: high}
-    for id in others:
-        proven[id] = risk.upper(evaluate(id, mechanism))
+    # the first that applies is what the upper end computes, others may be tighter; a least noise is
+    # only one for which a statement is computed
+    ids = [*(id for id in CATALOGUE if id.startswith("accounting.")), *_COMPOSED]
+    noisy = replace(mechanism, noise_std=mechanism.noise_std / min(mechanism.noise_multiplier, 1))
+    entries = [CATALOGUE[id] for id in ids if not CATALOGUE[id].failures(noisy)]
+    proven = {entries[0].id: high}
+    for entry in entries[1:]:
+        proven[entry.id] = risk.upper(entry.evaluate(mechanism))
     winner = tightest(proven)
     return low, proven[winner], winner

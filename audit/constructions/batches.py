@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from audit import validate
-from audit.constructions.epochs import StepMaker, epoch_steps
+from audit.constructions.epochs import MOVES, StepMaker, epoch_steps
 from audit.constructions.process import BatchMaps, Path, Process, Segment, Step, Wall, split
-from audit.constructions.sampling import BatchUpdate, sampled_step
-from audit.mechanism import Batching, Losses, NoisySGD, Relation, Release
+from audit.constructions.sampling import DRAWS, BatchUpdate, sampled_step
+from audit.mechanism import COVERED_BY_DEFAULT, Batching, Losses, NoisySGD, Relation, Release
 
 # What processes cover in addition to COVERED_BY_DEFAULT.
-SAMPLERS = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION, Batching.TRUNCATED_POISSON)
+SAMPLERS = tuple(one for one in (*MOVES, *DRAWS) if one not in COVERED_BY_DEFAULT)
 
 
 def batched_process(

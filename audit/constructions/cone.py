@@ -38,15 +38,7 @@ this.
 from __future__ import annotations
 
 from audit.constructions.base import Inadmissible
-from audit.mechanism import Batching, NoisySGD, Relation
-
-FIXED_SIZES = (
-    Batching.FULL,
-    Batching.CYCLIC,
-    Batching.SHUFFLED,
-    Batching.RESHUFFLED,
-    Batching.WITHOUT_REPLACEMENT,
-)
+from audit.mechanism import NoisySGD, Relation
 
 
 def check_cancelled(name: str, mechanism: NoisySGD) -> None:
@@ -55,7 +47,7 @@ def check_cancelled(name: str, mechanism: NoisySGD) -> None:
     for fits, wanted, got in (
         (m.diameter is not None, "a bounded domain", "diameter=None"),
         (m.relation is Relation.REPLACE_ONE, "relation='replace one'", m.relation.value),
-        (m.batching in FIXED_SIZES, "batches of fixed size", m.batching.value),
+        (not m.batching.has_random_size, "batches of fixed size", m.batching.value),
     ):
         if not fits:
             raise Inadmissible(f"{name} needs {wanted} if cancelled is not 0, got {got}")

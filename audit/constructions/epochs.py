@@ -7,7 +7,8 @@ states instead of a list of its (n/b)^epochs orders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from audit.constructions.process import DependentStep, Step
 from audit.constructions.sampling import BatchUpdate, binomial
@@ -23,24 +24,12 @@ MOST_FOLLOWED = 16
 
 
 def epoch_steps(mechanism: NoisySGD, update: BatchUpdate, present: bool) -> list[StepMaker]:
-    """Return the steps of one epoch of reshuffled batches or random allocation.
-
-    Reshuffled batches: every batch holds b records, so b - 1 others if it holds the record and b if
-    not. A record that has not occurred in the first t of T steps occurs next with probability 1/(T
-    - t).
-
-    Random allocation: a record with r remaining occurrences in T - t steps occurs next with
-    probability r/(T - t). The other records do the same, independently; their number of occurrences
-    is tracked if they move the iterate.
-    """
+    """Return the steps of one epoch of batches that every epoch renews."""
     length, etas = mechanism.steps_per_epoch, sorted(set(mechanism.step_sizes.tolist()))
-    if mechanism.batching is Batching.RESHUFFLED:
-        moves = [_reshuffled(mechanism, present, place) for place in range(length)]
-    elif _others_move(mechanism, update, etas):
-        _check_followed(mechanism)
-        moves = [list(_followed(mechanism, present, place)) for place in range(length)]
-    else:
-        moves = [list(_alone(mechanism, present, place)) for place in range(length)]
+    moved = mechanism.batching.has_random_size and _others_move(mechanism, update, etas)
+    moves = [
+        list(MOVES[mechanism.batching](mechanism, present, place, moved)) for place in range(length)
+    ]
     batches = {(holds, others) for place in moves for _, holds, others, _, _ in place}
     one_map = all(len({update(eta, *batch) for batch in batches}) == 1 for eta in etas)
     if one_map:  # for every batch, so no memory is needed
@@ -65,13 +54,31 @@ def _maker(mechanism: NoisySGD, update: BatchUpdate, moves: list[Move]) -> StepM
     return make
 
 
-def _reshuffled(mechanism: NoisySGD, present: bool, place: int) -> list[Move]:
+def _reshuffled(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
+    """Track whether the record has occurred: if not, it does next with probability 1/(T - t).
+
+    Every batch holds b records: b - 1 others if it holds the record, and b if not.
+    """
     b, left = mechanism.batch_size, mechanism.steps_per_epoch - place
     if not present:
-        return [(0, False, b, 0, 1.0)]
+        yield 0, False, b, 0, 1.0
+        return
     met = 0 if left == 1 else 1  # the next epoch starts afresh
-    moves: list[Move] = [(0, False, b, 0, 1 - 1 / left), (0, True, b - 1, met, 1 / left)]
-    return [*moves, (1, False, b, met, 1.0)] if place else moves
+    yield 0, False, b, 0, 1 - 1 / left
+    yield 0, True, b - 1, met, 1 / left
+    if place:
+        yield 1, False, b, met, 1.0
+
+
+def _allocated(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
+    """Track the record: with r occurrences left in T - t steps it occurs next at rate r/(T - t).
+
+    The other records do the same, independently, and are tracked if they move the iterate.
+    """
+    if moved:
+        _check_followed(mechanism)
+        return _followed(mechanism, present, place)
+    return _alone(mechanism, present, place)
 
 
 def _alone(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
@@ -97,6 +104,20 @@ def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
                 for holds, share in ((False, 1 - own), (True, own)):
                     after = 0 if left == 1 else (met + holds) * n + gone + others
                     yield met * n + gone, holds, others, after, weight * share
+
+
+MOVES: Mapping[Batching, Callable[[NoisySGD, bool, int, bool], Iterator[Move]]] = MappingProxyType(
+    {Batching.RESHUFFLED: _reshuffled, Batching.RANDOM_ALLOCATION: _allocated}
+)
+"""Moves in one step of an epoch, by sampler: the record is in the dataset or not, the step's
+place in the epoch, and whether the number of other records in a batch matters."""
+
+
+def follows_others(mechanism: NoisySGD) -> bool:
+    """Return whether processes can track other records that move the iterate."""
+    if not (mechanism.batching.renews and mechanism.batching.has_random_size):
+        return True
+    return mechanism.dataset_size <= MOST_FOLLOWED + 1 and mechanism.participations == 1
 
 
 def _others_move(mechanism: NoisySGD, update: BatchUpdate, etas: list[float]) -> bool:

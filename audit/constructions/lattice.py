@@ -146,8 +146,10 @@ class LatticeWalk(Construction):
 
     def _check_batches(self) -> None:
         m = self.mechanism
-        if m.batching is Batching.POISSON:
-            raise Inadmissible(f"{self.name} needs batches of a fixed size, got batching='poisson'")
+        if m.batching.has_random_size:
+            raise Inadmissible(
+                f"{self.name} needs batches of a fixed size, got batching={m.batching.value!r}"
+            )
         if m.relation is Relation.ZERO_OUT:
             raise Inadmissible(
                 f"{self.name} needs another record in place of the differing one, "

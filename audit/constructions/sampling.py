@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from audit.mechanism import Batching, NoisySGD
 
 # (step size, differing record in the batch?, number of other records)
 BatchUpdate = Callable[[float, bool, int], UpdateMap]
+Draw = tuple[bool, int, float]  # record in the batch?, number of other records, probability
 
 
 def sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float, present: bool) -> Step:
@@ -21,7 +23,7 @@ def sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float, present: 
     ``present`` says whether the dataset holds the differing record.
     """
     mixture: dict[UpdateMap, float] = {}
-    for holds, others, weight in _batches(mechanism, present):
+    for holds, others, weight in DRAWS[mechanism.batching](mechanism, present):
         if weight > 0:
             chosen = update(eta, holds, others)
             mixture[chosen] = mixture.get(chosen, 0.0) + weight
@@ -30,25 +32,25 @@ def sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float, present: 
     return Step(tuple(mixture), weights, eta * mechanism.noise_std)
 
 
-def _batches(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, float]]:
-    """Yield (record in the batch?, number of other records, probability)."""
+def _fixed_size(mechanism: NoisySGD, present: bool) -> Iterator[Draw]:
     n, b, rate = mechanism.dataset_size, mechanism.batch_size, mechanism.sampling_rate
-    if mechanism.batching is Batching.POISSON:
-        for others, weight in enumerate(binomial(n - 1, rate)):
-            yield False, others, ((1 - rate) if present else 1.0) * weight
-            if present:
-                yield True, others, rate * weight
-    elif mechanism.batching is Batching.TRUNCATED_POISSON:
-        yield from _truncated(mechanism, present)
-    elif present:  # a full batch is a sample of all n
+    if present:  # a full batch is a sample of all n
         yield False, b, 1 - rate
         yield True, b - 1, rate
     else:
         yield False, min(b, n - 1), 1.0
 
 
-def _truncated(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, float]]:
-    """Yield as `_batches`, reducing larger batches to a uniformly random subset."""
+def _poisson(mechanism: NoisySGD, present: bool) -> Iterator[Draw]:
+    rate = mechanism.sampling_rate
+    for others, weight in enumerate(binomial(mechanism.dataset_size - 1, rate)):
+        yield False, others, ((1 - rate) if present else 1.0) * weight
+        if present:
+            yield True, others, rate * weight
+
+
+def _truncated_poisson(mechanism: NoisySGD, present: bool) -> Iterator[Draw]:
+    """Yield as `_poisson`, reducing larger batches to a uniformly random subset."""
     rate, most = mechanism.sampling_rate, mechanism.max_batch_size
     assert most is not None  # checked by the mechanism
     for others, weight in enumerate(binomial(mechanism.dataset_size - 1, rate)):
@@ -60,6 +62,17 @@ def _truncated(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, 
             kept = most / (others + 1)
             yield True, most - 1, kept * drawn
             yield False, most, (1 - kept) * drawn
+
+
+DRAWS: Mapping[Batching, Callable[[NoisySGD, bool], Iterator[Draw]]] = MappingProxyType(
+    {
+        Batching.FULL: _fixed_size,
+        Batching.WITHOUT_REPLACEMENT: _fixed_size,
+        Batching.POISSON: _poisson,
+        Batching.TRUNCATED_POISSON: _truncated_poisson,
+    }
+)
+"""Possible batches of a step, by sampler, with or without the differing record in the dataset."""
 
 
 def binomial(trials: int, rate: float) -> list[float]:

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import Self
 
 
 class Epochs(enum.Enum):
-    """What an epoch of a batch sampler is."""
+    """Epochs of a batch sampler."""
 
     NONE = "none"  # batches do not depend on each other
     REPEATED = "repeated"  # every epoch has the same batches
     FRESH = "fresh"  # every epoch has new ones
+
+
+@dataclass(frozen=True)
+class _Sampler:
+    """Facts of a batch sampler that other modules ask for.
+
+    value: Spelling in files.
+    batches: Its batches, as an assumption of a theorem names them.
+    sentence: Its batches in a report: {b} of {n} records, each at rate {q}.
+    is_random: Whether the contents of the batches are random.
+    has_random_size: Whether their sizes are.
+    epochs: What an epoch is.
+    fields: Fields of a mechanism that belong to this sampler.
+    """
+
+    value: str
+    batches: str
+    sentence: str
+    is_random: bool = True
+    has_random_size: bool = False
+    epochs: Epochs = Epochs.NONE
+    fields: tuple[str, ...] = ()
 
 
 class Batching(enum.Enum):
@@ -53,39 +76,68 @@ class Batching(enum.Enum):
         ``truncated_batch_size`` of jax-privacy.
     """
 
-    # spelling; whether batches are random, and their sizes; epochs; fields of a mechanism that
-    # belong to this sampler
-    FULL = "full", False, False, Epochs.NONE
-    CYCLIC = "cyclic", False, False, Epochs.REPEATED
-    SHUFFLED = "shuffled", True, False, Epochs.REPEATED
-    WITHOUT_REPLACEMENT = "without replacement", True, False, Epochs.NONE
-    POISSON = "poisson", True, True, Epochs.NONE, "poisson_rate"
-    RESHUFFLED = "reshuffled", True, False, Epochs.FRESH
-    RANDOM_ALLOCATION = "random allocation", True, True, Epochs.FRESH, "participations"
-    TRUNCATED_POISSON = (
+    FULL = _Sampler("full", "full batches", "all {n} records in every step", is_random=False)
+    CYCLIC = _Sampler(
+        "cyclic",
+        "cyclic batches",
+        "batches of {b} of the {n} records, always the same ones in the same order",
+        is_random=False,
+        epochs=Epochs.REPEATED,
+    )
+    SHUFFLED = _Sampler(
+        "shuffled",
+        "batches of records that are shuffled once",
+        "batches of {b} of the {n} records, shuffled once",
+        epochs=Epochs.REPEATED,
+    )
+    WITHOUT_REPLACEMENT = _Sampler(
+        "without replacement",
+        "batches sampled without replacement",
+        "a fresh batch of {b} of the {n} records in every step",
+    )
+    POISSON = _Sampler(
+        "poisson",
+        "Poisson batches",
+        "each of the {n} records in a step by itself with probability {q}",
+        has_random_size=True,
+        fields=("poisson_rate",),
+    )
+    RESHUFFLED = _Sampler(
+        "reshuffled",
+        "batches of records that are reshuffled in every epoch",
+        "batches of {b} of the {n} records, shuffled anew in every epoch",
+        epochs=Epochs.FRESH,
+    )
+    RANDOM_ALLOCATION = _Sampler(
+        "random allocation",
+        "random allocation",
+        "each of the {n} records in randomly chosen batches of an epoch, {b} in a batch on average",
+        has_random_size=True,
+        epochs=Epochs.FRESH,
+        fields=("participations",),
+    )
+    TRUNCATED_POISSON = _Sampler(
         "truncated poisson",
-        True,
-        True,
-        Epochs.NONE,
-        "poisson_rate",
-        "max_batch_size",
+        "truncated Poisson batches",
+        "each of the {n} records in a step by itself with probability {q}, and large batches cut",
+        has_random_size=True,
+        fields=("poisson_rate", "max_batch_size"),
     )
 
+    batches: str
+    sentence: str
     is_random: bool
     has_random_size: bool
     epochs: Epochs
     fields: tuple[str, ...]
 
-    def __new__(
-        cls, value: str, is_random: bool, has_random_size: bool, epochs: Epochs, *fields: str
-    ) -> Self:
-        """Make a member with its description."""
+    def __new__(cls, sampler: _Sampler) -> Self:
+        """Make a member with the facts of its description."""
         member = object.__new__(cls)
-        member._value_ = value
-        member.is_random = is_random
-        member.has_random_size = has_random_size
-        member.epochs = epochs
-        member.fields = fields
+        member._value_ = sampler.value
+        member.batches, member.sentence = sampler.batches, sampler.sentence
+        member.is_random, member.has_random_size = sampler.is_random, sampler.has_random_size
+        member.epochs, member.fields = sampler.epochs, sampler.fields
         return member
 
     @property

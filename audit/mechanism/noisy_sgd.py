@@ -32,6 +32,7 @@ from audit.mechanism.choices import (
     Batching,
     Choice,
     Divisor,
+    Epochs,
     Losses,
     Relation,
     Release,
@@ -188,11 +189,6 @@ class NoisySGD(ShortRepr):
             raise ValueError(f"batch_size must be at most dataset_size ({n}), got {b}")
         if self.batching is Batching.FULL and b != n:
             raise ValueError(f"batch_size must be dataset_size ({n}) for full batches, got {b}")
-        if self.batching.cuts and n % b:
-            raise ValueError(
-                f"batch_size must divide dataset_size ({n}) for {self.batching.value} batches, "
-                f"got {b}"
-            )
         self._check_sampler()
 
     def _check_sampler(self) -> None:
@@ -204,10 +200,11 @@ class NoisySGD(ShortRepr):
                 )
         validate.integer(1, participations=self.participations)
         records = self.participations * self.dataset_size
-        if self.batching is Batching.RANDOM_ALLOCATION and records % self.batch_size:
+        if self.batching.epochs is not Epochs.NONE and records % self.batch_size:
+            several = "participations * " * ("participations" in self.batching.fields)
             raise ValueError(
-                f"batch_size must divide participations * dataset_size ({records}) for random "
-                f"allocation, got {self.batch_size}"
+                f"batch_size must divide {several}dataset_size ({records}) for "
+                f"{self.batching.batches}, got {self.batch_size}"
             )
         if self.max_batch_size is not None:
             validate.integer(1, max_batch_size=self.max_batch_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from audit.estimation import BestColumn, CombinedColumns, LearnedColumns, WeightedColumns
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import NoisySGD, Relation, Release
 from audit.numerics.number_format import Rounding, count, number, plain
 from audit.report import queries, setting_tables
 from audit.report.document import Gallery, Part, Picture, Section, Table, Text
@@ -13,18 +13,6 @@ from audit.report.queries import ComparedResult
 from audit.results import Derived, PairResult
 
 _MOST_WEIGHTS = 6  # listed
-_BATCHES = {
-    Batching.FULL: "all {n} records in every step",
-    Batching.CYCLIC: ("batches of {b} of the {n} records, always the same ones in the same order"),
-    Batching.SHUFFLED: "batches of {b} of the {n} records, shuffled once",
-    Batching.WITHOUT_REPLACEMENT: "a fresh batch of {b} of the {n} records in every step",
-    Batching.POISSON: "each of the {n} records in a step by itself with probability {q}",
-    Batching.RESHUFFLED: "batches of {b} of the {n} records, shuffled anew in every epoch",
-    Batching.RANDOM_ALLOCATION: "each of the {n} records in randomly chosen batches of an epoch, "
-    "{b} in a batch on average",
-    Batching.TRUNCATED_POISSON: "each of the {n} records in a step by itself with probability "
-    "{q}, and large batches cut",
-}
 _RELATIONS = {
     Relation.REPLACE_ONE: "differ in one record, which is replaced by another",
     Relation.ZERO_OUT: "differ in one record, whose loss is replaced by zero",
@@ -148,12 +136,9 @@ def mechanism_in_words(m: NoisySGD, derived: Derived) -> str:
 
 def _run(m: NoisySGD) -> str:
     text = f"Noisy-SGD takes T = {plain(m.steps)} steps"
-    if m.batching in _BATCHES:
-        n, b = plain(m.dataset_size), plain(m.batch_size)
-        rate = f"{b}/{n}" if m.poisson_rate is None else plain(m.poisson_rate)
-        batches = _BATCHES[m.batching].format(n=n, b=b, q=rate)
-        text += f", with {batches}"
-    return text + "."
+    n, b = plain(m.dataset_size), plain(m.batch_size)
+    rate = f"{b}/{n}" if m.poisson_rate is None else plain(m.poisson_rate)
+    return f"{text}, with {m.batching.sentence.format(n=n, b=b, q=rate)}."
 
 
 def _noise(m: NoisySGD, derived: Derived) -> str:

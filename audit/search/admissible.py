@@ -245,10 +245,9 @@ def _check_holder(m: NoisySGD, eta: float, moves: Array, grid: Array) -> None:
 
 def _batch_factor(m: NoisySGD) -> float:
     """Return the largest size of a batch divided by the divisor, if batches vary in size."""
-    if m.batching is Batching.TRUNCATED_POISSON:
-        assert m.max_batch_size is not None  # checked by the mechanism
-        return min(m.max_batch_size, m.dataset_size) / m.batch_size
-    return m.dataset_size / m.batch_size if m.batching.has_random_size else 1.0
+    if not m.batching.has_random_size:
+        return 1.0
+    return min(m.max_batch_size or m.dataset_size, m.dataset_size) / m.batch_size
 
 
 def _grid(m: NoisySGD, first: Process, second: Process) -> Array:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from audit.constructions import Construction, GradientPair, PiecewiseLinear
 from audit.constructions.batches import cycle_length, last_position
-from audit.constructions.epochs import MOST_FOLLOWED
+from audit.constructions.epochs import follows_others
 from audit.constructions.gradient_limits import both_hold_record, others_range, record_pushes
 from audit.constructions.gradients import ZERO
 from audit.mechanism import Batching, NoisySGD, Relation
@@ -122,9 +122,8 @@ class Family:
     def _alone(self) -> bool:
         """Whether no other record moves the iterate: there is none, or processes refuse it."""
         m = self.mechanism
-        if m.batching is Batching.RANDOM_ALLOCATION:
-            return not 1 < m.dataset_size <= MOST_FOLLOWED + 1 or m.participations > 1
-        return m.dataset_size == 1 or (m.batching.cuts and not both_hold_record(m))
+        refused = m.batching.cuts and not both_hold_record(m)
+        return m.dataset_size == 1 or refused or not follows_others(m)
 
     @property
     def _leans(self) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from audit import bounds
+from audit import Batching, NoisySGD, bounds
 from audit.bounds import assumptions, statements
 from audit.bounds.assumptions import Assumption
 
@@ -36,6 +37,19 @@ def test_every_assumption_of_the_shared_vocabulary_is_used():
     named = {n for n, value in vars(assumptions).items() if isinstance(value, Assumption)}
     assert {n for n in named if getattr(assumptions, n) not in used} == set()
     assert len({one.name for one in used}) == len(used)
+
+
+def test_a_sampler_is_an_assumption_and_a_row_may_share_a_function(table):
+    table["statements"]["fmtt18.theorem_24"]["assumptions"] = ["truncated poisson"]
+    entries = {entry.id: entry for entry in statements.entries()}
+    assert entries["fmtt18.theorem_24"].function is entries["fmtt18.theorem_23"].function
+    full = NoisySGD(
+        steps=1, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0, lipschitz=1.0
+    )
+    failure = "needs truncated Poisson batches, got batching='full'"
+    assert entries["fmtt18.theorem_24"].failures(full) == (failure,)
+    truncated = replace(full, batching=Batching.TRUNCATED_POISSON, max_batch_size=4)
+    assert entries["fmtt18.theorem_24"].assumptions[0].holds(truncated)
 
 
 def test_assumptions_of_a_paper_are_given_to_the_decorator_and_named_by_the_row():

@@ -75,7 +75,7 @@ class Loader:
 
     def _cut_by(self, history: History) -> bool:
         """Return whether an entry ends within an epoch whose batches depend on each other."""
-        if self.batching not in (Batching.RESHUFFLED, Batching.CYCLIC):
+        if not self.batching.cuts:
             return False
         several = len({noise_multiplier for noise_multiplier, _, _ in history}) > 1
         uneven = self.records != self.batches * (self.batch_size or 0)
@@ -87,7 +87,7 @@ class Loader:
         if self.rate is not None:
             return poisson_step(noise_multiplier, self.rate, self.records, relation, clip_norm)
         assert self.batch_size is not None  # None for Poisson samplers only
-        cut = self.batching in (Batching.RESHUFFLED, Batching.CYCLIC)
+        cut = self.batching.cuts
         return NoisySGD(
             steps=1,
             dataset_size=self.batches * self.batch_size if cut else self.records,
@@ -172,7 +172,7 @@ def _read_batches(batches: Any, data: Any) -> Loader:
         type(sampler) is data.SubsetRandomSampler and len(set(map(int, sampler.indices))) != records
     ):
         raise ValueError("SubsetRandomSampler's indices must differ, got one that is repeated")
-    cut = batching is not Batching.WITHOUT_REPLACEMENT
+    cut = batching.cuts
     if cut and batches.drop_last and records % size:
         raise ValueError(
             f"data_loader must use all {records} records in an epoch, got drop_last=True, which "

@@ -15,7 +15,6 @@ from audit import validate
 from audit.bounds.accounting.iteration import (
     cycle_cost,
     diameter_amplification,
-    original_amplification,
     record_place,
 )
 from audit.bounds.statements import bound
@@ -113,22 +112,6 @@ def conversion(mechanism: NoisySGD) -> PrivacyCurve:
         return np.asarray(np.exp(-np.square(over)))
 
     return TailCurve(epsilon_at, delta_at, rho=rho)
-
-
-@bound("at22.proposition_2_17")
-def proposition_2_17(
-    mechanism: NoisySGD,
-    *,
-    shifts: Sequence[float] | None = None,
-    allocations: Sequence[float] | None = None,
-) -> PrivacyCurve:
-    """Privacy amplification by iteration, original form (Proposition 2.17).
-
-    shifts: Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at
-        every step that can hold the record, for its worst position.
-    allocations: Values a_t of each step. Default: the best ones.
-    """
-    return original_amplification(mechanism, shifts, allocations)
 
 
 @bound("at22.proposition_3_2")

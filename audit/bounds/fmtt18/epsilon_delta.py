@@ -44,18 +44,6 @@ def lemma_27_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     return GaussianCurve(one_step(mechanism))
 
 
-@bound("fmtt18.theorem_29")
-def theorem_29(mechanism: NoisySGD) -> PrivacyCurve:
-    """Local privacy of Stop-PNSGD as printed (Theorem 29): the DP part of `lemma_27`."""
-    return _classical(one_step(mechanism))
-
-
-@bound("fmtt18.theorem_29_corrected")
-def theorem_29_corrected(mechanism: NoisySGD) -> PrivacyCurve:
-    """Local privacy of Stop-PNSGD, converted exactly."""
-    return GaussianCurve(one_step(mechanism))
-
-
 @bound("fmtt18.theorem_30")
 def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Per-person privacy of Skip-PNSGD as printed (Theorem 30).
@@ -147,15 +135,3 @@ def theorem_32(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
 def theorem_32_corrected(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
     """K tasks by Stop-PNSGD with H_n for ln n; options as in `theorem_32`."""
     return _tasks(mechanism, tasks, harmonic(mechanism.dataset_size))
-
-
-@bound("fmtt18.corollary_34")
-def corollary_34(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
-    """Per-person privacy on smoothed losses as printed (Corollary 34): as `theorem_30`."""
-    return theorem_30(mechanism, index=index)
-
-
-@bound("fmtt18.corollary_34_corrected")
-def corollary_34_corrected(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
-    """Per-person privacy on smoothed losses, exactly: as `theorem_30_corrected`."""
-    return theorem_30_corrected(mechanism, index=index)

@@ -79,12 +79,6 @@ def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
     return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * left))
 
 
-@bound("fmtt18.theorem_24")
-def theorem_24(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
-    """Skip-PNSGD (Theorem 24): Theorem 23 with a random number of first records skipped."""
-    return theorem_23(mechanism, index=index)
-
-
 @bound("fmtt18.theorem_35")
 def theorem_35(mechanism: NoisySGD) -> PrivacyCurve:
     """N passes over n records in fixed order (Theorem 35).
