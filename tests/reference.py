@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from audit import Batching, NoisySGD
+from audit import NoisySGD
 from audit.constructions import Process, Segment, Step, UpdateMap, Wall
 from audit.constructions.process import Path
 
@@ -115,7 +115,7 @@ def listed_process(
 def _epochs(m: NoisySGD, records: int, present: bool) -> Iterator[tuple[Batch, ...]]:
     """All equally likely epochs; record 0 is the differing one."""
     length = m.steps_per_epoch
-    if m.batching is Batching.RESHUFFLED:
+    if m.batching.cuts:
         for order in itertools.permutations(range(m.dataset_size)):
             cut = [order[k * m.batch_size : (k + 1) * m.batch_size] for k in range(length)]
             yield tuple((0 in batch, len(batch) - (0 in batch)) for batch in cut)

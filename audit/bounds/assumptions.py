@@ -183,10 +183,7 @@ SAME_BATCHES = Assumption(
 )
 SHUFFLED_OF_SAME_SIZE = Assumption(
     "shuffled batches with equally many records in both datasets",
-    lambda m: (
-        m.batching in (Batching.SHUFFLED, Batching.RESHUFFLED)
-        and m.relation is not Relation.ADD_REMOVE
-    ),
+    lambda m: m.batching.is_random and m.batching.cuts and m.relation is not Relation.ADD_REMOVE,
     _BATCHING_AND_RELATION,
 )
 SAME_SIZE_OR_POISSON = Assumption(

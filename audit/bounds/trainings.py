@@ -285,7 +285,8 @@ def _training(
     validate.positive(sampling_rate=sampling_rate)
     validate.closed_unit(sampling_rate=sampling_rate)
     epoch = 1 / sampling_rate
-    divides = batching.repeats or batching.renews  # batches of one size divide an epoch
+    # batches of one size divide an epoch
+    divides = (batching.repeats or batching.renews) and not batching.drops_rest
     if divides and abs(epoch - round(epoch)) > _WHOLE * epoch:
         raise validate.fail(
             "sampling_rate", f"1/k for {batching.value} batches, k a whole number", sampling_rate

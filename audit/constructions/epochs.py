@@ -55,15 +55,15 @@ def _maker(mechanism: NoisySGD, update: BatchUpdate, moves: list[Move]) -> StepM
 
 
 def _reshuffled(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
-    """Track whether the record has occurred: if not, it does next with probability 1/(T - t).
+    """Track whether the record has occurred: if not, it does next with probability b/(n - t b).
 
     Every batch holds b records: b - 1 others if it holds the record, and b if not.
     """
-    b, left = mechanism.batch_size, mechanism.steps_per_epoch - place
+    b, left = mechanism.batch_size, mechanism.dataset_size / mechanism.batch_size - place
     if not present:
         yield 0, False, b, 0, 1.0
         return
-    met = 0 if left == 1 else 1  # the next epoch starts afresh
+    met = 0 if place == mechanism.steps_per_epoch - 1 else 1  # the next epoch starts afresh
     yield 0, False, b, 0, 1 - 1 / left
     yield 0, True, b - 1, met, 1 / left
     if place:
@@ -107,7 +107,11 @@ def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
 
 
 MOVES: Mapping[Batching, Callable[[NoisySGD, bool, int, bool], Iterator[Move]]] = MappingProxyType(
-    {Batching.RESHUFFLED: _reshuffled, Batching.RANDOM_ALLOCATION: _allocated}
+    {
+        Batching.RESHUFFLED: _reshuffled,
+        Batching.DROP_LAST: _reshuffled,
+        Batching.RANDOM_ALLOCATION: _allocated,
+    }
 )
 """Moves in one step of an epoch, by sampler: the record is in the dataset or not, the step's
 place in the epoch, and whether the number of other records in a batch matters."""

@@ -107,7 +107,8 @@ def _shuffled(m: NoisySGD, accuracy: float) -> DominatingCurve:
         m.noise_multiplier,
         steps_per_epoch=m.steps_per_epoch,
         steps=m.steps,
-        fresh=m.batching is Batching.RESHUFFLED,
+        fresh=m.batching.renews,
+        used=m.steps_per_epoch * m.batch_size / m.dataset_size,
         relation=m.relation,
     )
 
@@ -153,6 +154,7 @@ SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(
         Batching.RANDOM_ALLOCATION: _random_allocation,
         Batching.SHUFFLED: _shuffled,
         Batching.RESHUFFLED: _shuffled,
+        Batching.DROP_LAST: _shuffled,
         Batching.TRUNCATED_POISSON: _truncated_poisson,
         Batching.WITHOUT_REPLACEMENT: _without_replacement,
     }

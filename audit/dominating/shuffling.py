@@ -17,8 +17,9 @@ same as they under X', which is that pair too. These statistics of the sums of a
 - for the means 2 and 1, the mean of exp(c x_t/z^2), with its law under both hypotheses;
 - for the means 1 and 0, the same with c = 1, which is sufficient.
 
-If the order is drawn once, the sums of the batch at one place, added up over the epochs, are
-sufficient: one epoch at noise z/sqrt(E).
+If an epoch leaves records out, the record is one of them with the same probability under X and X';
+the largest sum is taken alone. If the order is drawn once, the sums of the batch at one place,
+added up over the epochs, are sufficient: one epoch at noise z/sqrt(E).
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ def shuffled(
     steps: int,
     fresh: bool,
     relation: Relation,
+    used: float = 1.0,
 ) -> EnclosedCurve:
     """Return bounds from both sides for all iterates under shuffled batches.
 
@@ -76,6 +78,8 @@ def shuffled(
         Whether every epoch has a new order.
     relation : Relation
         Replace-one or zero-out.
+    used : float, default: 1.0
+        Probability that a batch of an epoch holds the record, in (0, 1].
 
     Returns
     -------
@@ -102,6 +106,8 @@ def shuffled(
     validate.integer(1, steps_per_epoch=steps_per_epoch, steps=steps)
     validate.instance(bool, fresh=fresh)
     validate.instance(Relation, relation=relation)
+    validate.positive(used=used)
+    validate.closed_unit(used=used)
     if relation is Relation.ADD_REMOVE:
         raise ValueError(
             "relation must be 'zero out' or 'replace one' for shuffled batches, because removing "
@@ -112,13 +118,14 @@ def shuffled(
     epochs, seen = (whole, steps_per_epoch) if whole else (1, rest)
     noise = noise_multiplier if fresh else noise_multiplier / math.sqrt(epochs)
     times = epochs if fresh else 1
+    of, with_means = steps_per_epoch / used, used == 1 and noise > _LEAST_NOISE
     pairs: list[GridPair] = []
     if relation is Relation.ZERO_OUT:
-        pairs.append(largest_sum(noise, seen, steps_per_epoch, (2.0, 1.0)))
-        if whole and noise > _LEAST_NOISE:
+        pairs.append(largest_sum(noise, seen, of, (2.0, 1.0)))
+        if whole and with_means:
             pairs.append(mean_of_powers(noise, steps_per_epoch, (2.0, 1.0), _EXPONENT))
-    one_or_none = [largest_sum(noise, seen, steps_per_epoch, (1.0, 0.0))]
-    if noise > _LEAST_NOISE:
+    one_or_none = [largest_sum(noise, seen, of, (1.0, 0.0))]
+    if with_means:
         one_or_none.append(allocation_side(noise, False, seen, steps_per_epoch, cells=CELLS))
     # the record may have either gradient under X
     pairs += [*one_or_none, *(pair.swapped() for pair in one_or_none)]
@@ -129,7 +136,7 @@ def shuffled(
 
 
 def largest_sum(
-    noise_multiplier: float, steps: int, of: int, means: tuple[float, float]
+    noise_multiplier: float, steps: int, of: float, means: tuple[float, float]
 ) -> GridPair:
     """Return a pair dominated by the largest sum of the first ``steps`` of an epoch of ``of``.
 
@@ -155,9 +162,9 @@ def largest_sum(
     return dominated(log_p, log_q, max(span, 1e-12) / cells, rounding=_ROUNDING)
 
 
-def _log_cells(edges: Array, z: float, steps: int, of: int, mean: float) -> Array:
+def _log_cells(edges: Array, z: float, steps: int, of: float, mean: float) -> Array:
     """Log probability that the largest sum lies below, between and above the edges."""
-    share = steps / of
+    share = min(steps / of, 1.0)
     low = np.logaddexp(
         log_ndtr(edges / z) + (math.log1p(-share) if share < 1 else -np.inf),
         log_ndtr((edges - mean) / z) + math.log(share),

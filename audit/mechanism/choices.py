@@ -25,6 +25,7 @@ class _Sampler:
     is_random: Whether the contents of the batches are random.
     has_random_size: Whether their sizes are.
     epochs: What an epoch is.
+    drops_rest: Whether records that fill no batch of an epoch are left out.
     fields: Fields of a mechanism that belong to this sampler.
     """
 
@@ -34,6 +35,7 @@ class _Sampler:
     is_random: bool = True
     has_random_size: bool = False
     epochs: Epochs = Epochs.NONE
+    drops_rest: bool = False
     fields: tuple[str, ...] = ()
 
 
@@ -65,6 +67,10 @@ class Batching(enum.Enum):
         Like ``SHUFFLED``, with a fresh independent order in every epoch. The data loaders of
         PyTorch (``shuffle=True``; also those of Opacus with ``poisson_sampling=False``) and
         TensorFlow do this; many accountants treat it as Poisson batches.
+    DROP_LAST
+        Like ``RESHUFFLED``, for a b that need not divide n: an epoch has n/b batches, rounded down,
+        and the last records of its order are in none of them. The data loaders of PyTorch
+        (``shuffle=True, drop_last=True``) and TensorFlow (``drop_remainder=True``) do this.
     RANDOM_ALLOCATION
         In every epoch each record is assigned to k batches (``participations``), chosen uniformly
         and independently of the other records and epochs, so the batch size is random. Known as
@@ -108,6 +114,13 @@ class Batching(enum.Enum):
         "batches of {b} of the {n} records, shuffled anew in every epoch",
         epochs=Epochs.FRESH,
     )
+    DROP_LAST = _Sampler(
+        "drop last",
+        "batches of records that are reshuffled in every epoch, without incomplete ones",
+        "batches of {b} of the {n} records, shuffled anew in every epoch; the rest is left out",
+        epochs=Epochs.FRESH,
+        drops_rest=True,
+    )
     RANDOM_ALLOCATION = _Sampler(
         "random allocation",
         "random allocation",
@@ -129,6 +142,7 @@ class Batching(enum.Enum):
     is_random: bool
     has_random_size: bool
     epochs: Epochs
+    drops_rest: bool
     fields: tuple[str, ...]
 
     def __new__(cls, sampler: _Sampler) -> Self:
@@ -137,7 +151,8 @@ class Batching(enum.Enum):
         member._value_ = sampler.value
         member.batches, member.sentence = sampler.batches, sampler.sentence
         member.is_random, member.has_random_size = sampler.is_random, sampler.has_random_size
-        member.epochs, member.fields = sampler.epochs, sampler.fields
+        member.epochs, member.drops_rest = sampler.epochs, sampler.drops_rest
+        member.fields = sampler.fields
         return member
 
     @property
@@ -157,7 +172,7 @@ class Batching(enum.Enum):
 
     @property
     def cuts(self) -> bool:
-        """Whether the records are cut into the batches of an epoch, so that b divides n."""
+        """Whether the records are cut into the batches of an epoch."""
         return not self.has_random_size and self.epochs is not Epochs.NONE
 
 

@@ -200,7 +200,8 @@ class NoisySGD(ShortRepr):
                 )
         validate.integer(1, participations=self.participations)
         records = self.participations * self.dataset_size
-        if self.batching.epochs is not Epochs.NONE and records % self.batch_size:
+        whole = self.batching.epochs is not Epochs.NONE and not self.batching.drops_rest
+        if whole and records % self.batch_size:
             several = "participations * " * ("participations" in self.batching.fields)
             raise ValueError(
                 f"batch_size must divide {several}dataset_size ({records}) for "
@@ -396,7 +397,7 @@ class NoisySGD(ShortRepr):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of steps per epoch, k n/b: one full cycle, order or allocation."""
+        """Number of steps per epoch, k n/b rounded down: one full cycle, order or allocation."""
         return self.participations * self.dataset_size // self.batch_size
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -113,14 +114,18 @@ def _rough(m: NoisySGD) -> dict[str, Any]:
     return {"convex": False, "smoothness": None, "strong_convexity": 0.0}
 
 
+def _drawn(batching: Batching, m: NoisySGD) -> dict[str, Any]:
+    most = m.batch_size + 1 if "max_batch_size" in batching.fields else None
+    return {"batching": batching, "max_batch_size": most}
+
+
 VARIANTS: tuple[Callable[[NoisySGD], dict[str, Any]], ...] = (
     lambda m: {},
     lambda m: {"relation": Relation.ADD_REMOVE, "strong_convexity": 0.0},
     lambda m: {"losses": Losses.CHANGING},
     lambda m: {"release": Release.RANDOM_STOP},
     lambda m: {"release": Release.RANDOM_SKIP},
-    lambda m: {"batching": Batching.SHUFFLED},
-    lambda m: {"batching": Batching.RESHUFFLED},
+    *(functools.partial(_drawn, batching) for batching in Batching if batching not in KINDS),
     lambda m: {
         "batching": Batching.RANDOM_ALLOCATION,
         "dataset_size": 4,
@@ -129,7 +134,6 @@ VARIANTS: tuple[Callable[[NoisySGD], dict[str, Any]], ...] = (
         "step_size": 1.0,
         "relation": Relation.ZERO_OUT,
     },
-    lambda m: {"batching": Batching.TRUNCATED_POISSON, "max_batch_size": m.batch_size + 1},
     lambda m: {
         "batching": Batching.TRUNCATED_POISSON,
         "max_batch_size": m.batch_size,

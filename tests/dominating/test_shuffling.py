@@ -7,15 +7,16 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.stats import norm
 
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
-from audit.dominating import shuffling
+from audit.dominating import dominating_curve, shuffling
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.random_allocation import random_allocation
 from audit.dominating.shuffling import largest_sum, mean_of_powers, shuffled
-from audit.mechanism import Relation
+from audit.mechanism import Batching, NoisySGD, Relation, Release
 from tests.reference import lognormal_excess
 
 
@@ -45,6 +46,34 @@ def test_the_largest_sum_has_a_closed_form() -> None:
         best = np.nanmax(np.log((beyond(c, 2.0) - delta) / beyond(c, 1.0)))
     low = GridComposition([(largest_sum(z, steps, steps, (2.0, 1.0)), 1)]).epsilon(delta)
     assert best - 1e-4 < low <= best + 1e-8
+
+
+@pytest.mark.parametrize("relation", [Relation.ZERO_OUT, Relation.REPLACE_ONE])
+def test_epochs_of_one_incomplete_pass_are_mixtures(relation: Relation) -> None:
+    """An epoch of one batch of 3 of 5 records holds the record with probability 3/5."""
+    m = NoisySGD(
+        steps=2,
+        dataset_size=5,
+        batch_size=3,
+        step_size=1.0,
+        noise_std=0.7 / 3 * (2 if relation is Relation.REPLACE_ONE else 1),
+        clip_norm=1.0,
+        convex=False,
+        batching=Batching.DROP_LAST,
+        relation=relation,
+        release=Release.ALL_ITERATES,
+    )
+    x = np.linspace(-7.0, 9.0, 1601)
+
+    def density(mean: float) -> np.ndarray:  # type: ignore[type-arg]
+        one = 0.4 * norm.pdf(x, 0, 0.7) + 0.6 * norm.pdf(x, mean, 0.7)
+        return np.outer(one, one) * 0.01**2
+
+    pairs = [(1.0, 0.0), (0.0, 1.0), *([(2.0, 1.0)] if relation is Relation.ZERO_OUT else [])]
+    low, high = dominating_curve(m).delta_bracket(1.0, Order.FORWARD)
+    exact = [np.maximum(density(a) - math.e * density(b), 0).sum() for a, b in pairs]
+    assert max(exact) * (1 - 1e-4) < low <= max(exact) * (1 + 1e-6)
+    assert high == pytest.approx(GaussianCurve(math.sqrt(2) / 0.7).delta(1.0), rel=1e-9)
 
 
 @pytest.mark.parametrize("epochs", [1, 4])

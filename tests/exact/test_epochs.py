@@ -27,6 +27,7 @@ from tests.exact.test_operators import computed
 
 PLACES = np.linspace(-2.9, 2.9, 30)
 RESHUFFLED: dict[str, Any] = {"batching": Batching.RESHUFFLED, "dataset_size": 4}
+DROPPED: dict[str, Any] = {"batching": Batching.DROP_LAST, "dataset_size": 5}
 ALLOCATED: dict[str, Any] = {"batching": Batching.RANDOM_ALLOCATION, "dataset_size": 3}
 
 
@@ -67,6 +68,8 @@ def assert_same(process: Process, listed: Process, *, banded: bool = False) -> N
         ({**RESHUFFLED, "steps": 5, "step_size": (1.0, 0.5, 0.7, 1.2, 0.3)}, 0.3),
         ({**RESHUFFLED, "dataset_size": 8, "steps": 8}, 0.3),
         ({**RESHUFFLED, "diameter": None, "dataset_size": 2, "steps": 3}, 0.2),
+        ({**DROPPED, "batch_size": 2}, 0.3),
+        ({**DROPPED, "batch_size": 3, "steps": 3}, -0.4),
         ({**ALLOCATED}, 0.0),
         ({**ALLOCATED, "steps": 5}, 0.4),
         ({**ALLOCATED, "participations": 2}, 0.0),

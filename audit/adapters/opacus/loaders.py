@@ -87,7 +87,7 @@ class Loader:
         if self.rate is not None:
             return poisson_step(noise_multiplier, self.rate, self.records, relation, clip_norm)
         assert self.batch_size is not None  # None for Poisson samplers only
-        cut = self.batching.cuts
+        cut = self.batching.cuts and not self.batching.drops_rest
         return NoisySGD(
             steps=1,
             dataset_size=self.batches * self.batch_size if cut else self.records,
@@ -109,7 +109,7 @@ def read_loader(data_loader: Any) -> Loader:
     sampler                                        batches
     =============================================  ==================================
     ``UniformWithReplacementSampler`` of Opacus    Poisson, at its ``sample_rate``
-    ``RandomSampler``, ``SubsetRandomSampler``     reshuffled
+    ``RandomSampler``, ``SubsetRandomSampler``     reshuffled; "drop last" with ``drop_last``
     ``RandomSampler(num_samples=b)``, one batch    without replacement
     ``SequentialSampler``                          cyclic
     any of PyTorch's with one batch of all         full
@@ -174,10 +174,12 @@ def _read_batches(batches: Any, data: Any) -> Loader:
         raise ValueError("SubsetRandomSampler's indices must differ, got one that is repeated")
     cut = batching.cuts
     if cut and batches.drop_last and records % size:
-        raise ValueError(
-            f"data_loader must use all {records} records in an epoch, got drop_last=True, which "
-            f"leaves out {records % size}"
-        )
+        batching = {Batching.RESHUFFLED: Batching.DROP_LAST}.get(batching, batching)
+        if not batching.drops_rest or size > records:
+            raise ValueError(
+                f"data_loader must use all {records} records in an epoch, got drop_last=True, "
+                f"which leaves out {records % size}"
+            )
     if cut and size >= records:
         size, batching = records, Batching.FULL
     return Loader(

@@ -383,15 +383,15 @@ def _draws(m: Plain, at: int, position: int, record: Map | None, still: bool) ->
             yield 0, 0, True, min(others, most - 1), drawn * kept
             if others >= most:
                 yield 0, 0, False, most, drawn * (1 - kept)
-    elif batching == "reshuffled":
-        left = n // b - at
+    elif batching in ("reshuffled", "drop last"):
+        left, met = arb(n) / b - at, int(at < n // b - 1)
         if not held:
             yield 0, 0, False, b, arb(1)
             return
-        yield 0, 0, False, b, 1 - arb(1) / left
-        yield 0, int(left > 1), True, b - 1, arb(1) / left
+        yield 0, 0, False, b, 1 - 1 / left
+        yield 0, met, True, b - 1, 1 / left
         if at:
-            yield 1, int(left > 1), False, b, arb(1)
+            yield 1, met, False, b, arb(1)
     elif still:
         yield from _allocated(m, at, held)
     else:

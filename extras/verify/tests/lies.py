@@ -79,7 +79,8 @@ def mechanism(rng: np.random.Generator) -> NoisySGD:
         values["losses"] = Losses.CHANGING
     domain = float(rng.choice([1.0, 3.0])) if rng.random() < 0.6 else None
     return NoisySGD(
-        steps=steps, dataset_size=size, batch_size=size if batching is Batching.FULL else size // 2,
+        steps=steps, dataset_size=size + batching.drops_rest,
+        batch_size=size if batching is Batching.FULL else size // 2,
         step_size=eta, noise_std=float(rng.choice([0.5, 0.8, 1.5])), batching=batching,
         relation=relation, release=release, diameter=domain,
         max_batch_size=2 if batching is Batching.TRUNCATED_POISSON else None, **values,

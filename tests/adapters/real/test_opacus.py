@@ -119,6 +119,11 @@ def test_a_smaller_last_batch():
     assert told.claimed.dataset_size == 125
     with pytest.raises(ValueError, match=r"drop_last=True, which leaves out 5$"):
         opacus.read_loader(DataLoader(dataset(125), batch_size=BATCH, drop_last=True))
+    dropped = DataLoader(dataset(125), batch_size=BATCH, drop_last=True, shuffle=True)
+    read = opacus.read_loader(dropped)
+    assert (read.batching, read.records, read.batches) == (Batching.DROP_LAST, 125, 10)
+    run = read.mechanism([(1.0, 0.1, 20)], relation=Relation.ZERO_OUT, clip_norm=1.0)
+    assert (run.dataset_size, run.batch_size, run.steps, run.steps_per_epoch) == (125, 12, 20, 10)
 
 
 LOADERS = [
