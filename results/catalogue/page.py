@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from audit.bounds import CATALOGUE
+from audit.bounds.statements import source
 from audit.claims.wording import apart
 from audit.numerics.number_format import MISSING, ratio
 from results.catalogue.rows import Kind, Row
@@ -20,17 +22,7 @@ COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
 _DIGITS = 10  # of numbers in CSV: more would change with the libraries beneath
 _SHOWN = 6  # of numbers in Markdown, at most
 _EXACT = 1e-6  # a ratio this close to 1 is equality
-_PAPERS = {
-    "fmtt18": "Feldman, Mironov, Talwar, Thakurta (2018): Privacy Amplification by Iteration",
-    "at22": "Altschuler, Talwar (2022): Privacy of Noisy Stochastic Gradient Descent",
-    "cl25": "Chien, Li (2025): convergent privacy loss without convexity and smoothness",
-    "survey": "Boninsegna: a survey",
-    "bsa24": "Bok, Su, Altschuler (2024): Shifted Interpolation for Differential Privacy",
-    "kong24": "Kong, Ribero (2024): the last iterate of cyclic batches",
-    "sun24": "Sun, Shen, Tao (2024): convergent privacy of federated learning",
-    "fs25": "Feldman, Shenfeld (2025): Privacy amplification by random allocation",
-    "evd26": "Ertan, van Dijk (2026): noise calibration for random allocation",
-    "liang26": "Liang, Zhang, He, Wu, Xing (2026): bounded domains and smooth losses",
+_OTHERS = {
     "matrix": "Matrix mechanisms",
     "own": "Proven in this package",
     "accounting": "Accountants of clipped DP-SGD: all iterates, whatever the losses",
@@ -90,7 +82,9 @@ def to_markdown(rows: Sequence[Row], witnesses: Sequence[Stored]) -> str:
     """Return the page: counts, a table a paper, then what is no entry of the catalogue."""
     judged = [row for row in rows if row.kind in (Kind.UPPER, Kind.LOWER)]
     parts = [_INTRODUCTION, _counts(judged)]
-    for paper, title in _PAPERS.items():
+    papers = dict.fromkeys(id.partition(".")[0] for id in CATALOGUE)
+    titles = {paper: str(source(paper)) for paper in papers if paper not in _OTHERS}
+    for paper, title in (titles | _OTHERS).items():
         own = [row for row in judged if row.id.startswith(f"{paper}.")]
         if own:
             parts += [f"## {title}", _table(_JUDGED, own)]
