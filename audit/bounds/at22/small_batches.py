@@ -361,19 +361,14 @@ def b_3_both_orders(
     return _strongly_convex(mechanism, LARGER, split, length)
 
 
-def _lengths(most: int) -> Array:
-    """Return the lengths to try if no optimum is known: all small ones, then ever sparser."""
-    if most <= 2000:
-        return np.arange(1.0, most + 1)
-    return np.unique(np.round(np.geomspace(1, most, 2000)))
-
-
 def _schedule(
     mechanism: NoisySGD, proper: bool, split: float | None, length: int | None
 ) -> RenyiCurve:
     assert mechanism.diameter is not None  # an assumption of the entries
-    most = mechanism.steps - 1
-    square, tried = mechanism.diameter**2, _lengths(most)[None, :] if most else np.ones((1, 1))
+    most, square = max(mechanism.steps - 1, 1), mechanism.diameter**2
+    # without a known optimum: all small lengths, then ever sparser ones
+    sparse = np.round(np.geomspace(1, most, 2000))
+    tried = (np.arange(1.0, most + 1) if most <= 2000 else np.unique(sparse))[None, :]
     best_length: Callable[[Array, Array, int], Array]
     if constant_step_size(mechanism):
         scaled = square / mechanism.constant_step_size**2

@@ -157,7 +157,7 @@ class AdaptiveShifts:
             powers = -(1 + 1 / gaps)
             inner = self._mean_of_arrivals(values, count, run.alone, powers)
             mean = np.minimum(mean, self._mean_of_arrivals(inner, count, run.alone))
-        log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+        log_c = run.log_contraction
         squares = self._costs[0]
         if run.gap > 0:
             starts = math.exp(log_c * count) * rows * (1 + _UNEVEN)

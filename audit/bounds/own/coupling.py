@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from audit import validate
 from audit.bounds.assumptions import NotApplicable
-from audit.bounds.own.run import ASSUMPTIONS, WorstRun
+from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import NoisySGD
@@ -52,12 +52,12 @@ def coupling_at(
     validate.integer(1, **{f"steps[{i}]": count for i, count in enumerate(steps)})
     _check_grid(distances, weights)
     runs = [replace(mechanism, steps=count) for count in steps]
-    for run in runs:
-        for assumption in ASSUMPTIONS:
-            failure = assumption.failure(run)
-            if failure is not None:
-                raise NotApplicable(f"own.coupling {failure}")
+    from audit.bounds import CATALOGUE  # it is made after this module
     from audit.bounds.own.coupling_curve import coupling_curves  # compiled loops are slow to import
+
+    for run in runs:
+        for failure in CATALOGUE["own.coupling"].failures(run):
+            raise NotApplicable(f"own.coupling {failure}")
 
     return coupling_curves(WorstRun.of(runs[0]), steps, distances, weights)
 

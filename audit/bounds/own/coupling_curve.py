@@ -115,8 +115,7 @@ class ClosedForms:
 
     def _grown(self, steps: int) -> Array:
         """Return the largest distance after ``steps`` steps of shared noise, from each distance."""
-        contraction = math.exp(math.log1p(-self.run.gap) * steps) if self.run.gap < 1 else 0.0
-        contraction = 1.0 if steps == 0 else contraction
+        contraction = math.exp(self.run.log_contraction * steps)
         grown = contraction * self.grid.rows + float(self.run.tracked(steps))
         return np.asarray(np.minimum(grown, self.run.diameter))
 

@@ -64,12 +64,34 @@ def bin_masses(edges: Array, mean: ArrayLike, std: float) -> tuple[Array, Array,
     below, above = ndtr(z), ndtr(-z)
     mass = np.where(z[..., :-1] > 0, above[..., :-1] - above[..., 1:], np.diff(below))
     pdf = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-    scale = std / float(edges[1] - edges[0])
+    scale = std / float(edges[1] - edges[0]) if edges.size > 1 else 0.0  # without bins
     ends = pdf[..., :-1] + pdf[..., 1:]
     moment = (z[..., 1:] * mass - (pdf[..., :-1] - pdf[..., 1:])) * scale
     far = np.maximum(np.abs(z[..., :-1]), np.abs(z[..., 1:]))
     error = _ROUNDING * scale * (1 + far * far) * (ends + far * mass)
     return mass, np.clip(moment - error, 0.0, mass), np.clip(moment + error, 0.0, mass)
+
+
+def reflected(
+    edges: Array, mean: Array, std: float, reached: float
+) -> tuple[Array, Array, Array, Array]:
+    """Return bounds on the law of the distance after maximal reflection coupling.
+
+    edges: Equally spaced rows from 0.
+    mean, std: Distance before, shape (...), and twice the noise.
+    reached: As in `Landing`.
+
+    Returns met: Probability of distance 0.
+    Returns lower, upper: Masses that land on the lower and on the upper row of each bin.
+    Returns beyond: Mass above the last row.
+    """
+    right, right_low, _ = bin_masses(edges, mean, std)
+    left, _, left_low = bin_masses(edges, -mean, std)
+    mass = np.maximum(right - left, 0.0)
+    lower = np.clip(right_low - left_low, 0.0, mass) * reached
+    top = edges[-1]
+    beyond = ndtr((mean - top) / std) - ndtr(-(mean + top) / std)
+    return 2 * ndtr(-mean / std), lower, mass - lower, beyond
 
 
 def landed(distances: Array, rows: Array, last: int, reached: float) -> Array:

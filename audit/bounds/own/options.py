@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from audit.bounds.accounting.grids import HalfGrid, pessimistic_grid
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, reflect, reflection_terms, weigh
-from audit.bounds.own.landing import Landing, bin_masses
+from audit.bounds.own.landing import Landing, bin_masses, reflected
 from audit.bounds.own.stretches import Stretch
 from audit.numerics.arrays import Array, Integers
 
@@ -270,19 +270,12 @@ class MergedReflection:
         """Reflect c (r - z) + push with noise ``std``; pushes have the ``chances``."""
         count = grid.distances - near
         gaps = contraction * grid.rows[: count + 1, None] + pushes
-        edges = grid.rows[: count + 1] / 2
-        met = 2 * ndtr(-gaps / 2 / std) @ chances
+        met, low, high, beyond = reflected(grid.rows[: count + 1], gaps, 2 * std, reached)
         apart = np.zeros((count + 1, grid.last + 1))
-        beyond = ndtr((gaps / 2 - edges[-1]) / std) - ndtr(-(gaps / 2 + edges[-1]) / std)
         apart[:, -1] = beyond @ chances
-        if count:
-            right, right_low, _ = bin_masses(edges, gaps / 2, std)
-            left, _, left_low = bin_masses(edges, -gaps / 2, std)
-            mass = np.maximum(right - left, 0.0)
-            low = np.clip(right_low - left_low, 0.0, mass) * reached
-            apart[:, near : near + count] += np.einsum("ijk,j->ik", low, chances)
-            apart[:, near + 1 : near + count + 1] += np.einsum("ijk,j->ik", mass - low, chances)
-        return cls(near, met, apart)
+        apart[:, near : near + count] += np.einsum("ijk,j->ik", low, chances)
+        apart[:, near + 1 : near + count + 1] += np.einsum("ijk,j->ik", high, chances)
+        return cls(near, met @ chances, apart)
 
     def lower(self, values: Array, after: Array, result: Array) -> None:
         """Lower ``result`` to the cost of this reflection.

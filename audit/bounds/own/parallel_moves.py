@@ -47,12 +47,9 @@ def _raised(steps: ArrayLike) -> Array:
     return np.asarray(1 + 8 * _ERROR * (1 + np.sqrt(np.asarray(steps, dtype=np.float64))))
 
 
-def taut_string(points: Iterable[tuple[float, float]]) -> float:
-    """Return the sum of rise^2/run over the lower convex hull of (0, 0) and ``points``.
-
-    The abscissas must be positive and increase; the hull ends at the last point.
-    """
-    hull = [(0.0, 0.0)]
+def lower_hull(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the lower convex hull of points with increasing abscissas."""
+    hull: list[tuple[float, float]] = []
     for x, y in points:
         while len(hull) > 1:
             (x0, y0), (x1, y1) = hull[-2:]
@@ -60,6 +57,12 @@ def taut_string(points: Iterable[tuple[float, float]]) -> float:
                 break
             hull.pop()
         hull.append((x, y))
+    return hull
+
+
+def taut_string(points: Iterable[tuple[float, float]]) -> float:
+    """Return the sum of rise^2/run over the lower convex hull of (0, 0) and ``points``."""
+    hull = lower_hull([(0.0, 0.0), *points])
     return sum((y1 - y0) ** 2 / (x1 - x0) for (x0, y0), (x1, y1) in itertools.pairwise(hull))
 
 
@@ -95,7 +98,7 @@ def cyclic_squares(run: WorstRun, lengths: ArrayLike, starts: ArrayLike) -> Arra
         np.asarray(lengths, dtype=np.float64), np.asarray(starts, dtype=np.float64)
     )
     period, v = run.period, run.shift
-    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    log_c = run.log_contraction
     kept = np.exp(log_c * k) * d
     met = np.ceil(k / period)
     # the first point besides the start, counted from the end; 0 if there is none

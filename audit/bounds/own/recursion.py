@@ -127,17 +127,13 @@ class GridStretch:
             lower(values, result, self.masses, self.nears, open_end=grid.open_end)
         return round_up(np.minimum.accumulate(result, axis=1))
 
-    def _weights_of(self, row: Array) -> Array:
-        """Return the part of a table's row for the weights of the grid."""
-        middle = PADDING * self.grid.count
-        return np.asarray(row[middle : middle + self.grid.count + 1])
-
     def _composed(self, source: Array) -> Array:
         """Return the cost of keeping a distance with H equal to ``source`` through the stretch."""
         if self.composed is None:
             if self.stretch.shift > 0:
                 return np.ones(self.grid.count + 1)
-            return self._weights_of(source).copy()
+            middle = PADDING * self.grid.count
+            return source[middle : middle + self.grid.count + 1].copy()
         result = np.empty(self.grid.count + 1)
         loss = self.composed
         weigh(source, loss.right, loss.left, loss.rest, loss.stride, 0, result)

@@ -20,10 +20,9 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.special import ndtr
 
 from audit.bounds.accounting.shift_allocation import geometric
-from audit.bounds.own.landing import bin_masses, landing, rising
+from audit.bounds.own.landing import landing, reflected, rising
 from audit.bounds.own.options import DistanceGrid
 from audit.bounds.own.stretches import Stretch
 from audit.numerics.arrays import Array
@@ -90,17 +89,13 @@ def _closed(masses: Array, open_end: bool) -> Array:
 def _landed(rho: Array, top: float, rows: int, noise: float) -> Array:
     """Return masses at ``rows + 1`` rows up to the top and beyond it, after one reflection."""
     divided = landing(top / rows, noise)
-    deviation = 2 * divided.first
     edges = top * np.arange(rows + 1) / rows
-    mass, least, _ = bin_masses(edges, rho, deviation)
-    mirrored, _, most = bin_masses(edges, -rho, deviation)
-    mass = np.maximum(mass - mirrored, 0.0)
-    low = np.clip(least - most, 0.0, mass) * divided.reached
     result = np.zeros((rho.size, rows + 2))
-    result[:, 0] = 2 * ndtr(-rho / deviation)
+    result[:, 0], low, high, result[:, -1] = reflected(
+        edges, rho, 2 * divided.first, divided.reached
+    )
     result[:, :rows] += low
-    result[:, 1 : rows + 1] += mass - low
-    result[:, -1] = ndtr((rho - top) / deviation) - ndtr(-(rho + top) / deviation)
+    result[:, 1 : rows + 1] += high
     return result
 
 

@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
+from audit.bounds.own.parallel_moves import lower_hull
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
@@ -69,7 +70,7 @@ def _ranges(run: WorstRun, p: Array) -> tuple[Array, Array]:
     lags = run.period * np.unique(np.rint(np.geomspace(1, cycles, _LAGS)))
     splits = np.concatenate([[0.0], lags])
     chances = survival[np.minimum(splits // merged, longest).astype(int)]
-    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    log_c = run.log_contraction
     x = ndtri(p)
     ranges = np.empty((p.size, lags.size))
     for k, lag in enumerate(lags):
@@ -83,15 +84,7 @@ def _ranges(run: WorstRun, p: Array) -> tuple[Array, Array]:
 
 def _largest_sum(uses: Array, heights: Array) -> float:
     """Return the sum of sqrt(2 dx dy) along the greatest convex minorant of the points."""
-    hull: list[tuple[float, float]] = []
-    for x, y in zip(uses.tolist(), heights.tolist(), strict=True):
-        while len(hull) > 1:
-            (x0, y0), (x1, y1) = hull[-2:]
-            if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
-                break
-            hull.pop()
-        hull.append((x, y))
-    points = np.array(hull)
+    points = np.array(lower_hull(zip(uses.tolist(), heights.tolist(), strict=True)))
     steps, drops = np.diff(points[:, 0]), np.maximum(-np.diff(points[:, 1]), 0.0)
     return float(np.sum(np.sqrt(2 * steps * drops)))
 

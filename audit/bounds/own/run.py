@@ -1,4 +1,4 @@
-"""Runs and assumptions shared by the bounds of this package.
+"""Runs that the bounds of this package share.
 
 With s = eta sigma the noise of a step, X_(k+1) = Pi(phi_k(X_k) + s Z_k) and X' the same with
 phi'_k, from a common start. The updates phi_k and phi'_k are c-Lipschitz. A step that uses the
@@ -25,17 +25,6 @@ from audit.bounds.accounting.composition import coarse_epsilons, compose
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import contraction_gap, family_sensitivity
-from audit.bounds.assumptions import (
-    BOUNDED_OR_CONTRACTING,
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_BATCHES,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    GRADIENT_BOUND_FOR_POISSON,
-    LAST_ITERATE,
-    SAME_SIZE_OR_POISSON,
-    UNCLIPPED,
-)
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.dominating.poisson import poisson_curve
@@ -45,23 +34,6 @@ from audit.numerics.arrays import Array
 _COARSE_GRID = 1 << 14  # points of a composition; every grid gives a bound
 _ACCURACY, _COARSE_ACCURACY = 3e-5, 1e-2  # of compositions of Poisson steps
 _LARGEST_RATIO = 10.0  # u/s of a Poisson step; beyond, sampling is left out
-
-
-def _poisson(m: NoisySGD) -> bool:
-    return m.batching is Batching.POISSON
-
-
-ASSUMPTIONS = (
-    LAST_ITERATE,
-    CONVEX,
-    UNCLIPPED,
-    CONTRACTIVE_STEPS,
-    CONTRACTIVE_BATCHES,
-    GRADIENT_BOUND_FOR_POISSON,
-    SAME_SIZE_OR_POISSON,
-    CONSTANT_STEP_SIZE,
-    BOUNDED_OR_CONTRACTING,
-)
 
 
 @dataclass(frozen=True)
@@ -94,10 +66,10 @@ class WorstRun:
 
     @classmethod
     def of(cls, mechanism: NoisySGD) -> WorstRun:
-        """Return the run of a mechanism that meets ``ASSUMPTIONS``."""
+        """Return the run of a mechanism that meets the assumptions of this package's bounds."""
         m = mechanism
         replaced = m.batching is Batching.WITHOUT_REPLACEMENT and m.batch_size < m.dataset_size
-        poisson = _poisson(m)
+        poisson = m.batching is Batching.POISSON
         cycles = m.batching.repeats
         sensitivity = family_sensitivity(m) if replaced else m.sensitivity
         return cls(
@@ -115,6 +87,11 @@ class WorstRun:
     def contraction(self) -> float:
         """Lipschitz constant c of an update."""
         return 1.0 - self.gap
+
+    @property
+    def log_contraction(self) -> float:
+        """Logarithm of c; -700 for c = 0."""
+        return math.log1p(-self.gap) if self.gap < 1 else -700.0
 
     @property
     def ratio(self) -> float:
@@ -155,6 +132,6 @@ class WorstRun:
         At most D, and at most v (1 + c^l + c^2l + ...) with one term per use of the record and l
         the period.
         """
-        log_c = math.log1p(-self.gap) if self.gap < 1 else -700.0
-        grown = self.shift * geometric(log_c * self.period, self.meetings(steps))
+        rate = self.log_contraction * self.period
+        grown = self.shift * geometric(rate, self.meetings(steps))
         return np.asarray(np.minimum(grown, self.diameter))

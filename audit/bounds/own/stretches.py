@@ -82,7 +82,7 @@ class Stretch:
 
 def _repeated(run: WorstRun, count: int, shift: float, meetings: int) -> Stretch:
     """Merge ``count`` steps, each with the same shift."""
-    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    log_c = run.log_contraction
     return Stretch(
         count,
         run.contraction**count,
@@ -143,6 +143,6 @@ def layouts(run: WorstRun, merged: int, widest: float) -> tuple[tuple[Stretch, .
 def _cycles(run: WorstRun, cycles: int) -> Stretch:
     """Merge whole cycles, each of which ends with the record."""
     once = _repeated(run, cycles * run.period, 0.0, cycles)
-    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    log_c = run.log_contraction
     shift = run.shift * float(geometric(log_c * run.period, cycles))
     return replace(once, shift=shift, period=run.period)

@@ -17,15 +17,12 @@ def weak_convexity(mechanism: NoisySGD) -> float:
     return 0.0 if mechanism.convex else mechanism.smoothness
 
 
-def _short_steps(m: NoisySGD) -> bool:
-    if m.smoothness is None:
-        return False
-    return m.constant_step_size * (m.smoothness + weak_convexity(m)) <= 1 + ROUNDING
-
-
 SHORT_STEPS = Assumption(
     "eta <= 1/(M + m) with M the smoothness and m the weak convexity",
-    _short_steps,
+    lambda m: (
+        m.smoothness is not None
+        and m.constant_step_size * (m.smoothness + weak_convexity(m)) <= 1 + ROUNDING
+    ),
     lambda m: f"step_size={m.step_size!r}, smoothness={m.smoothness!r} and convex={m.convex}",
 )
 

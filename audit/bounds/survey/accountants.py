@@ -165,9 +165,7 @@ def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
 
     The theorem is for a record that is added or removed; the pair reaches it in one order.
     """
-    mu = 1 / mechanism.noise_multiplier
-    rate = mechanism.sampling_rate
-    return SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
+    return _step_curve(mechanism.sampling_rate, 1 / mechanism.noise_multiplier)
 
 
 @bound("survey.section_iii_a")
