@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -68,13 +68,12 @@ def random_mechanism(random: np.random.Generator) -> NoisySGD:
     )
 
 
-def any_mechanism(random: np.random.Generator) -> NoisySGD:
-    """Return a mechanism as `random_mechanism` does, or with another choice, also rarer ones."""
+def any_mechanism(random: np.random.Generator, number: int) -> NoisySGD:
+    """Return a mechanism as `random_mechanism` does, with rarer choices: each variant in turn."""
     while True:
         m = random_mechanism(random)
-        variant = VARIANTS[int(random.integers(len(VARIANTS)))]
         try:
-            return dataclasses.replace(m, **variant(m))
+            return dataclasses.replace(m, **VARIANTS[number % len(VARIANTS)](m))
         except ValueError:  # choices that exclude each other
             continue
 
@@ -114,6 +113,11 @@ def _rough(m: NoisySGD) -> dict[str, Any]:
     return {"convex": False, "smoothness": None, "strong_convexity": 0.0}
 
 
+def _one_pass(m: NoisySGD) -> dict[str, Any]:
+    sizes = {"batch_size": 1, "steps": m.dataset_size, "step_size": float(m.step_sizes[0])}
+    return {**sizes, "batching": Batching.CYCLIC, "convex": True}
+
+
 def _drawn(batching: Batching, m: NoisySGD) -> dict[str, Any]:
     most = m.batch_size + 1 if "max_batch_size" in batching.fields else None
     return {"batching": batching, "max_batch_size": most}
@@ -125,6 +129,8 @@ VARIANTS: tuple[Callable[[NoisySGD], dict[str, Any]], ...] = (
     lambda m: {"losses": Losses.CHANGING},
     lambda m: {"release": Release.RANDOM_STOP},
     lambda m: {"release": Release.RANDOM_SKIP},
+    lambda m: {**_one_pass(m), "release": Release.RANDOM_STOP},
+    lambda m: {**_one_pass(m), "release": Release.RANDOM_SKIP},
     *(functools.partial(_drawn, batching) for batching in Batching if batching not in KINDS),
     lambda m: {
         "batching": Batching.RANDOM_ALLOCATION,
@@ -154,14 +160,16 @@ def random_members(m: NoisySGD, random: np.random.Generator) -> list[Constructio
     return [pair for pair in found if pair is not None]
 
 
-def random_pair(m: NoisySGD, random: np.random.Generator) -> Construction:
-    """Return a random member, or a suggested one, of a registered construction."""
-    known = list(kinds().values())
-    for place in random.permutation(len(known)):
-        suggested = list(known[place].suggested(m)) if random.random() < 0.3 else []
+def random_pair(
+    m: NoisySGD, random: np.random.Generator, first: Collection[str] = ()
+) -> Construction:
+    """Return a random member, or a suggested one, of a registered construction; some come first."""
+    known = [list(kinds().items())[place] for place in random.permutation(len(kinds()))]
+    for _, kind in sorted(known, key=lambda one: one[0] not in first):
+        suggested = list(kind.suggested(m)) if random.random() < 0.3 else []
         if suggested:
             return suggested[int(random.integers(len(suggested)))]
-        pair = next(known[place].random(m, random), None)
+        pair = next(kind.random(m, random), None)
         if pair is not None:
             return pair
     raise AssertionError(f"no pair for {m}")

@@ -657,7 +657,7 @@ def laplace(rng: np.random.Generator) -> ExplicitPair:
 def registered(rng: np.random.Generator) -> Construction:
     """A random member of a random construction for a small mechanism."""
     while True:
-        m = any_mechanism(rng)
+        m = any_mechanism(rng, int(rng.integers(100)))
         names = list(kinds())
         kind = kinds()[names[int(rng.integers(len(names)))]]
         pair = next(kind.random(m, rng), None)
