@@ -26,22 +26,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, xlog1py, xlogy
 
 from audit import validate
 from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.curve import ComposedCurve, compose
-from audit.dominating.grid import GridPair
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.runs import grid_width
 from audit.mechanism import Relation
+from audit.numerics.binomial import log_binomial
 
 Array = NDArray[np.float64]
 
 _LOG_TAIL = math.log(1e-20)  # neglected mass of batch sizes, over all steps
 _MOST_SIZES = 2000
 _FINEST = 1e-5  # best accuracy, as every batch size has its own grid
-_ROUNDING = 4e-12  # relative, of masses and binomial probabilities
 
 
 def actual_divisor_curve(
@@ -101,17 +100,20 @@ def actual_divisor_curve(
     two_sided = relation is Relation.REPLACE_ONE
     mean = 0.5 if two_sided else 2.0 if one_less else 1.0
     sizes = np.arange(n + 1)
-    log_p = _log_binomial(n, sampling_rate, sizes)
-    log_q = _log_binomial(n - 1, sampling_rate, sizes) if one_less else log_p
+    log_p, error_p = log_binomial(sizes, n, sampling_rate)
+    log_q, error_q = log_binomial(sizes, n - 1, sampling_rate) if one_less else (log_p, error_p)
     kept = (np.maximum(log_p, log_q) > _LOG_TAIL - math.log(steps)) & (sizes < n)
     if kept.sum() > _MOST_SIZES:
         raise ValueError(
             f"dataset_size must be so small that batches have at most {_MOST_SIZES} likely sizes, "
             f"got {n}"
         )
-    rest = float(np.exp(log_p[~kept]).sum()), float(np.exp(log_q[~kept]).sum())
+    laws = (log_p, error_p), (log_q, error_q)
+    rest = [float(np.exp((logs + errors)[~kept]).sum()) for logs, errors in laws]
     parts = [
-        _Part(int(size), float(a), float(b), MixturePair(size / n, z, mean, two_sided))
+        _Part(
+            int(size), float(a), float(b), MixturePair(size / n, z, mean, two_sided, (n - size) / n)
+        )
         for size, a, b in zip(sizes[kept], log_p[kept], log_q[kept], strict=True)
     ]
     inner = [p for p in parts if p.size]
@@ -131,7 +133,12 @@ def actual_divisor_curve(
     upper = [one for _, one in sides]
     # a batch of all records of X has no counterpart
     whole = math.exp(log_p[n]) if one_less and n > 1 else 0.0
-    below, above = _total(False, width, lower, (whole, 0.0)), _total(True, width, upper, rest)
+    # of the pairs, the sizes, their sum, and the factors by which their cells move
+    rounding = max(part.pair.rounding(log_tails(steps)) for part in inner)
+    rounding += 2 * max(float(errors[kept].max()) for _, errors in laws)
+    rounding += UNIT_ROUNDOFF * (len(parts) + 32 + 8 * float(np.abs(shifts).max()))
+    below = _total(False, width, lower, (whole, 0.0), rounding)
+    above = _total(True, width, upper, (rest[0], rest[1]), rounding)
     # the sizes of batches tell the datasets apart too if one has a record less
     limits = None
     if not one_less:
@@ -198,7 +205,11 @@ def _atom(parts: Sequence[_Part], width: float) -> _SizedCells:
 
 
 def _total(
-    above: bool, width: float, cells: Sequence[_SizedCells], rest: tuple[float, float]
+    above: bool,
+    width: float,
+    cells: Sequence[_SizedCells],
+    rest: tuple[float, float],
+    rounding: float,
 ) -> GridPair:
     """Sum the cells of all sizes; ``rest`` is the mass without a counterpart."""
     first = min(one.first for one in cells)
@@ -216,13 +227,5 @@ def _total(
         p if above else lifted,
         rest[0] + sum(one.p_only for one in cells),
         rest[1] + sum(one.q_only for one in cells),
-        _ROUNDING,
+        rounding,
     )
-
-
-def _log_binomial(trials: int, rate: float, successes: NDArray[np.int64]) -> Array:
-    """Return log probabilities, -inf above ``trials``."""
-    k = np.minimum(successes, trials).astype(float)
-    log_choose = -np.log(trials + 1) - betaln(trials - k + 1, k + 1)
-    logs = log_choose + xlogy(k, rate) + xlog1py(trials - k, -rate)
-    return np.where(successes <= trials, logs, -np.inf)

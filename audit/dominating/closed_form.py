@@ -34,7 +34,7 @@ import numpy as np
 
 from audit.curves import Order
 from audit.curves.brackets import TINY, Bracket, broken
-from audit.numerics.normal import log_gaussian_delta
+from audit.numerics.normal import log_gaussian_delta_bracket
 from audit.numerics.roots import decreasing_root
 
 _UNIT = 2.0**-53
@@ -103,7 +103,7 @@ class SampledGaussian(ClosedForm):
     Parameters
     ----------
     mu : float
-        Distance of the means.
+        Distance of the means, a quotient and a root or a sum of squares: within eight units.
     largest_loss : float
         L = -log(1 - q), the largest loss of the second law against the first; infinite for q = 1.
     error : float
@@ -115,10 +115,15 @@ class SampledGaussian(ClosedForm):
     error: float = 8 * _UNIT
 
     @cached_property
+    def rate(self) -> float:
+        """Rate q: with the error of L, at most, and two units."""
+        return -math.expm1(-self.largest_loss)
+
+    @cached_property
     def log_rate(self) -> float:
-        """Log of q."""
+        """Log of q: with the error of L, and units of itself and of 1."""
         loss = self.largest_loss
-        return math.log(-math.expm1(-loss)) if loss < 1 else math.log1p(-math.exp(-loss))
+        return math.log(self.rate) if loss < 1 else math.log1p(-math.exp(-loss))
 
     def log_delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         """Return a bracket of log delta at ``epsilon`` >= 0."""
@@ -129,15 +134,16 @@ class SampledGaussian(ClosedForm):
             low, high = self._inner(-epsilon)
             ends = [(self.log_rate + epsilon + inner, -inner) for inner in (low, high)]
         found = []
-        for sign, (factor, inner) in zip((-1, 1), ends, strict=True):
+        for side, (factor, inner) in enumerate(ends):
             if math.isinf(inner):
                 found.append(-math.inf)
                 continue
-            value = factor + log_gaussian_delta(inner, self.mu)
-            # of the exponent x^2/2 with x = inner/mu - mu/2, and of logarithms that cancel
-            place = abs(inner) / self.mu + self.mu / 2
-            size = place**2 + abs(factor) + abs(epsilon) + abs(self.log_rate) + abs(inner)
-            found.append(value + sign * (1e-12 + 2 * self.error + 16 * _UNIT * size))
+            sign = 2 * side - 1
+            # delta rises with mu
+            value = log_gaussian_delta_bracket(inner, self.mu * (1 + sign * 8 * _UNIT))[side]
+            # a sum of at most four terms, and the error of the log of q
+            size = 4 + abs(epsilon) + 3 * abs(self.log_rate) + abs(inner) + abs(value)
+            found.append(factor + value + sign * (self.error + 4 * _UNIT * size))
         return found[0], min(found[1], 0.0)
 
     def _inner(self, epsilon: float) -> Bracket:
@@ -147,9 +153,10 @@ class SampledGaussian(ClosedForm):
             return epsilon, epsilon
         if epsilon > 1:
             value = epsilon - log_rate + math.log1p(-math.exp(-epsilon - loss))
-            return _around(value, 8 * _UNIT * (epsilon + abs(log_rate) + 1))
-        grown = math.expm1(epsilon) * math.exp(-log_rate)
+            return _around(value, self.error + 8 * _UNIT * (epsilon + abs(log_rate) + 1))
+        grown = math.expm1(epsilon) / self.rate
         if grown > -0.5:
+            # log(1 + g) moves by 2 |log(1 + g)| for a relative error of g, at most
             value = math.log1p(grown)
             return _around(value, (16 * _UNIT + 2 * self.error) * abs(value))
         # near the least loss, -L, what counts is the distance
@@ -163,7 +170,8 @@ class SampledGaussian(ClosedForm):
                 continue
             # log(e^least - 1)
             value = math.log(-math.expm1(-least)) + least - loss - log_rate
-            ends.append(value + sign * (error + 8 * _UNIT * (abs(value) + loss + abs(log_rate))))
+            slip = error + self.error + 8 * _UNIT * (1 + abs(value) + loss + abs(log_rate))
+            ends.append(value + sign * slip)
         return ends[0], ends[1]
 
     def largest(self, order: Order) -> float:

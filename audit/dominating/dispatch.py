@@ -21,7 +21,6 @@ from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, 
 ACCURACY = 3e-7
 """Default target for the relative width of brackets of epsilon."""
 
-_ROUNDING = 1e-12
 # From here on a quarter of the cells will do: brackets of random allocation as wide as 2e-3.
 _COARSE = 1e-4
 
@@ -47,7 +46,7 @@ def _cyclic(m: NoisySGD, accuracy: float) -> DominatingCurve:
 def _check_bounded(m: NoisySGD) -> None:
     """Raise ``ValueError`` unless the bound on gradients determines the sensitivity."""
     share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
-    if m.gradient_bound is None or m.sensitivity < share * m.gradient_bound * (1 - _ROUNDING):
+    if m.gradient_bound is None or m.sensitivity < share * m.gradient_bound:
         raise ValueError(
             "gradient_sensitivity must be None, and gradients bounded, for sampled batches under "
             "replace-one or with an actual divisor, because no pair is known otherwise, "

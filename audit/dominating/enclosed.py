@@ -29,22 +29,26 @@ class EnclosedCurve(DominatingCurve):
         A proven bound for every pair of datasets.
     attained : DominatingCurve, optional
         A curve that some pair of datasets has, whose lower ends are used as well.
+    lost : float, default: 0.0
+        Bound on the probability of outcomes that the other curves leave out, of all steps.
     """
 
     adversaries: tuple[GridComposition, ...]
     upper: DominatingCurve
     attained: DominatingCurve | None = None
+    lost: float = 0.0
 
     @property
     def limits(self) -> DeltaLimits | None:  # type: ignore[override]
         """Proven bounds that every bracket is compared with: those of the upper bound."""
-        return self.upper.limits
+        return None if self.lost else self.upper.limits
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        high = self.upper.epsilon_bracket(delta, order)[1]
-        found = [_ordered(one, order).epsilon(delta) for one in self.adversaries]
+        less, more = delta - self.lost, delta + self.lost
+        high = self.upper.epsilon_bracket(less, order)[1] if less > 0 else math.inf
+        found = [_ordered(one, order).epsilon(more) for one in self.adversaries]
         if self.attained is not None:
-            found.append(self.attained.epsilon_bracket(delta, order)[0])
+            found.append(self.attained.epsilon_bracket(more, order)[0])
         return max(found), high
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
@@ -52,7 +56,8 @@ class EnclosedCurve(DominatingCurve):
         found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
         if self.attained is not None:
             found.append(self.attained.delta_bracket(epsilon, order)[0])
-        return max(-math.expm1(min(epsilon, 0.0)), *found), high
+        low = max(found) - self.lost
+        return max(-math.expm1(min(epsilon, 0.0)), low), min(high + self.lost, 1.0)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.asarray(self.upper.epsilon(delta, order))

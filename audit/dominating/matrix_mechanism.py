@@ -31,7 +31,7 @@ from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
-_ROUNDING = 1e-12
+_UNIT, _TINY = 2.0**-53, 1e-300  # roundoff; and room for products that underflow
 _MOST_PATTERNS = 20_000  # sets of steps that are tried one by one
 
 
@@ -171,8 +171,21 @@ class MatrixMechanism(ShortRepr):
         return int(self.strategy.shape[1])
 
     @cached_property
+    def _exponent(self) -> int:
+        """Power of 2 of the largest entry, which is divided out: no square underflows."""
+        return math.frexp(float(np.max(np.abs(self.strategy))))[1]
+
+    @cached_property
     def _gram(self) -> Array:
-        return np.asarray(self.strategy.T @ self.strategy)
+        scaled = np.ldexp(self.strategy, -self._exponent)
+        return np.asarray(scaled.T @ scaled)
+
+    @cached_property
+    def _slips(self) -> Array:
+        """Bounds on the rounding of the entries of X: sums of as many products as C has rows."""
+        sizes = np.abs(np.ldexp(self.strategy, -self._exponent))
+        units = 2 * self.strategy.shape[0] + 8
+        return np.asarray(_UNIT * units * (sizes.T @ sizes) + _TINY)
 
     def sensitivity(self) -> Sensitivity:
         """Return how far one record moves C G.
@@ -200,20 +213,29 @@ class MatrixMechanism(ShortRepr):
         """
         participation, gram = self.participation, self._gram
         if participation.pattern is Pattern.SINGLE:
-            return _squared(float(np.max(np.diag(gram))), float(np.max(np.diag(gram))))
+            own, slips = np.diag(gram), np.diag(self._slips)
+            return self._squared(float(np.max(own - slips)), float(np.max(own + slips)))
         if participation.pattern is Pattern.FIXED_ORDER:
             return self._over(self._chains())
-        if self._banded():
-            best = largest_sum(np.diag(gram), participation)
-            return _squared(best, best)
+        apart = self._apart()
+        if np.all(np.abs(gram[apart]) <= self._slips[apart]):  # orthogonal columns, to rounding
+            best = largest_sum(np.diag(gram) + np.diag(self._slips), participation)
+            slip = float(np.max(np.diag(self._slips))) + float(
+                np.max(self._slips[apart], initial=0)
+            )
+            slip = 2 * participation.times(self.steps) ** 2 * slip
+            return self._squared(best - slip, best + slip)
         if self._decreasing():
             first = np.arange(participation.times(self.steps)) * participation.separation
             return self._over(iter([first]))
         if self._number_of_sets() <= _MOST_PATTERNS:
             return self._over(self._sets())
-        rows = np.array([largest_sum(row, participation) for row in np.abs(gram)])
-        bound = largest_sum(rows, participation)
-        return Sensitivity(self._over(self._chains()).low, math.sqrt(bound) * (1 + _ROUNDING))
+        most = np.abs(gram) + self._slips
+        bound = largest_sum(
+            np.array([largest_sum(row, participation) for row in most]), participation
+        )
+        low = self._over(self._chains()).low
+        return Sensitivity(low, self._squared(0.0, bound * (1 + 4 * _UNIT * self.steps)).high)
 
     def mu_bracket(self) -> tuple[float, float]:
         """Return the ends of the Gaussian parameter: the sensitivity over the noise multiplier.
@@ -223,8 +245,8 @@ class MatrixMechanism(ShortRepr):
         tuple of float
             Lower and upper end.
         """
-        found = self.sensitivity()
-        return found.low / self.noise_multiplier, found.high / self.noise_multiplier
+        found, z = self.sensitivity(), self.noise_multiplier
+        return found.low / z * (1 - 2 * _UNIT), found.high / z * (1 + 2 * _UNIT)
 
     def curve(self) -> GaussianCurve:
         """Return the privacy curve of the whole run, at the upper end of the bracket.
@@ -259,16 +281,27 @@ class MatrixMechanism(ShortRepr):
         low = high = 0.0
         for chosen in sets:
             part = self._gram[np.ix_(chosen, chosen)]
-            high = max(high, float(np.sum(np.abs(part))))
+            total = float(np.sum(np.abs(part)))
+            # of the entries, and of a sum of all of them
+            slip = float(np.sum(self._slips[np.ix_(chosen, chosen)]))
+            slip += _UNIT * (part.size + 8) * total
+            high = max(high, total + slip)
             signs = np.ones(chosen.size)
             if np.any(part < 0):
                 signs = _good_signs(part)
-            low = max(low, float(signs @ part @ signs))
-        return _squared(low, high)
+            low = max(low, float(signs @ part @ signs) - slip)
+        return self._squared(low, high)
 
-    def _banded(self) -> bool:
-        apart = np.abs(np.subtract.outer(np.arange(self.steps), np.arange(self.steps)))
-        return not np.any(self._gram[apart >= self.participation.separation])
+    def _squared(self, low: float, high: float) -> Sensitivity:
+        """Return the sensitivity whose square, without the power of 2, is in a range."""
+        ends = math.sqrt(max(low, 0.0)) * (1 - 4 * _UNIT), math.sqrt(high) * (1 + 4 * _UNIT)
+        low, high = (math.ldexp(end, self._exponent) for end in ends)
+        return Sensitivity(math.nextafter(low, 0.0), math.nextafter(high, math.inf))
+
+    def _apart(self) -> NDArray[np.bool_]:
+        """Return which pairs of steps may belong to one set."""
+        steps = np.arange(self.steps)
+        return np.abs(np.subtract.outer(steps, steps)) >= self.participation.separation
 
     def _decreasing(self) -> bool:
         matrix = self.strategy
@@ -351,7 +384,3 @@ def _good_signs(part: Array) -> Array:
         if gains[place] <= 0:
             return signs
         signs[place] = -signs[place]
-
-
-def _squared(low: float, high: float) -> Sensitivity:
-    return Sensitivity(math.sqrt(low) * (1 - _ROUNDING), math.sqrt(high) * (1 + _ROUNDING))

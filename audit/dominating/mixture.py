@@ -13,6 +13,8 @@ from scipy.special import log_ndtr, ndtr
 from audit.curves import Order
 from audit.dominating.grid import GridPair
 from audit.dominating.sampled_gaussian import log_excess
+from audit.numerics.normal import panel_error
+from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
 Tails = tuple[float, float]
@@ -25,11 +27,8 @@ _REACH = 13.0  # where a normal density has decreased by e^-84
 _MOST_POINTS = 10**6
 _LARGEST_EXPONENT = 600.0
 # Gauss-Legendre nodes of a cell of width w around x, for cells with w and |x| w of at most this.
-# The error is w^2n n!^4/((2n + 1) (2n)!^3) times a derivative: a Hermite polynomial of degree 2n
-# times the density. Relative to the mass it is 1e-16, 5e-16 and 1e-20.
 _WIDE = 12
 _RULES = ((3, 0.01, 0.01), (5, 0.2, 0.2), (_WIDE, 0.5, 4.0))
-_QUADRATURE = {n: np.polynomial.legendre.leggauss(n) for n, _, _ in _RULES}
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class MixturePair:
         for count, widest, steepest in _RULES:
             chosen = rest & (width < widest) & (steep < steepest)
             rest &= ~chosen
-            nodes, weights = _QUADRATURE[count]
+            nodes, weights = gauss_legendre(count)
             start, half = low[chosen], 0.5 * width[chosen]
             total = np.zeros(half.shape)
             for node, weight in zip(nodes, weights, strict=True):
@@ -146,10 +145,12 @@ class MixturePair:
     def rounding(self, log_tails: Tails) -> float:
         """Return a bound on the relative error of masses and of their ratio.
 
-        Of exponents x^2/2 and a x/z^2, several times, and of sums, products and probabilities.
+        Of exponents x^2/2 and a x/z^2, several times, of sums, products and probabilities, and of
+        the quadrature.
         """
         reach = math.sqrt(-2 * min(log_tails)) + 4
-        return (64 + 8 * reach * (reach + self.mean / self.noise)) * _UNIT
+        units = 64 + 8 * reach * (reach + self.mean / self.noise)
+        return units * _UNIT + max(panel_error(*rule) for rule in _RULES)
 
     def ratio_error(self, log_tails: Tails) -> tuple[float, float] | None:
         """Return bounds on the error of losses, as in `GridPair`.
@@ -187,7 +188,7 @@ class MixturePair:
         count = math.ceil((high - low) / min(1.0, 1 / apart))
         if count * _WIDE > _MOST_POINTS:
             return math.inf
-        nodes, weights = _QUADRATURE[_WIDE]
+        nodes, weights = gauss_legendre(_WIDE)
         half = 0.5 * (high - low) / count
         centres = low + half * (2 * np.arange(count) + 1)
         x = scale * (centres[:, None] + half * nodes).ravel()

@@ -37,7 +37,7 @@ from audit.numerics.convex_order import (
     point,
     trimmed,
 )
-from audit.numerics.normal import log_interval
+from audit.numerics.normal import log_interval, log_interval_error
 from audit.numerics.symmetric_sums import SymmetricSums
 
 # Grid points of the law of S; the width of a bracket falls with their square.
@@ -47,8 +47,8 @@ TAIL = 1e-20
 # Groups of outcomes of the lower side for k > 1, for each cell, and most products of an addition.
 _GROUPS_A_CELL, _MOST_PRODUCTS = 0.4, 1e8
 # The mean of the outputs serves larger k. Up to it, products below the range of doubles cost less
-# than 1e-284 in all, and so a relative 1e-14 of larger masses.
-_MOST_SYMMETRIC, _LEAST_MASS = 100, 1e-270
+# than 1e-284 in all, and so such a share of larger masses.
+_MOST_SYMMETRIC, _LEAST_MASS, _LOST_SHARE = 100, 1e-270, 1e-14
 
 
 def random_allocation(
@@ -213,12 +213,15 @@ def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair
             # cells that are as fine as the groups lose nothing more
             interval = float(np.ptp(loss)) / (4 * cells)
             unit_error = 2 * k * (k + 4) * (1 + math.log(steps)) * UNIT_ROUNDOFF
-            return dominated(np.log(p), np.log(q), interval, rounding=law.rounding + unit_error)
+            rounding = law.rounding + unit_error + _LOST_SHARE
+            return dominated(np.log(p), np.log(q), interval, rounding=rounding)
     edges = np.concatenate([[-np.inf], np.linspace(-10.0, 10.0 + mu, cells), [np.inf]])
     low, high = edges[:-1], edges[1:]
-    log_p, log_q = log_interval(low - mu, high - mu), log_interval(low, high)
-    # a cell is at least 1e-3 wide, of numbers up to 20 with 16 digits
-    return dominated(log_p, log_q, mu * (mu + 20) / cells, rounding=1e-10)
+    # a mean that is rounded, and a difference
+    ends, moved = ((low - mu, high - mu), (low, high)), 8 * UNIT_ROUNDOFF * (10 + 2 * mu)
+    log_p, log_q = (log_interval(a, b) for a, b in ends)
+    rounding = max(float(log_interval_error(a, b, moved).max()) for a, b in ends)
+    return dominated(log_p, log_q, mu * (mu + 20) / cells, rounding=rounding)
 
 
 def _merged_tails(q: Array, p: Array) -> tuple[Array, Array]:

@@ -20,11 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
+from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_ORDER = 16  # nodes of a panel
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _REACH = 12.0  # where a normal density has decreased by e^-72
 _WIDTH = 2.0  # width of a panel where only normal densities vary
@@ -125,9 +126,9 @@ class _Excess:
     def log_means(self) -> Array:
         """Return log E[g] of each pair."""
         low, high, owner, top = self._panels()
-        half = 0.5 * (high - low)
-        heights = self._heights((low + half)[:, None] + half[:, None] * _NODES, owner)
-        sums = half * (np.exp(heights - top[owner, None]) @ _WEIGHTS)
+        half, (nodes, weights) = 0.5 * (high - low), gauss_legendre(_ORDER)
+        heights = self._heights((low + half)[:, None] + half[:, None] * nodes, owner)
+        sums = half * (np.exp(heights - top[owner, None]) @ weights)
         totals = np.bincount(owner, sums, self.mu.size)
         # a failed search must not give a small mean; infinity selects the bound without sampling
         with np.errstate(divide="ignore"):

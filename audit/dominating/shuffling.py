@@ -33,11 +33,12 @@ from scipy.special import log_ndtr, ndtr
 from audit import validate
 from audit.dominating.curve import GaussianDominatingCurve
 from audit.dominating.enclosed import EnclosedCurve
-from audit.dominating.grid import GridPair, dominated
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.random_allocation import TAIL, allocation_side, summand
 from audit.mechanism import Relation
 from audit.numerics.convex_order import iid_sum
+from audit.numerics.normal import log_ndtr_error
 
 Array = NDArray[np.float64]
 
@@ -45,8 +46,8 @@ Array = NDArray[np.float64]
 CELLS = 1024
 _REACH = 10.0
 _LARGEST_CELLS = 4 * CELLS, 1 << 17
-# Relative error of differences of adjacent probabilities, 16 digits at 1e-4 apart at least.
-_ROUNDING = 1e-10
+# Cells whose log masses err by more are left out, under both laws.
+_MOST_ERROR = 1e-9
 # Among 1, 1.5, ..., 4 this exponent gives the largest epsilon, or nearly, at noise multipliers from
 # 1 to 4, 20 to 1000 steps and delta from 1e-6 to 1e-2: within 1 % of the likelihood ratio's.
 _EXPONENT = 2.5
@@ -154,28 +155,46 @@ def largest_sum(
     least, most = _LARGEST_CELLS
     cells = min(max(least, math.ceil((stop - start) / (0.01 * z * z))), most)
     edges = np.linspace(start, stop, cells)
-    log_p, log_q = (_log_cells(edges, z, steps, of, mean) for mean in (up, other))
-    # cells that underflow under one law are dropped under both
-    both = np.isfinite(log_p) & np.isfinite(log_q)
+    (log_p, error_p), (log_q, error_q) = (
+        _log_cells(edges, z, steps, of, mean) for mean in (up, other)
+    )
+    # cells that underflow under one law are dropped under both, which is an event
+    error = np.maximum(error_p, error_q)
+    both = np.isfinite(log_p) & np.isfinite(log_q) & (error < _MOST_ERROR)
     log_p, log_q = log_p[both], log_q[both]
     span = float(np.ptp(log_p - log_q))
-    return dominated(log_p, log_q, max(span, 1e-12) / cells, rounding=_ROUNDING)
+    return dominated(log_p, log_q, max(span, 1e-12) / cells, rounding=float(error[both].max()))
 
 
-def _log_cells(edges: Array, z: float, steps: int, of: float, mean: float) -> Array:
-    """Log probability that the largest sum lies below, between and above the edges."""
+def _log_cells(edges: Array, z: float, steps: int, of: float, mean: float) -> tuple[Array, Array]:
+    """Log probability that the largest sum lies below, between and above the edges; and errors."""
     share = min(steps / of, 1.0)
+    places = edges / z, (edges - mean) / z
+    slips = (4 * UNIT_ROUNDOFF * (np.abs(edges) + mean) / z for _ in places)
+    errors = [log_ndtr_error(x, slip) for x, slip in zip(places, slips, strict=True)]
+    logs = [log_ndtr(x) for x in places]
     low = np.logaddexp(
-        log_ndtr(edges / z) + (math.log1p(-share) if share < 1 else -np.inf),
-        log_ndtr((edges - mean) / z) + math.log(share),
+        logs[0] + (math.log1p(-share) if share < 1 else -np.inf), logs[1] + math.log(share)
     )
-    tail = (1 - share) * ndtr(-edges / z) + share * ndtr((mean - edges) / z)
-    one = np.where(tail < 0.5, np.log1p(-np.minimum(tail, 0.5)), low)
-    log_cdf = (steps - 1) * log_ndtr(edges / z) + one
-    upper = np.append(log_cdf, 0.0)
-    lower = np.concatenate([[-np.inf], log_cdf])
-    with np.errstate(divide="ignore"):
-        return np.asarray(upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0))))
+    tail = (1 - share) * ndtr(-places[0]) + share * ndtr(-places[1])
+    near = tail < 0.5
+    one = np.where(near, np.log1p(-np.minimum(tail, 0.5)), low)
+    # of a mixture at most the larger error; of 1 - tail likewise, as both are those of 1 - Phi
+    few = 8 + (4 / (1 - share) if share < 1 else 0)  # units of weights, which 1 - share rounds
+    units = np.where(near, few * tail, few + 4 * np.abs(low))
+    error = np.maximum(*errors) + UNIT_ROUNDOFF * units
+    log_cdf = (steps - 1) * logs[0] + one
+    error = steps * errors[0] + error + 2 * UNIT_ROUNDOFF * np.abs(log_cdf)
+    upper, lower = np.append(log_cdf, 0.0), np.concatenate([[-np.inf], log_cdf])
+    slip = np.append(error, 0.0) + np.concatenate([[0.0], error])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        gap = np.minimum(lower - upper, 0.0)
+        rest = np.log(-np.expm1(gap))
+        # log(1 - e^d) moves by the error of d over e^-d - 1, twice that while it is small
+        share_of_gap = np.where(gap > -np.inf, 2 * slip / np.expm1(-gap), 0.0)
+        total = np.append(error, 0.0) + share_of_gap
+        total = total + UNIT_ROUNDOFF * (8 + 4 * np.abs(rest) + 2 * np.abs(upper + rest))
+        return np.asarray(upper + rest), total
 
 
 def mean_of_powers(
@@ -189,10 +208,13 @@ def mean_of_powers(
     z, c = noise_multiplier, exponent
     law = summand(z / c, False, steps, CELLS, powers=tuple(a / c for a in means))
     law = iid_sum(law, steps, cells=CELLS, tail=TAIL)
-    logs = []
+    logs, size = [], float(np.abs(law.points).max())
     for a, moments in zip(means, law.moments[2:], strict=True):
         factor = (a / c - 1) * math.log(steps) + a * (c - a) / (2 * z * z)
+        size = max(size, abs(factor))
         with np.errstate(divide="ignore"):
             logs.append(np.log(moments) + a / c * law.points + factor)
     both = np.isfinite(logs[0]) & np.isfinite(logs[1])
-    return dominated(logs[0][both], logs[1][both], law.interval, rounding=law.rounding)
+    # exponents, their sums, and logarithms of the moments
+    rounding = law.rounding + UNIT_ROUNDOFF * (32 + 16 * size)
+    return dominated(logs[0][both], logs[1][both], law.interval, rounding=rounding)

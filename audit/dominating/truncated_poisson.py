@@ -23,24 +23,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, logsumexp
+from scipy.special import logsumexp
 
 from audit import validate
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.curve import ComposedCurve
 from audit.dominating.enclosed import EnclosedCurve
-from audit.dominating.grid import GridPair, dominated, mixed
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated, mixed
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import grid_width
 from audit.mechanism import Relation
-from audit.numerics.normal import log_interval
+from audit.numerics.binomial import binomial_tails, log_binomial
+from audit.numerics.normal import log_interval, log_interval_error
 
 Array = NDArray[np.float64]
 
-# Relative error of masses, with those of the binomial law.
-_ROUNDING = 1e-11
+# Rarer cuts are left out, and counted as lost.
+_RARE_CUT = 1e-290
 # Of the second adversary: its sums are spread over the sizes of a batch.
 _LARGEST_BATCH = 400
 _CELLS_ON_THE_LINE = 2048
@@ -62,11 +63,17 @@ class Truncation:
         Probability tau that at least B of the other records are sampled.
     kept : float
         Probability q' that the record is sampled and kept in that case.
+    uncut : float
+        Probability 1 - tau.
+    error : float
+        Bound on the relative errors of tau, q' and what both lack to 1, if q is within a rounding.
     """
 
     rate: float
     cut: float
     kept: float
+    uncut: float
+    error: float
 
     @classmethod
     def of(cls, dataset_size: int, rate: float, largest: int) -> Truncation:
@@ -75,21 +82,23 @@ class Truncation:
         P(sampled, kept, N >= B) = sum_j q P(N = j) B/(j + 1) = (B/n) P(M > B), where N and M are
         binomial with n - 1 and n trials.
         """
-        cut = _at_least(largest, dataset_size - 1, rate)
-        if cut == 0:
-            return cls(rate, 0.0, 0.0)
-        both = _at_least(largest + 1, dataset_size, rate) * largest / dataset_size
-        return cls(rate, cut, min(both / cut, rate))
+        uncut, cut, error = binomial_tails(largest, dataset_size - 1, rate)
+        if cut < _RARE_CUT:
+            return cls(rate, cut, 0.0, 1.0, 0.0)
+        _, more, other = binomial_tails(largest + 1, dataset_size, rate)
+        kept = min(more * largest / dataset_size / cut, rate)
+        least = 1 - rate if rate < 1 else 1 - kept  # roundings count most for what is left of 1
+        return cls(rate, cut, kept, uncut, (2 * (error + other) + 16 * UNIT_ROUNDOFF) / least)
 
     @property
     def participation(self) -> float:
         """Probability that the record participates in a step."""
-        return (1 - self.cut) * self.rate + self.cut * self.kept
+        return self.uncut * self.rate + self.cut * self.kept
 
-
-def _at_least(count: int, trials: int, rate: float) -> float:
-    """Return the probability of at least ``count`` successes."""
-    return float(betainc(count, trials - count + 1, rate)) if count <= trials else 0.0
+    @property
+    def absence(self) -> float:
+        """Probability that it does not, with the relative error of the other probabilities."""
+        return self.uncut * (1 - self.rate) + self.cut * (1 - self.kept)
 
 
 def truncated_poisson(
@@ -145,13 +154,13 @@ def truncated_poisson(
     validate.positive(accuracy=accuracy)
     cut = Truncation.of(dataset_size, sampling_rate, max_batch_size)
     z = noise_multiplier
-    if cut.cut == 0:
+    if cut.kept == 0:
         plain = poisson_curve(z, sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
-        return EnclosedCurve((), plain, plain)
+        return EnclosedCurve((), plain, plain, lost=2 * steps * cut.cut)
     accuracy = max(accuracy, _FINEST)
     pairs = [
         (weight, MixturePair(rate, z, mean, two_sided=False))
-        for weight, rate, mean in ((1 - cut.cut, cut.rate, 1.0), (cut.cut, cut.kept, 2.0))
+        for weight, rate, mean in ((cut.uncut, cut.rate, 1.0), (cut.cut, cut.kept, 2.0))
         if weight
     ]
     spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
@@ -161,9 +170,11 @@ def truncated_poisson(
     longest = min(steps, _RARE) * reach / _MOST_CELLS
     width = max(grid_width(spread, steps, reach, accuracy), longest)
     sides = [(weight, pair.grid_pairs(width, log_tails(steps))[1]) for weight, pair in pairs]
-    upper = replace(mixed(tuple(sides)), rounding=_ROUNDING)
-    alone = MixturePair(cut.participation, z, 1.0, two_sided=False)
-    adversaries = [replace(alone.grid_pairs(width, log_tails(steps))[0], rounding=_ROUNDING)]
+    upper = mixed(tuple(sides))
+    upper = replace(upper, rounding=upper.rounding + 2 * cut.error)
+    alone = MixturePair(cut.participation, z, 1.0, False, cut.absence)
+    below = alone.grid_pairs(width, log_tails(steps))[0]
+    adversaries = [replace(below, rounding=below.rounding + cut.error, ratio_error=None)]
     if max_batch_size <= _LARGEST_BATCH:
         adversaries.append(others_against(z, dataset_size, max_batch_size, cut, width))
     lower = [GridComposition([(pair, steps)]) for pair in adversaries]
@@ -188,7 +199,7 @@ def others_against(
     """
     z = noise_multiplier
     counts = np.arange(min(largest, dataset_size))
-    log_weights = _log_binomial(counts, dataset_size - 1, cut.rate)
+    log_weights, errors = log_binomial(counts, dataset_size - 1, cut.rate)
     means = -counts.astype(float)
     if largest < dataset_size:
         log_weights = np.append(log_weights, math.log(cut.cut))
@@ -207,30 +218,27 @@ def others_against(
     )
     with np.errstate(divide="ignore"):
         log_rates, log_rest = np.log(rates), np.log1p(-rates)
+    # quotients of edges less means, which are integers
+    moved = 4 * UNIT_ROUNDOFF * float(np.abs(edges[1:-1]).max()) / z
 
-    def cells(means: Array, logs: Array) -> Array:
+    def cells(means: Array, logs: Array) -> tuple[Array, Array]:
+        """Return log masses, and the largest error of those of one mean."""
         places = (edges[:, None] - means) / z
-        return np.asarray(logsumexp(log_interval(places[:-1], places[1:]) + logs, axis=1))
+        ends = places[:-1], places[1:]
+        masses = log_interval(*ends) + logs
+        error = log_interval_error(*ends, moved) + 2 * UNIT_ROUNDOFF * np.abs(masses)
+        some = masses > masses.max(axis=1, keepdims=True) - 50
+        total = np.asarray(logsumexp(masses, axis=1))
+        return total, np.where(some, error, 0.0).max(axis=1)
 
-    log_q = cells(means, log_weights)
-    log_p = np.logaddexp(
-        cells(means, log_weights + log_rest), cells(means + jumps, log_weights + log_rates)
+    log_q, error_q = cells(means, log_weights)
+    (stays, error_p), (moves, other) = (
+        cells(means, log_weights + log_rest),
+        cells(means + jumps, log_weights + log_rates),
     )
-    return dominated(log_p, log_q, interval, rounding=_ROUNDING)
-
-
-def _log_binomial(counts: NDArray[np.int64], trials: int, rate: float) -> Array:
-    """Return log probabilities of 0, 1, ... successes, from that of the likeliest one.
-
-    A sum of few logarithms of ratios has more digits than the difference of three log factorials.
-    """
-    from scipy.stats import binom  # slow to import
-
-    if rate == 1:
-        return np.where(counts == trials, 0.0, -np.inf)
-    steps = np.log((trials - counts[:-1]) / counts[1:]) + math.log(rate) - math.log1p(-rate)
-    logs = np.append(0.0, np.cumsum(steps))
-    best = int(np.argmax(logs))
-    likeliest = float(binom.pmf(counts[best], trials, rate))
-    anchor = math.log(likeliest) if likeliest else binom.logpmf(counts[best], trials, rate)
-    return np.asarray(logs - logs[best] + anchor)
+    log_p = np.logaddexp(stays, moves)
+    logs = float(np.abs(np.concatenate([log_p, log_q])).max())
+    rounding = float(np.max([error_q, error_p, other])) + float(errors.max(initial=0.0))
+    # sums over the sizes, of logarithms of this size; what is 50 below the largest has no share
+    rounding += cut.error + UNIT_ROUNDOFF * (4 * means.size + 16 + 4 * logs)
+    return dominated(log_p, log_q, interval, rounding=rounding)

@@ -16,11 +16,13 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from audit.numerics.arrays import Array
+from audit.numerics.normal import panel_error
 from audit.numerics.panels import gauss_legendre
 
 _UNIT_ROUNDOFF = 2.0**-53
 # Masses at both ends are normal floating-point numbers.
 _LARGEST_LOGARITHM = 640.0
+_NODES = 12  # of a cell
 
 
 @dataclass(frozen=True)
@@ -132,14 +134,16 @@ def normal_exponential(
             f"location and scale must keep logarithms within {_LARGEST_LOGARITHM:g}, "
             f"got {location:g} and {scale:g}"
         )
-    nodes, weights = gauss_legendre(12)
+    nodes, weights = gauss_legendre(_NODES)
     inner = 0.5 * (nodes + 1) * interval
     logs = np.arange(first, last)[:, None] * interval + inner
     z = (logs - location) / scale
     density = np.exp(-0.5 * z * z) * (0.5 * interval / (scale * math.sqrt(2 * math.pi)) * weights)
     # the rounding of the logarithms, in the steepest part of the density
     size = max(-first, last) * interval + abs(location)
-    rounding = (64 + 4 * (reach / scale + largest * scale) * size / scale) * _UNIT_ROUNDOFF
+    farthest = reach / scale + largest * scale
+    rounding = (64 + 4 * farthest * size / scale) * _UNIT_ROUNDOFF
+    rounding += panel_error(_NODES, interval / scale, interval / scale * (farthest + 1))
     degrees = np.array(algebra.degrees, dtype=float)
     log_moments = degrees * location + 0.5 * (degrees * scale) ** 2
     low = np.exp(log_moments + log_ndtr((first * interval - location) / scale - degrees * scale))

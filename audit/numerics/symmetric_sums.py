@@ -15,13 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.numerics.arrays import Array, Integers
-from audit.numerics.normal import log_interval
+from audit.numerics.normal import log_interval, log_interval_error
 
 _UNIT_ROUNDOFF = 2.0**-53
 # Standard deviations, beyond which normal outcomes are one group; groups of one variable.
 _REACH, _BASE_GROUPS = 12.0, 200
-# An edge errs by 13 units and groups are at least 0.1 wide, so masses err by less.
-_BASE_ROUNDING = 2.0**10 * _UNIT_ROUNDOFF
 # Measured to be about best: rows of groups by e_1 for each root of their number, and the power of
 # the density that the number of groups follows. Small powers serve tails.
 _ROWS, _POWER = 8.0, 0.12
@@ -44,10 +42,13 @@ class SymmetricSums:
         """Return groups of one variable mean * exp(scale N - scale^2/2), N standard normal."""
         inner = np.linspace(-_REACH, _REACH + scale, _BASE_GROUPS - 1)
         low, high = np.append(-math.inf, inner), np.append(inner, math.inf)
+        ends = (low, high), (low - scale, high - scale)
+        logs = [log_interval(a, b) for a, b in ends]
+        moved = 2 * _UNIT_ROUNDOFF * (_REACH + 2 * scale)  # of a difference
+        errors = [log_interval_error(a, b, moved) for a, b in ends]
         moments = np.zeros((order + 1, _BASE_GROUPS))
-        moments[0] = np.exp(log_interval(low, high))
-        moments[1] = mean * np.exp(log_interval(low - scale, high - scale))
-        return cls(moments, _BASE_ROUNDING)
+        moments[0], moments[1] = np.exp(logs[0]), mean * np.exp(logs[1])
+        return cls(moments, float(np.max(errors)) + 8 * _UNIT_ROUNDOFF)
 
     def plus(self, other: SymmetricSums, groups: int) -> SymmetricSums:
         """Return those of the variables of both, in at most about ``groups`` groups."""

@@ -122,7 +122,7 @@ def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         module,
         "MixturePair",
-        lambda rate, z, mean, two_sided: mixture_pair(rate, z, 1.0, two_sided),
+        lambda rate, z, mean, *rest, **named: mixture_pair(rate, z, 1.0, *rest, **named),
     )
     with pytest.raises(BracketError, match="must have 0 <= low <= high"):
         truncated(1.0, 20, 0.97, 2, 1).epsilon_bracket(1e-5)

@@ -101,6 +101,8 @@ class Reference:
         Log densities of both laws at points, on a line between ``ends``.
     centres, scales
         Where the losses may turn, and how fast.
+    floor
+        Log density below which those of ``logs`` are not known.
     """
 
     def __init__(
@@ -114,10 +116,12 @@ class Reference:
         atoms: bool = False,
         kinks: Array = _NONE,
         limits: tuple[float, ...] = (),
+        floor: float = -math.inf,
     ) -> None:
         self.masses, self.logs, self.ends, self.atoms = masses, logs, ends, atoms
-        self.kinks, self.limits, self.centres = kinks, limits, np.unique(centres)
-        self.scale = float(scales.min(initial=1.0))
+        self.kinks, self.limits, self.floor = kinks, limits, floor
+        self.centres = np.unique(centres)
+        self.scale = float(scales.min()) if scales.size else 1.0
         self.points = self._grid(centres, scales)
         if self.points.size:
             self.losses = self.loss(self.points)
@@ -148,11 +152,17 @@ class Reference:
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """Points so near to some normal that the rounding of squared distances is small."""
+        """Points where losses are known: near to some normal, as squared distances round.
+
+        Log densities below ``floor`` are those of errors of the masses.
+        """
         at = np.searchsorted(self.centres, self.points)
         ends = np.concatenate([[-np.inf], self.centres, [np.inf]])
         apart = np.minimum(self.points - ends[at], ends[at + 1] - self.points) / self.scale
-        return np.asarray(4e-16 * apart**2 <= 1e-10 * (1 + np.abs(self.losses)))
+        near = 4e-16 * apart**2 <= 1e-10 * (1 + np.abs(self.losses))
+        if self.floor > -math.inf and self.logs is not None:
+            near &= np.minimum(*self.logs(self.points)) > self.floor
+        return np.asarray(near)
 
     def loss(self, points: NDArray[Any]) -> Array:
         assert self.logs is not None
@@ -376,9 +386,17 @@ def walk_reference(pair: Construction, bits: int) -> Reference:
     parts = [_normal_logs(*own) for own in columns]
     means, stds = (np.concatenate([own[k] for own in columns]) for k in (1, 2))
     atoms = math.isfinite(ends[0])
+    floor = -(bits - 40) * math.log(2) if atoms else -math.inf
     limits = () if atoms else _limits([(own[0], own[1], own[2]) for own in columns])
     return Reference(
-        masses, lambda x: (parts[0](x), parts[1](x)), means, stds, ends, atoms=atoms, limits=limits
+        masses,
+        lambda x: (parts[0](x), parts[1](x)),
+        means,
+        stds,
+        ends,
+        atoms=atoms,
+        limits=limits,
+        floor=floor,
     )
 
 
@@ -440,7 +458,9 @@ def _pure(question: Question, low: float, high: float, reference: Reference) -> 
         losses.append(float((sign * reference.losses[reference.seen]).max()))
     for p, q in cells if reference.points.size == 0 else (cells[0], cells[-1]):
         if p > 0:
-            losses.append(math.inf if q.is_zero() else float((p / q).log()))
+            # of a ball that is wide, the least loss
+            loss = math.inf if q.is_zero() else float((p.lower() / q.upper()).log().lower())
+            losses.append(loss)
     most = max(losses + [sign * limit for limit in reference.limits])
     slack = 1e-10 * (1 + abs(most))  # the rounding of losses at the points that are seen
     if high < most - slack:
@@ -521,7 +541,7 @@ def _renyi(question: Question, low: float, high: float, reference: Reference) ->
     slack = 1e-13 * alpha * (1 + abs(total) if math.isfinite(total) else 1.0)
     if reference.points.size:
         assert reference.logs is not None
-        edges = _wide(reference.points)
+        edges = np.union1d(_wide(reference.points), reference.kinks)
         nodes, weights = np.polynomial.legendre.leggauss(20)
         half = np.longdouble(0.5) * np.diff(edges.astype(np.longdouble))[:, None]
         x = (edges[:-1, None] + half * (1 + nodes)).ravel()

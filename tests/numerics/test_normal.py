@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
 
-from audit.numerics.normal import gaussian_delta, log_density, mills_difference, mills_ratio
+from audit.numerics import normal
+from audit.numerics.normal import (
+    gaussian_delta,
+    log_density,
+    log_gaussian_delta_bracket,
+    log_interval,
+    log_interval_error,
+    log_ndtr_error,
+    mills_difference,
+    mills_ratio,
+    panel_error,
+)
+from audit.numerics.panels import gauss_legendre
 from tests import reference
 
 
@@ -72,3 +86,96 @@ def test_gaussian_delta_of_far_normals_at_negative_epsilons(mu: float, epsilon: 
     """Of normals 60 deviations apart it is 1 at epsilon -1, not 1 - e^-1."""
     value = float(gaussian_delta(np.array(epsilon), np.array(mu)))
     assert value == pytest.approx(float(reference.gaussian_delta(epsilon, mu)), rel=1e-12)
+
+
+def log_cdf(x: float) -> mpmath.mpf:
+    at = mpmath.mpf(x) / mpmath.sqrt(2)
+    return mpmath.log1p(-mpmath.erfc(at) / 2) if x > 0 else mpmath.log(mpmath.erfc(-at) / 2)
+
+
+def misses_of_log_ndtr() -> int:
+    from scipy.special import log_ndtr
+
+    places = np.concatenate([np.linspace(-40, 36, 400), -np.geomspace(1e-6, 1e6, 30)])
+    found = zip(places.tolist(), log_ndtr(places), log_ndtr_error(places), strict=True)
+    with mpmath.workdps(60):
+        return sum(abs(mpmath.mpf(float(log)) - log_cdf(x)) > error for x, log, error in found)
+
+
+def misses_of_intervals() -> int:
+    rng = np.random.default_rng(2)
+    low = rng.normal(0, 6, 400)
+    high = low + 10 ** rng.uniform(-9, 1.3, 400)
+    found = zip(low, high, log_interval(low, high), log_interval_error(low, high), strict=True)
+    missed = 0
+    with mpmath.workdps(80):
+        for a, b, log, error in found:
+            a, b = (-b, -a) if a > 0 else (a, b)
+            ends = [mpmath.erfc(-mpmath.mpf(float(x)) / mpmath.sqrt(2)) / 2 for x in (a, b)]
+            missed += abs(mpmath.mpf(float(log)) - mpmath.log(ends[1] - ends[0])) > error
+    return missed
+
+
+def misses_of_log_deltas() -> int:
+    """At mu from 1e-9 to 300, in tails down to e^-500,000."""
+    rng = np.random.default_rng(3)
+    missed = 0
+    for _ in range(300):
+        mu = float(10 ** rng.uniform(-9, 2.5))
+        epsilon = max(mu * (mu / 2 + rng.normal(0, 10) * 10 ** rng.uniform(0, 2)), 0.0)
+        low, high = log_gaussian_delta_bracket(epsilon, mu)
+        x = epsilon / mu - mu / 2
+        # of the two tails, which share some digits, at e^(-x^2/2)
+        with mpmath.workdps(60 + int(max(x, 1) ** 2 / 4) if x < 40 else 60):
+            m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+            at = e / m - m / 2
+            ends = [mpmath.erfc(y / mpmath.sqrt(2)) / 2 for y in (at, at + m)]
+            exact = mpmath.log(ends[0] - mpmath.exp(e) * ends[1])
+        missed += not low <= exact <= high
+    return missed
+
+
+@pytest.mark.parametrize(
+    ("count", "name", "dropped"),
+    [
+        (misses_of_log_ndtr, "_FUNCTION", 0.0),
+        (misses_of_intervals, "_UNIT", 2.0**-60),
+        (misses_of_log_deltas, "_UNIT", 2.0**-60),
+    ],
+)
+def test_error_bounds_hold_and_are_needed(monkeypatch, count, name, dropped) -> None:  # type: ignore[no-untyped-def]
+    """No reference of 60 digits is missed; without the roundings some are."""
+    assert count() == 0
+    monkeypatch.setattr(normal, name, dropped)
+    assert count() > 0
+
+
+def test_far_tails_have_bounds_by_series() -> None:
+    """Where 1 - t M(t) has no digits left, 1/(t^2 + 3) and 1/(t^2 + 1) enclose it."""
+    mu, epsilon = 1e-9, 1e3
+    low, high = log_gaussian_delta_bracket(epsilon, mu)
+    assert high - low < 1e-14 * abs(low)
+    assert low < -0.5 * (epsilon / mu) ** 2 + math.log(mu) < 0
+
+
+def worst_panel(nodes: int, width: float, steepness: float) -> float:
+    """Largest relative error of panels, but for 1e-16 of the rule's own rounding."""
+    points, weights = (part.tolist() for part in gauss_legendre(nodes))
+    half, found = mpmath.mpf(width) / 2, []
+    with mpmath.workdps(60):
+        for far in np.linspace(width, steepness / width, 7):
+            start = mpmath.mpf(float(far)) - width
+            exact = mpmath.ncdf(start + width) - mpmath.ncdf(start)
+            values = [mpmath.npdf(start + half * (1 + x)) for x in points]
+            total = sum(w * value for w, value in zip(weights, values, strict=True))
+            found.append(abs(float(half * total / exact - 1)))
+    return max(found) - 4e-16
+
+
+@pytest.mark.parametrize(
+    ("nodes", "width", "steepness"), [(3, 0.01, 0.01), (5, 0.2, 0.2), (8, 1.0, 2.0)]
+)
+def test_quadrature_of_the_density(nodes: int, width: float, steepness: float) -> None:
+    """Errors are within the bound, which half the nodes do not meet."""
+    bound = panel_error(nodes, width, steepness)
+    assert worst_panel(nodes, width, steepness) <= bound < worst_panel(nodes // 2, width, steepness)

@@ -22,10 +22,11 @@ from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.numerics.log_sums import log_sum
 from audit.numerics.normal import gaussian_delta, log_density
+from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_ORDER = 16  # nodes of a panel
 _REACH = 12.5  # where a normal density has decreased by e^-78
 _CHUNK = 1 << 16  # points at a time: gaussian_delta needs 16 numbers for each
 
@@ -164,9 +165,10 @@ class SubsampledGaussian(PrivacyCurve):
         cuts = np.unique(np.concatenate(edges))
         half = np.diff(cuts) / 2
         centre = cuts[:-1] + half
-        nodes = centre[:, None] + half[:, None] * _NODES
-        weights = np.log(half)[:, None] + np.log(_WEIGHTS)
-        return nodes.ravel(), weights.ravel()
+        nodes, weights = gauss_legendre(_ORDER)
+        points = centre[:, None] + half[:, None] * nodes
+        log_weights = np.log(half)[:, None] + np.log(weights)
+        return points.ravel(), log_weights.ravel()
 
     def divergence(self, alpha: Array) -> Array:
         """Return the Renyi divergences, equal in both orders."""

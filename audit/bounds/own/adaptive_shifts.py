@@ -50,9 +50,9 @@ _MERGE = 8  # steps merged into one per steps to go
 _MOST_ARRIVALS = 1 / 8  # of merged steps, as a part of the top
 _MOST_ROUNDS = 250
 _SETTLED = 1e-4  # relative, of the log-moments that more steps could lower
-_UNEVEN = 1e-12  # relative slack of distances on the grid
-_INFLATION = 1e-11  # relative, for the rounding of all rounds
-_DEFLATION = 1 - 4e-9  # of chances of meetings, which are rounded up by less
+_UNEVEN = 1e-12  # distances may be that much larger than those of the grid, which costs include
+# Rounding of logarithms in all rounds, in each of sums of some tens of terms.
+_INFLATION = _MOST_ROUNDS * 2.0**-45
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class AdaptiveShifts:
     """
 
     run: WorstRun
-    _arrivals: dict[tuple[int, float], tuple[Array, Integers]] = field(
+    _arrivals: dict[tuple[int, float], tuple[Array, Array, Integers]] = field(
         default_factory=dict, repr=False
     )
 
@@ -171,12 +171,12 @@ class AdaptiveShifts:
         self, values: Array, count: int, push: float, powers: Array | None = None
     ) -> Array:
         """Return the log of a (power) mean of U_k after some meetings, from each row."""
-        chances, places = self._reached(count, push)
+        least, chances, places = self._reached(count, push)
         # shape (orders, numbers of meetings, rows); by the largest term
         terms = np.take(values, places, axis=1)
         if powers is not None:
             terms *= powers[:, None, None]
-            chances = chances * _DEFLATION  # a mean of negative power falls in its weights
+            chances = least  # a mean of negative power falls in its weights
         with np.errstate(divide="ignore", over="ignore"):
             terms += np.log(chances)[:, None]
             largest = terms.max(axis=1, keepdims=True)
@@ -185,15 +185,18 @@ class AdaptiveShifts:
             logs = finite[:, 0] + np.log(np.exp(terms, out=terms).sum(axis=1))
         return np.asarray(logs if powers is None else logs / powers[:, None])
 
-    def _reached(self, count: int, push: float) -> tuple[Array, Integers]:
-        """Return chances of numbers of meetings, and the row that each (first axis) reaches."""
+    def _reached(self, count: int, push: float) -> tuple[Array, Array, Integers]:
+        """Return chances of numbers of meetings, and the row that each (first axis) reaches.
+
+        Lower and upper bounds on the chances.
+        """
         if (count, push) not in self._arrivals:
             rows, run = self.rows, self.run
             farthest = math.ceil(rows[-1] / push)  # from here on the largest distance is reached
-            numbers, chances = meetings(count, run.rate, farthest)
+            numbers, least, most = meetings(count, run.rate, farthest)
             ends = rows + numbers[:, None] * push
             places = np.minimum(np.searchsorted(rows * (1 + _UNEVEN), ends), rows.size - 1)
-            self._arrivals[count, push] = chances, places
+            self._arrivals[count, push] = least, most, places
         return self._arrivals[count, push]
 
     def _merged(self, covered: int) -> int:

@@ -38,14 +38,14 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
 from audit.curves.profile import ProfileCurve
 from audit.numerics.arrays import Array
-from audit.numerics.normal import gaussian_delta
+from audit.numerics.normal import gaussian_delta_above
 
 _FORGOTTEN = 1e-12  # survival probability below which longer lengths are never better
 _FINER = 16  # finer distances per distance of the grid
 _LENGTHS = 128  # lengths of reflections
 _SAMPLED_LENGTHS = 24  # lengths if each needs a composition
 _SHIFTS = 64  # lengths of parallel moves that are tried
-_INFLATION = 4e-12  # for the rounding of closed forms
+_FEW = 1 + 8 * 2.0**-53  # roundings of parameters and sums
 DISTANCES = 64
 _FEWEST, _MOST = 240, 1200  # weights
 _PER_LOSS = 0.15  # spacing of weights, in standard deviations of a stretch's privacy loss
@@ -57,7 +57,8 @@ _WIDEST_CYCLE = 1.0  # noise of a whole cycle that is merged, likewise
 _LEAST_ROUNDS = 50
 _MOST_ROUNDS = 2000
 _LOST = 6.0  # range of the grid on an unbounded domain, in deviations of the stationary distance
-_SLACK = 1e-9  # of log weights, for the rounding of budgets
+# Of log weights: in each round, budgets err by some units times the largest logarithm.
+_SLACK = _MOST_ROUNDS * 8 * _LARGEST_RANGE * 2.0**-52
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,7 @@ class ClosedForms:
             beyond = (places >= self._distances.size) & self.grid.open_end
             chances = np.where(beyond, 1.0, alive[j][np.minimum(places, self._distances.size - 1)])
             np.minimum(values[:rows], chances[:, None] + profiles[j], out=values[:rows])
-        return np.minimum(values * (1 + _INFLATION), 1.0)
+        return np.minimum(values * _FEW, 1.0)
 
     @cached_property
     def _from_largest(self) -> Array:
@@ -102,7 +103,7 @@ class ClosedForms:
         by_mu = {float(mu): self._rows[float(mu)] for mu in mus if float(mu) in self._rows}
         fresh = np.array(sorted({float(mu) for mu in mus} - set(by_mu)))
         if fresh.size:
-            profiles = gaussian_delta(self.grid.log_weights, fresh[:, None])
+            profiles = gaussian_delta_above(self.grid.log_weights, _FEW * fresh[:, None])
             by_mu.update(zip(fresh.tolist(), profiles, strict=True))
         self._rows.clear()
         self._rows.update(by_mu)
@@ -157,7 +158,7 @@ class ClosedForms:
             )
         else:
             mus = run.ratio * np.sqrt(run.meetings(lengths))
-            profiles = gaussian_delta(grid.log_weights, mus[:, None])
+            profiles = gaussian_delta_above(grid.log_weights, _FEW * mus[:, None])
         return np.array(lengths), alive, profiles
 
 

@@ -148,7 +148,8 @@ class KilledWalk:
         count = self.top / (_WIDTH * self.deviation) + 1
         for order in _ORDERS:
             rate = math.exp(float(np.min(growth - 2 * order * np.log(_RHOS))))
-            error = count * _WIDTH * 64 / 15 * rate / math.sqrt(2 * math.pi)
+            # panels may be wider by a share of 1e-12
+            error = 1.001 * count * _WIDTH * 64 / 15 * rate / math.sqrt(2 * math.pi)
             if steps * error <= _ERROR:
                 break
         return order, error

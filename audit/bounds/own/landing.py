@@ -20,7 +20,9 @@ from audit.numerics.arrays import Array
 
 _SQUARE = 1.2  # 4 l^2/w^2 where the noise allows; a larger one wastes noise
 _MOST = 0.5  # share of the noise
-_ROUNDING = 1e-14  # of a bin's first moment, in units of its terms
+# Of places within a bin, and of a bin's first moment in units of its terms: edges are multiples of
+# the width, by up to some hundreds.
+_ROUNDING = 1024 * 2.0**-53
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from audit.bounds.own.options import (
     near_rows,
     rounded_loss,
 )
-from audit.bounds.own.recursion import GridStretch, round_up
+from audit.bounds.own.recursion import GridStretch, most_terms, round_up
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.stretches import Stretch
 from audit.curves.base import PrivacyCurve
@@ -65,7 +65,7 @@ class MergedBatches:
         self.step = SubsampledGaussian(stretch.rate, stretch.ratio)
         self.composition = compose(self.step, stretch.count, largest_grid=_COARSE)
         self.composed = self._composition_loss(self.composition)
-        numbers, chances = meetings(stretch.count, stretch.rate, stretch.count)
+        numbers, _, chances = meetings(stretch.count, stretch.rate, stretch.count)
         pushes = np.asarray(numbers * stretch.shift, dtype=np.float64)
         self.nears = near_rows(grid, stretch)
         self.reflected = reflected_steps(grid, stretch)
@@ -160,7 +160,7 @@ class MergedBatches:
             for reflection in divided.reflections:
                 reflection.lower(part, part[reflection.near], result)
         lower(values, result, self.reflected, self.nears, open_end=self.grid.open_end)
-        return round_up(np.minimum.accumulate(result, axis=1))
+        return round_up(np.minimum.accumulate(result, axis=1), most_terms(grid))
 
 
 def step_of(grid: DistanceGrid, stretch: Stretch) -> GridStretch | MergedBatches:

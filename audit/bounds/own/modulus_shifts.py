@@ -18,9 +18,9 @@ from audit.mechanism import NoisySGD, Relation
 from audit.numerics.arrays import Array
 from audit.numerics.compiled import compiled_loop
 
-_UP = 1 + 1e-14  # a few roundings
-_COST_UP = 1 + 1e-9  # of sums of up to _LONGEST squares
 _LONGEST = 1 << 20  # steps over which shifts are spread
+_UP = 1 + 64 * 2.0**-53  # roundings of one step: products, a root or a power, and sums
+_COST_UP = 1 + 4 * _LONGEST * 2.0**-53  # of sums of up to _LONGEST squares
 _LONG = 1 << 15
 _TRACKED = 1 << 25  # steps over which distances grow one by one
 _STARTS = 192

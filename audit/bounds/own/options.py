@@ -29,7 +29,9 @@ _NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs besides
 _NEAR_UNITS = 32  # the coarsest grid that these are taken from
 _FARTHEST = 8.3  # offsets in one bin, in deviations beyond their mean; their mass is below 1e-16
 _SHARED = 32  # weights that share the choice of a local weight on sampled batches
-_ABSOLUTE = 1e-15  # for the rounding of masses that are differences
+# Two tails of at most 1 err by 16 units each; costs rise with the distance, so that a bound on the
+# errors of the tails is one on that of the mean.
+_ABSOLUTE = 64 * 2.0**-53
 _DEAD = 1e-14  # bounds this close to 0 or 1 do not matter for the choice of options
 _MARGIN = 24  # of the weights are added on both sides of those at which an option is the best
 _FIRST = 12  # rounds in which all options are computed
@@ -110,6 +112,7 @@ def step_loss(mu: float, rate: float, spacing: float, count: int) -> StepLoss | 
 
 def gaussian_loss(mu: float, grid: DistanceGrid) -> StepLoss | None:
     """Return the loss of G(mu), the same for all mu that agree up to rounding."""
+    # 13 digits are within 5e-13, relatively
     return step_loss(float(f"{mu * (1 + 6e-13):.13g}"), 1.0, grid.spacing, grid.count)
 
 

@@ -6,8 +6,8 @@ theorems" in the documentation the least mu^2 = sum of x_i^2/s_i^2 is the sum of
 edges of a lower convex hull. For uses of the record at equal distances it has at most two vertices
 besides its ends, so that it is the cheapest feasible one of four paths.
 
-Coordinates and differences are products and sums of positive terms, with a relative error of at
-most 1e-13; the page proves by how much costs are raised for it.
+Coordinates and differences are products and sums of positive terms, with a relative error of some
+units for each step, or in closed form; the page proves by how much costs are raised for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
 
-_ERROR = 1e-13
+_UNIT = 2.0**-53
+_CLOSED = 1024 * _UNIT  # exponentials of up to -700, and quotients of their differences
 
 
 @bound("own.parallel_moves")
@@ -43,8 +44,8 @@ def parallel_moves(mechanism: NoisySGD) -> PrivacyCurve:
     return GaussianCurve(least_mu(WorstRun.of(mechanism)))
 
 
-def _raised(steps: ArrayLike) -> Array:
-    return np.asarray(1 + 8 * _ERROR * (1 + np.sqrt(np.asarray(steps, dtype=np.float64))))
+def _raised(steps: ArrayLike, error: float) -> Array:
+    return np.asarray(1 + 8 * error * (1 + np.sqrt(np.asarray(steps, dtype=np.float64))))
 
 
 def lower_hull(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -81,7 +82,7 @@ def least_square(
     taus = np.cumsum((weights * np.asarray(noises, dtype=np.float64)) ** 2)
     heights = factors[0] * start + np.cumsum(weights * np.asarray(shifts, dtype=np.float64))
     return taut_string(zip(taus.tolist(), heights.tolist(), strict=True)) * float(
-        _raised(taus.size)
+        _raised(taus.size, (64 + 4 * taus.size) * _UNIT)
     )
 
 
@@ -120,7 +121,7 @@ def cyclic_squares(run: WorstRun, lengths: ArrayLike, starts: ArrayLike) -> Arra
     costs = np.where(first > 0, _least_of_paths(rises, runs), np.inf)
     straight = (kept + v * geometric(log_c * period, met)) ** 2 / geometric(2 * log_c, k)
     costs = np.where(first > 0, costs, straight)
-    return np.asarray(costs * _raised(k) / run.noise**2)
+    return np.asarray(costs * _raised(k, _CLOSED) / run.noise**2)
 
 
 def _least_of_paths(rises: tuple[Array, Array, Array], runs: tuple[Array, Array, Array]) -> Array:

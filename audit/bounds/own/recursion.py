@@ -26,20 +26,27 @@ from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import Stretch
 from audit.numerics.arrays import Array
-from audit.numerics.normal import gaussian_delta
+from audit.numerics.normal import gaussian_delta_above
 
 _LOCAL = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # logs of g/g_0 that are tried
 _HALVINGS = 9  # of the range of weights, likewise
 _WIDE = 0.1  # noise of sampled steps that try them, in units of the top; others are merged as well
 _LOCAL_UNITS = 120  # the coarsest grid that local weights are taken from
-_INFLATION = 4e-12  # sums of up to 10^4 positive terms, relative
-_ABSOLUTE = 1e-16  # absolute error of differences from 1
+_UNIT = 2.0**-53
+_FACTORS = 1 << 12  # units of masses and of losses, besides those of sums over them
+_ABSOLUTE = 8 * _UNIT  # of 1 - (1 - H)/g, once in a round
 _CONVERGED = 1e-3  # relative change of delta; it moves epsilon in the fourth digit
 
 
-def round_up(values: Array) -> Array:
-    """Raise a table by what rounding can do; it stays at most 1."""
-    return np.asarray(np.minimum(values * (1 + _INFLATION) + _ABSOLUTE, 1.0))
+def round_up(values: Array, terms: int) -> Array:
+    """Raise a table by what the rounding of sums of ``terms`` can do; it stays at most 1."""
+    raised = values * (1 + _UNIT * (2 * terms + _FACTORS))
+    return np.asarray(np.minimum(raised + _ABSOLUTE, 1.0))
+
+
+def most_terms(grid: DistanceGrid) -> int:
+    """Return the largest number of terms of a sum: over losses, or over rows and weights."""
+    return max(2 * PADDING * grid.count, 16 * (grid.last + 1)) + 64
 
 
 class GridStretch:
@@ -87,12 +94,12 @@ class GridStretch:
         values = np.ones((grid.last + 1, grid.count + 1))
         for i, r in enumerate(grid.rows):
             mu = stretch.parallel(float(r), 0.0)
-            values[i] = gaussian_delta(grid.log_weights, np.array(mu))
+            values[i] = gaussian_delta_above(grid.log_weights, np.array(mu))
             if stretch.rate < 1 and r > 0:
-                without = gaussian_delta(
+                without = gaussian_delta_above(
                     grid.log_weights, np.array(stretch.contraction * float(r) / stretch.noise)
                 )
-                values[i] = round_up(self._split(without, values[i]))
+                values[i] = round_up(self._split(without, values[i]), 1)
         if stretch.rate < 1:
             values[0] = SubsampledGaussian(stretch.rate, stretch.ratio).delta(grid.log_weights)
         return values
@@ -125,7 +132,7 @@ class GridStretch:
             reflection.lower(values, self._composed(table[reflection.near]), result)
         if self.masses is not None:
             lower(values, result, self.masses, self.nears, open_end=grid.open_end)
-        return round_up(np.minimum.accumulate(result, axis=1))
+        return round_up(np.minimum.accumulate(result, axis=1), most_terms(grid))
 
     def _composed(self, source: Array) -> Array:
         """Return the cost of keeping a distance with H equal to ``source`` through the stretch."""

@@ -32,8 +32,10 @@ from audit.numerics.arrays import Array
 
 _FORGOTTEN = 1e-16  # of the walk; longer lags are left out
 _LAGS = 64
-_INFLATION = 1 + 1e-9  # for the rounding of F and of the curve
-_UNITS = 2.0**-50  # roundings of a sum, or of the difference of two exponentials
+_INFLATION = 1 + 2.0**-44  # for products, roots and sums over lags of F, and those of the curve
+_UNIT = 2.0**-53
+_UNITS = 8 * _UNIT  # roundings of a sum
+_TAIL_UNITS = 64 * _UNIT  # of normal probabilities
 _TIME_UNITS = 2.0**-44  # roundings of the times at which the solution passes the grid
 # log-probabilities, coarse where only tiny deltas look; the last cell ends at probability 1
 _LOG_P = np.concatenate(
@@ -77,7 +79,8 @@ def _ranges(run: WorstRun, p: Array) -> tuple[Array, Array]:
         rest = lag - splits[: k + 1]
         mu = np.exp(log_c * rest) * run.diameter / run.noise / np.sqrt(geometric(2 * log_c, rest))
         top = np.clip(mu / 2, x[:, None], x[:, None] + mu)
-        widths = ndtr(top) - ndtr(top - mu)
+        above, below = ndtr(top), ndtr(top - mu)
+        widths = above - below + _TAIL_UNITS * (1 + x[:, None] ** 2) * (above + below)
         ranges[:, k] = np.minimum((chances[: k + 1] * widths).min(axis=1), chances[k + 1])
     return lags, ranges
 
@@ -140,12 +143,12 @@ class RelativeEntropyCurve(ProfileCurve):
             best = np.where(slopes < 1, best / (1 - slopes), self.end)
         best = np.clip(np.nan_to_num(best, nan=-np.inf), self.start, self.end)
         ends = (np.broadcast_to(self.start, best.shape), best, self.end + 0 * best)
-        # the difference is rounded by units of the probability itself
-        gains = [
-            (1 + _UNITS) * np.exp(self.value + slopes * (q - self.start))
-            - np.exp(np.minimum(q + size, 700.0))
-            for q in ends
-        ]
+        gains = []
+        for q in ends:
+            one, other = self.value + slopes * (q - self.start), np.minimum(q + size, 700.0)
+            # two exponentials and their exponents, by units of the probability itself
+            units = 4 + np.abs(one) + np.abs(other) + np.abs(q - self.start)
+            gains.append((1 + _UNIT * units) * np.exp(one) - np.exp(other))
         below = math.exp(float(self.value[0]))  # smaller probabilities than those of the grid
         return np.asarray(np.maximum(np.max(gains, axis=(0, 2)), below) * _INFLATION)
 

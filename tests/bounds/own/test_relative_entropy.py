@@ -253,8 +253,8 @@ def test_weak_pushes_are_rounded_upward(push: float, monkeypatch: pytest.MonkeyP
     assert delta <= float(found.delta(0.0)) / push < 1.1 * delta
     assert epsilon <= float(found.epsilon(0.2 * push)) / push < 1.3 * epsilon
     if push == 1e-15:  # without the rounding it would be too small
-        monkeypatch.setattr(relative_entropy, "_UNITS", 0.0)
-        monkeypatch.setattr(relative_entropy, "_TIME_UNITS", 0.0)
+        for name in ("_UNIT", "_UNITS", "_TAIL_UNITS", "_TIME_UNITS"):
+            monkeypatch.setattr(relative_entropy, name, 0.0)
         assert float(_weak(push).delta(0.0)) / push < delta
 
 

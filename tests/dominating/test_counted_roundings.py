@@ -1,0 +1,174 @@
+"""Errors of masses are counted: against 60 digits, with every term, and not without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from audit.curves import Order
+from audit.dominating import closed_form, random_allocation, shuffling, truncated_poisson
+from audit.dominating.closed_form import SampledGaussian
+from audit.dominating.truncated_poisson import Truncation, others_against
+from audit.numerics import binomial, normal
+from tests.dominating.random_brackets import RATES, one_step
+
+mpf = mp.mpf
+Masses = tuple[np.ndarray, np.ndarray, float]
+Digits = Callable[[int], tuple[mpf, mpf]]
+
+
+def phi(x: Any) -> mpf:
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, module: Any, make: Callable[[], object]) -> Masses:
+    """Return the log masses that a file's pair is made of, and the error that it states."""
+    found: list[Masses] = []
+    original = module.dominated
+
+    def dominated(log_p: np.ndarray, log_q: np.ndarray, width: float, *, rounding: float) -> Any:
+        found.append((log_p, log_q, rounding))
+        return original(log_p, log_q, width, rounding=rounding)
+
+    monkeypatch.setattr(module, "dominated", dominated)
+    make()
+    monkeypatch.undo()
+    return found[0]
+
+
+def largest_sums(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]:
+    """The largest of 50 sums, one of mean 2 or 1, between edges."""
+    z, steps, of = 0.8, 50, 60
+    masses = recorded(
+        monkeypatch, shuffling, lambda: shuffling.largest_sum(z, steps, of, (2.0, 1.0))
+    )
+    edges = np.linspace(-10 * z, 2 + 10 * z, shuffling._LARGEST_CELLS[0])
+
+    def digits(k: int) -> tuple[mpf, mpf]:
+        def below(edge: float, mean: float) -> mpf:
+            here, moved = phi(mpf(edge) / z), phi((mpf(edge) - mean) / z)
+            return here ** (steps - 1) * ((1 - mpf(steps) / of) * here + mpf(steps) / of * moved)
+
+        low, high = float(edges[k - 1]), float(edges[k])
+        return tuple(below(high, mean) - below(low, mean) for mean in (2, 1))  # type: ignore[return-value]
+
+    return masses, digits
+
+
+def means_of_outputs(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]:
+    """N(mu, 1) against N(0, 1), of many participations."""
+    z, steps, k = 2.0, 400, 200
+    masses = recorded(
+        monkeypatch, random_allocation, lambda: random_allocation._k_of_t(z, steps, k, 4096)
+    )
+    mu = k / (z * math.sqrt(steps))
+    edges = np.linspace(-10.0, 10.0 + mu, 4096)
+
+    def digits(cell: int) -> tuple[mpf, mpf]:
+        low, high = (mpf(float(edges[j])) for j in (cell - 1, cell))
+        shift = mpf(k) / (mpf(z) * mp.sqrt(steps))
+        return phi(high - shift) - phi(low - shift), phi(high) - phi(low)
+
+    return masses, digits
+
+
+def second_adversaries(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]:
+    """Sums of other gradients of -1, of batches of at most 6 of 30."""
+    z, n, rate, largest = 0.7, 30, 0.2, 6
+    cut = Truncation.of(n, rate, largest)
+    masses = recorded(
+        monkeypatch, truncated_poisson, lambda: others_against(z, n, largest, cut, 0.01)
+    )
+    edges = np.linspace(-largest - 10 * z, 2 + 10 * z, truncated_poisson._CELLS_ON_THE_LINE)
+
+    def digits(cell: int) -> tuple[mpf, mpf]:
+        q = mpf(rate)
+        chances = [mp.binomial(n - 1, j) * q**j * (1 - q) ** (n - 1 - j) for j in range(n)]
+        low, high = (mpf(float(edges[j])) for j in (cell - 1, cell))
+
+        def mass(mean: int) -> mpf:
+            return phi((high - mean) / mpf(z)) - phi((low - mean) / mpf(z))
+
+        with_record = without = mpf(0)
+        for j, chance in enumerate(chances):
+            mean = -min(j, largest)
+            kept = q * (1 if j < largest else mpf(largest) / (j + 1))
+            without += chance * mass(mean)
+            with_record += chance * (
+                (1 - kept) * mass(mean) + kept * mass(mean + (1 if j < largest else 2))
+            )
+        return with_record, without
+
+    return masses, digits
+
+
+CASES = [largest_sums, means_of_outputs, second_adversaries]
+
+
+def misses(case: Callable[..., tuple[Masses, Digits]], monkeypatch: pytest.MonkeyPatch) -> int:
+    (log_p, log_q, rounding), digits = case(monkeypatch)
+    count = 0
+    with mp.workdps(60):
+        for k in range(300, log_p.size - 300, 37):
+            for log, exact in zip((log_p[k], log_q[k]), digits(k), strict=True):
+                if exact > mpf(10) ** -280:
+                    count += abs(mp.exp(mpf(float(log))) / exact - 1) > rounding
+    return count
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_masses_are_within_their_errors(case, monkeypatch):
+    assert misses(case, monkeypatch) == 0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_dropped_roundings_are_noticed(case, monkeypatch):
+    """Without the units of logarithms, differences and binomial probabilities."""
+    with monkeypatch.context() as patch:
+        for module, name in (
+            (normal, "_UNIT"),
+            (binomial, "_UNIT"),
+            (shuffling, "UNIT_ROUNDOFF"),
+            (random_allocation, "UNIT_ROUNDOFF"),
+            (truncated_poisson, "UNIT_ROUNDOFF"),
+        ):
+            patch.setattr(module, name, 2.0**-80)
+        with pytest.MonkeyPatch.context() as inner:  # which is undone on the way
+            assert misses(case, inner) > 0
+
+
+def closed_forms() -> Iterator[tuple[SampledGaussian, mpf, mpf, float, Order]]:
+    """Rates from 1e-12 to 1 - 1e-12, mu from 1e-3 to 20, in both orders."""
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        size, batch = RATES[rng.integers(len(RATES) - 1)]
+        mu = float(10 ** rng.uniform(-3, 1.3))
+        loss = -math.log((size - batch) / size) if 2 * batch > size else -math.log1p(-batch / size)
+        order = Order.FORWARD if rng.random() < 0.5 else Order.REVERSE
+        share = float(10 ** rng.uniform(-6, 0.7))
+        epsilon = share * (mu * mu + mu) if order is Order.FORWARD else share / 5.1 * loss
+        yield SampledGaussian(mu, loss), mpf(mu), mpf(batch) / size, epsilon, order
+
+
+def missed_closed_forms() -> int:
+    count = 0
+    with mp.workdps(80):
+        for pair, mu, rate, epsilon, order in closed_forms():
+            low, high = pair.log_delta_bracket(epsilon, order)
+            exact = one_step(mu, rate, mpf(epsilon), order)
+            if exact > 0:
+                count += not low <= mp.log(exact) <= high
+    return count
+
+
+def test_closed_forms_hold_and_their_roundings_are_needed(monkeypatch):
+    assert missed_closed_forms() == 0
+    monkeypatch.setattr(closed_form, "_UNIT", 2.0**-70)
+    monkeypatch.setattr(normal, "_UNIT", 2.0**-70)
+    monkeypatch.setattr(SampledGaussian.__init__, "__defaults__", (2.0**-67,))
+    assert missed_closed_forms() > 10

@@ -1,0 +1,81 @@
+"""Binomial probabilities and their error bounds against 60 digits."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from audit.numerics import binomial
+from audit.numerics.binomial import binomial_tails, log_binomial
+
+mpf = mp.mpf
+
+
+def exact(k: int, n: int, q: float) -> mpf:
+    with mp.workdps(60):
+        rate = mpf(q)
+        ways = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+        return ways + (k * mp.log(rate) if k else 0) + ((n - k) * mp.log(1 - rate) if n > k else 0)
+
+
+def settings() -> list[tuple[np.ndarray, int, float]]:
+    """Numbers of 1 to 10^9 trials at rates from 1e-12 to 1 - 1e-12, up to 30 deviations away."""
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(100):
+        n, small = int(10 ** rng.uniform(0, 9)), float(10 ** rng.uniform(-12, 0))
+        q = small if rng.random() < 0.5 else 1 - small
+        spread = max(n * q * (1 - q), 1.0) ** 0.5
+        places = np.rint(n * q + spread * np.append(0, rng.normal(0, 10, 7)))
+        found.append((np.unique(np.clip(places, 0, n)).astype(np.int64), n, q))
+    return found
+
+
+def misses() -> int:
+    count = 0
+    for successes, n, q in settings():
+        for k, log, error in zip(successes.tolist(), *log_binomial(successes, n, q), strict=True):
+            count += abs(mpf(float(log)) - exact(k, n, q)) > error
+    return count
+
+
+def test_errors_of_log_probabilities_are_bounded() -> None:
+    assert misses() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("_NEAR", 0.5), ("_LARGE", 3), ("_COEFFICIENTS", (1 / 12, -1 / 360))]
+)
+def test_planted_errors_are_caught(
+    monkeypatch: pytest.MonkeyPatch, name: str, wrong: object
+) -> None:
+    """A series where it no longer holds, or with terms fewer."""
+    monkeypatch.setattr(binomial, name, wrong)
+    assert misses() > 0
+
+
+def test_numbers_that_do_not_occur() -> None:
+    logs, errors = log_binomial(np.array([0, 3, 4]), 3, 0.5)
+    assert logs[0] == pytest.approx(-3 * np.log(2))
+    assert (logs[2], errors[2]) == (-np.inf, 0.0)
+    assert log_binomial(np.array([0]), 0, 0.5)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "q", "k"),
+    [(1000, 0.05, 80), (1000, 0.05, 30), (40, 0.5, 15), (20, 0.97, 2), (9, 1e-9, 1), (50, 0.5, 50)],
+)
+def test_tails_against_incomplete_beta_functions(n: int, q: float, k: int) -> None:
+    below, above, error = binomial_tails(k, n, q)
+    with mp.workdps(60):
+        most = mp.betainc(k, n - k + 1, 0, mpf(q), regularized=True)
+        for found, true in ((above, most), (below, 1 - most)):
+            assert abs(mpf(found) / true - 1) <= error < 1e-12
+
+
+def test_tails_beyond_the_range() -> None:
+    assert binomial_tails(0, 5, 0.5) == (0, 1, 0)
+    assert binomial_tails(6, 5, 0.5) == (1, 0, 0)
+    _, above, _ = binomial_tails(900_000, 10**6, 0.1)
+    assert 0 < above < 1e-290  # a bound on what is far below the range of doubles
