@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,22 @@ def check(
         claims = tuple(with_seed(claim, seed) for claim in claims)
     if search is not None:
         claims = tuple(_with_search(claim, search) for claim in claims)
-    judgements = _judged(claims, loaded.files, error, jobs, exhaustive, progress)
+    judgements: tuple[Judgement, ...] = ()
+    if claims:
+        from audit.claims.judge import Shared, judge_all  # imported late: it needs every room
+
+        done = itertools.count(1)
+
+        def advance(_: Judgement) -> None:
+            if progress is not None:
+                progress(next(done), len(claims))
+
+        # output of user constructions must not mix with the results
+        with (
+            Shared(loaded.files, exhaustive=exhaustive) as shared,
+            contextlib.redirect_stdout(sys.stderr),
+        ):
+            judgements = judge_all(claims, error=error, jobs=jobs, progress=advance, shared=shared)
     if verify:
         judgements = tuple(in_threads(with_verification, judgements, jobs))
     return Checked(
@@ -180,33 +196,6 @@ def check_file(
     if checked.complaints:
         raise ValueError("\n".join(str(wrong) for wrong in checked.complaints))
     return checked.judgements
-
-
-def _judged(
-    claims: Sequence[Claim],
-    files: Sequence[Path],
-    error: float,
-    jobs: int,
-    exhaustive: bool,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[Judgement, ...]:
-    if not claims:
-        return ()
-    from audit.claims.judge import Shared, judge_all  # imported late: it needs every room
-
-    done: list[str] = []
-
-    def advance(judgement: Judgement) -> None:
-        done.append(judgement.claim.id)
-        if progress is not None:
-            progress(len(done), len(claims))
-
-    # output of user constructions must not mix with the results
-    with (
-        Shared(files, exhaustive=exhaustive) as shared,
-        contextlib.redirect_stdout(sys.stderr),
-    ):
-        return judge_all(claims, error=error, jobs=jobs, progress=advance, shared=shared)
 
 
 def with_seed(claim: Claim, seed: int) -> Claim:

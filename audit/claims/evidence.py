@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from audit import estimation, simulation  # Numba is imported where samples are needed
-from audit.claims.claim import Budget
+from audit.claims.candidates import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
+from audit.claims.claim import Budget, Claim
 from audit.claims.error_shares import ErrorShare
-from audit.claims.known_pairs import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
 from audit.claims.witness import Evidence
 from audit.claims.wording import described
 from audit.constructions import Construction
@@ -128,17 +128,16 @@ class Case:
 
     Attributes
     ----------
+    claim
+        The claim. Exact laws are computed while the sum of their estimated times is within the
+        seconds of its budget; a pair that alone takes longer is sampled if there are trials. Only
+        a search that the claim asks for is made even if the budget left pairs out.
     numbers
         The claimed numbers.
     candidates
         The pairs, in the order in which they are tried.
     search
         Searches for one more pair, against the number that is closest to being refuted.
-    always_search
-        Whether to search even if the budget left pairs out.
-    budget
-        Exact laws are computed while the sum of their estimated times is within its seconds. A pair
-        that alone takes longer is sampled if there are trials.
     error
         The error that samples may spend.
     exhaustive
@@ -146,13 +145,17 @@ class Case:
         for all numbers, in both orders.
     """
 
+    claim: Claim
     numbers: Sequence[ClaimedNumber]
     candidates: Candidates
     search: Callable[[ClaimedNumber], KnownPair | None]
-    always_search: bool
-    budget: Budget
     error: ErrorShare
     exhaustive: bool
+
+    @property
+    def budget(self) -> Budget:
+        """The work that may be spent."""
+        return self.claim.budget
 
     @property
     def costly(self) -> list[KnownPair]:
@@ -191,7 +194,7 @@ def _by_laws(case: Case, found: Collected, deadline: Deadline) -> Iterator[Attem
 
 def _by_search(case: Case, found: Collected, deadline: Deadline) -> Iterator[Attempt]:
     """Yield what the pair of a worst-case search certifies, unless pairs were left out before."""
-    if found.left and not case.always_search:
+    if found.left and case.claim.search is None:
         return
     known = case.search(found.closest.number if found.bounds else case.numbers[0])
     if known is not None:

@@ -13,29 +13,38 @@ from pathlib import Path
 from typing import Self
 
 from audit import bounds, validate
-from audit.claims.claim import Claim, Pair, UserPair
+from audit.claims.candidates import (
+    Candidates,
+    KnownPairs,
+    Subject,
+    allowed_batches,
+    candidates_for,
+    searched_for,
+)
+from audit.claims.claim import Claim, UserPair, encode_claim
 from audit.claims.error_shares import ErrorShare, error_shares, step_down
 from audit.claims.evidence import Case, Collected, LowerBound, collected
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.known_pairs import Candidates, KnownPairs
-from audit.claims.pairs_to_try import allowed_batches, candidates_for, fitting, searched_for
 from audit.claims.score_files import judge_by_samples
 from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers
 from audit.claims.statements import Numbers
 from audit.claims.user_code import workers_for
-from audit.claims.user_pairs import judge_in_worker
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.claims.work import in_threads, work_order
+from audit.codec import decode, encode
 from audit.constructions import Construction
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.curves.quantities import ClaimedNumber, Quantity
+from audit.isolation import Limits, UserCodeError
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
 
 Progress = Callable[[Judgement], None]
+
+_SEARCHED = 60.0  # limit on the search of a worker, in seconds
 
 
 class Shared:
@@ -62,7 +71,7 @@ class Shared:
 
     def expect(self, claims: Iterable[Claim]) -> None:
         """Register claims in advance, so that shared quantities are computed together."""
-        found: dict[NoisySGD | Composition | Pair, list[Quantity]] = {}
+        found: dict[Subject, list[Quantity]] = {}
         for claim in claims:
             subject = claim.mechanism if claim.pair is None else claim.pair
             if subject is not None and not isinstance(subject, UserPair):
@@ -176,71 +185,82 @@ def judge_numbers(claim: Claim, *, batches: range | None, shared: Shared) -> Jud
     assert claim.mechanism is not None
     assert not isinstance(claim.pair, UserPair)
     numbers = claim.statement.numbers
-    if claim.pair is None:
-        candidates = fitting(claim.mechanism, batches, shared.pairs)
-    else:
-        candidates = shared.pairs.alone(claim.pair)
-    case = _case(claim, numbers, batches, candidates, ErrorShare(0.5, 0.5), shared)
-    return _by_pairs(claim, case)
+    candidates = shared.pairs.of(claim.pair or claim.mechanism, batches)
+    return _by_pairs(claim, numbers, candidates, batches, ErrorShare(0.5, 0.5), shared)
 
 
 def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
+    """Return the judgement of a claim, whatever goes wrong: it must not stop the others."""
     began = time.perf_counter()
     try:
-        judgement = _judged(claim, error, shared)
+        if isinstance(claim.pair, UserPair):
+            judgement = _in_worker(claim, claim.pair, error, shared)
+        else:
+            numbers = claimed_numbers(claim, shared.workers)
+            if claim.samples is not None:
+                judgement = judge_by_samples(claim, claim.samples, numbers, error)
+            else:
+                batches = allowed_batches(claim)
+                candidates = candidates_for(claim, batches, shared.pairs)
+                judgement = _by_pairs(claim, numbers, candidates, batches, error, shared)
     except NothingClaimed as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
-    except (InvalidClaim, BracketError) as reason:
+    except (InvalidClaim, UserCodeError, BracketError) as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=str(reason))
-    except Exception as reason:  # one bad claim must not stop the others
+    except Exception as reason:
         text = " ".join(f"{type(reason).__name__}: {reason}".split())
         judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=text)
     return replace(judgement, seconds=time.perf_counter() - began)
 
 
-def _judged(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
-    if isinstance(claim.pair, UserPair):
-        return judge_in_worker(
-            claim, claim.pair, error, exhaustive=shared.exhaustive, workers=shared.workers
-        )
-    numbers = claimed_numbers(claim, shared.workers)
-    if claim.samples is not None:
-        return judge_by_samples(claim, claim.samples, numbers, error)
-    batches = allowed_batches(claim)
-    candidates = candidates_for(claim, batches, shared.pairs)
-    return _by_pairs(claim, _case(claim, numbers, batches, candidates, error, shared))
+def _in_worker(claim: Claim, pair: UserPair, error: ErrorShare, shared: Shared) -> Judgement:
+    """Judge a claim on a pair of a user-defined class, in a process that imports the class.
+
+    A pair is evaluated thousands of times, so the whole claim is judged there, as plain data. It
+    may take the budget's ``callable_seconds`` in addition to its ``seconds``.
+    """
+    budget = claim.budget
+    seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCHED * (claim.search is not None)
+    others = {name: encode(getattr(claim, name)) for name in ("id", "citation", "budget", "search")}
+    with shared.workers.function(
+        pair.kind,
+        task=f"{__package__}.user_pair_worker:judged",
+        limits=Limits(seconds=seconds, gigabytes=budget.callable_gigabytes),
+        name="pair.kind",
+    ) as judged:
+        plain = {**encode_claim(claim), **others}
+        answer = judged(pair.kind, plain, encode(error), shared.exhaustive)
+    found: Judgement = decode(Judgement, answer, given={"claim": claim})
+    return found
 
 
-def _case(
+def _by_pairs(
     claim: Claim,
     numbers: tuple[ClaimedNumber, ...],
-    batches: range | None,
     candidates: Candidates,
+    batches: range | None,
     error: ErrorShare,
     shared: Shared,
-) -> Case:
-    return Case(
-        numbers=numbers,
-        candidates=candidates,
-        search=lambda number: searched_for(claim, number.quantity, batches, shared.pairs),
-        always_search=claim.search is not None,
-        budget=claim.budget,
-        error=error,
-        exhaustive=shared.exhaustive,
-    )
-
-
-def _by_pairs(claim: Claim, case: Case) -> Judgement:
+) -> Judgement:
     """Return the verdict that the evidence of pairs gives."""
-    found = collected(case)
+    found = collected(
+        Case(
+            claim=claim,
+            numbers=numbers,
+            candidates=candidates,
+            search=lambda number: searched_for(claim, number.quantity, batches, shared.pairs),
+            error=error,
+            exhaustive=shared.exhaustive,
+        )
+    )
     if found.fault is not None and not found.refuted:
         raise found.fault
     judgement = Judgement(
         claim=claim,
         verdict=Verdict.INCONCLUSIVE,
-        claimed=case.numbers[0].value,
-        quantity=case.numbers[0].quantity,
-        numbers=tuple(case.numbers),
+        claimed=numbers[0].value,
+        quantity=numbers[0].quantity,
+        numbers=numbers,
         pairs_left=found.left,
     )
     if not found.bounds:

@@ -12,9 +12,9 @@ from typing import Any
 from audit import validate
 from audit.adapters.steps import in_words
 from audit.claims.claim import Budget
-from audit.claims.library_objects import mechanism_from
 from audit.claims.parts import Broken, Complaints, Fields, Part, broken, joined
 from audit.claims.statements import TARGET
+from audit.claims.user_code import mechanism_from
 from audit.codec.hints import did_you_mean, init_fields
 from audit.isolation import UserCodeError, Workers
 from audit.mechanism import Composition, NoisySGD, Relation

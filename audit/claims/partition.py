@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from audit.constructions.explicit import Mixture, Mixtures
 from audit.curves.quantities import Mu, PowerAtAlpha, Quantity, RenyiAtOrder, TotalVariation
 
 Array = NDArray[np.float64]
 Plain = Mapping[str, Any]
 Density = Callable[[Array], Array]
 
+_NAMES = ("first", "second")
 _POINTS = 20_001  # at which the loss of one draw is evaluated
-_TAIL = 39.0  # standard deviations around the means of normals
 _DEPTH, _DEEPEST = -80.0, -680.0  # log density, where a line without walls may end
 _BISECTIONS = 60
 _MOST_CELLS, _FEWEST_CELLS = 4000, 64
@@ -125,32 +126,30 @@ def partition_of(
             f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
             f"for a partition, got {claimed!r} and {certified!r}"
         )
-    if product:
-        found = [_line(part, None, {}, swap) for part in parts]
-        lines = [line for line in found if line is not None]  # mixtures are on a line
-        if alone:
-            level = (claimed / times, certified / times)
-            return {"parts": [_alone(line, quantity, at, gap, *level) for line in lines]}
-        draws = [(line, int(part["times"])) for line, part in zip(lines, parts, strict=True)]
-        own, modulus = _line_scores(draws, quantity, at, gap)
-        return {"parts": own, "modulus": modulus}
     if plain["kind"] == "finite":
         return {} if times == 1 or alone else _finite_scores(plain, quantity, at, gap, swap)
     partition: dict[str, Any] = {}
-    line = _line(plain, law, partition, swap)
-    if line is None:
+    found = [_line(part, law, partition, swap) for part in parts]
+    lines = [line for line in found if line is not None]
+    if len(lines) < len(found):  # vectors on a plane
         if times == 1 or alone:
             return {"cuts": _coordinate_cuts(plain)}
         return _vector_scores(plain, quantity, at, gap, swap)
     if times > 1 and not alone:
-        (scored,), modulus = _line_scores([(line, times)], quantity, at, gap)
-        return {**partition, **scored, "modulus": modulus}
-    partition |= _alone(line, quantity, at, gap, claimed / times, certified / times)
+        each = [int(part["times"]) for part in parts]
+        own, modulus = _line_scores(list(zip(lines, each, strict=True)), quantity, at, gap)
+        partition["modulus"] = modulus
+    else:
+        levels = claimed / times, certified / times
+        own = [_alone(line, quantity, at, gap, *levels) for line in lines]
+    if product:
+        return {**partition, "parts": own}
+    partition |= own[0]
     if plain["kind"] in ("run", "process"):
         cuts = np.array(partition["cuts"])
-        partition |= _window(line, cuts, walls)
+        partition |= _window(lines[0], cuts, walls)
         if len(cuts) == 1:  # the event may be rare
-            rarest = min(float(np.min(log(cuts))) for log in (line.log_p, line.log_q))
+            rarest = min(float(np.min(log(cuts))) for log in (lines[0].log_p, lines[0].log_q))
             bits = math.ceil(_BITS - max(rarest, _DEEPEST) / math.log(2))
             partition["bits"] = max(bits, _BITS)
     return partition
@@ -190,7 +189,7 @@ def _line_of(
     """
     kind = plain["kind"]
     if kind == "mixtures":
-        return _of_normals(*(_normals(plain[name]) for name in ("first", "second")))
+        return _of_mixtures(*(Mixture(**plain[name]) for name in _NAMES))
     if kind == "laplacemixtures":
         means, scale = np.array(plain["means"]), plain["scale"]
         points = np.unique(np.linspace(means.min(), means.max(), _POINTS))
@@ -208,12 +207,21 @@ def _line_of(
         return (lambda x: slope * x - up), (lambda x: -slope * x - down), points
     if kind == "normalvectors":
         return _of_vectors(plain, partition)
-    first, second = law.first, law.second
-    if hasattr(first, "mean"):  # normal laws in closed form
-        return _of_normals(*(np.array([[1.0, one.mean, one.std]]) for one in (first, second)))
+    if hasattr(law.first, "mean"):  # normal laws in closed form
+        normals = (Mixture((1.0,), (one.mean,), (one.std,)) for one in (law.first, law.second))
+        return _of_mixtures(*normals)
+    return _of_laws(law)
+
+
+def _of_mixtures(first: Mixture, second: Mixture) -> tuple[Density, Density, Array]:
+    from audit.exact.explicit_curves import single_curve  # takes a while to import
+
+    return _of_laws(single_curve(Mixtures(first, second)))
+
+
+def _of_laws(law: Any) -> tuple[Density, Density, Array]:
     low, high = law.ends
-    points = np.linspace(low, high, _POINTS)
-    return first.log_density, second.log_density, points
+    return law.first.log_density, law.second.log_density, np.linspace(low, high, _POINTS)
 
 
 def _window(line: _Line, cuts: Array, walls: tuple[float, float]) -> dict[str, list[float | None]]:
@@ -230,27 +238,6 @@ def _window(line: _Line, cuts: Array, walls: tuple[float, float]) -> dict[str, l
     return {"window": window}
 
 
-def _normals(law: Plain) -> Array:
-    return np.array([law["weights"], law["means"], law["stds"]], dtype=float).T
-
-
-def _of_normals(first: Array, second: Array) -> tuple[Density, Density, Array]:
-    both = np.concatenate([first, second])
-    low = float(np.min(both[:, 1] - _TAIL * both[:, 2]))
-    high = float(np.max(both[:, 1] + _TAIL * both[:, 2]))
-    return _normal_density(first), _normal_density(second), np.linspace(low, high, _POINTS)
-
-
-def _normal_density(normals: Array) -> Density:
-    weights, means, stds = normals[normals[:, 0] > 0].T
-
-    def log_density(x: Array) -> Array:
-        logs = np.log(weights / stds) - ((x[:, None] - means) / stds) ** 2 / 2
-        return np.asarray(logsumexp(logs, axis=1))
-
-    return log_density
-
-
 def _laplace_density(weights: list[float], means: Array, scale: float) -> Density:
     def log_density(x: Array) -> Array:
         with np.errstate(divide="ignore"):
@@ -263,7 +250,7 @@ def _laplace_density(weights: list[float], means: Array, scale: float) -> Densit
 def _of_vectors(plain: Plain, partition: dict[str, Any]) -> tuple[Density, Density, Array] | None:
     """Return the laws along the line of all values of C g; None if these are not on a line."""
     strategy = np.array(plain["strategy"], dtype=float)
-    means = [np.array(plain[name]["vectors"]) @ strategy.T for name in ("first", "second")]
+    means = [np.array(plain[name]["vectors"]) @ strategy.T for name in _NAMES]
     offsets = np.concatenate(means) - means[1][0]
     far = offsets[int(np.argmax(np.linalg.norm(offsets, axis=1)))]
     length = float(np.linalg.norm(far))
@@ -277,10 +264,10 @@ def _of_vectors(plain: Plain, partition: dict[str, Any]) -> tuple[Density, Densi
     partition["direction"] = line.tolist()
     std = plain["noise_std"] * float(np.linalg.norm(line))
     laws = [
-        np.array([plain[name]["weights"], mean @ line, np.full(len(mean), std)], dtype=float).T
-        for name, mean in zip(("first", "second"), means, strict=True)
+        Mixture(tuple(plain[name]["weights"]), tuple(mean @ line), (std,) * len(mean))
+        for name, mean in zip(_NAMES, means, strict=True)
     ]
-    return _of_normals(*laws)
+    return _of_mixtures(*laws)
 
 
 # ---------------------------------------------------------------------------- cuts of a line
@@ -445,7 +432,7 @@ def _finite_scores(
     plain: Plain, quantity: Quantity, at: float, gap: float, swap: bool
 ) -> dict[str, Any]:
     times = int(plain["times"])
-    laws = [np.array(plain[name], dtype=float) for name in ("first", "second")]
+    laws = [np.array(plain[name], dtype=float) for name in _NAMES]
     p, q = laws[::-1] if swap else laws
     shared = (p > 0) & (q > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -481,9 +468,7 @@ def _coordinate_cuts(plain: Plain) -> list[float]:
     strategy = np.array(plain["strategy"], dtype=float)
     if len(strategy) > 2:
         raise ValueError(f"strategy must have values on a line or plane, got {len(strategy)} rows")
-    means = np.concatenate(
-        [np.array(plain[name]["vectors"]) @ strategy.T for name in ("first", "second")]
-    )
+    means = np.concatenate([np.array(plain[name]["vectors"]) @ strategy.T for name in _NAMES])
     std = plain["noise_std"]
     return _listed(np.linspace(means.min() - 8 * std, means.max() + 8 * std, _COORDINATE_CELLS))
 
@@ -498,7 +483,7 @@ def _vector_scores(
     middles = (ends[1:] + ends[:-1]) / 2
     places = np.array(list(itertools.product(middles, repeat=len(strategy))))
     logs = []
-    for name in ("first", "second"):
+    for name in _NAMES:
         means = np.array(plain[name]["vectors"]) @ strategy.T
         weights = np.array(plain[name]["weights"])
         squares = np.sum((places[:, None, :] - means) ** 2, axis=2)

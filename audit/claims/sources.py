@@ -8,12 +8,11 @@ from collections.abc import Callable
 from audit import bounds
 from audit.bounds import Status
 from audit.claims.claim import Claim
-from audit.claims.library_objects import ask_accountant
 from audit.claims.statements import ACCOUNTANTS, Asked, Numbers, NumberSource
-from audit.claims.user_code import claimed_function
+from audit.claims.user_code import values_of
 from audit.constructions.explicit import ExplicitPair
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta, RenyiAtOrder
-from audit.isolation import UserCodeError, Workers
+from audit.isolation import Workers
 from audit.mechanism import Composition, NoisySGD
 
 # Bounds are computed by root finding and series; numbers written by users have no such error.
@@ -50,10 +49,8 @@ def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]
                 f"deltas or orders must be given for {article} {statement.source.value}, "
                 "got neither"
             )
-        try:
-            found = _ASK[statement.source](statement, claim, workers)
-        except UserCodeError as error:
-            raise InvalidClaim(str(error)) from None
+        ask = _bound if statement.source is NumberSource.BOUND else _user_code
+        found = ask(statement, claim, workers)
     for number in found:
         _check(number)
     finite = tuple(number for number in found if math.isfinite(number.value))
@@ -106,39 +103,26 @@ def _bound(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNumber,
         raise InvalidClaim(_one_line(error)) from None
 
 
-def _callable(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]:
+def _user_code(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]:
     subject = claim.pair if claim.mechanism is None else claim.mechanism
-    if not isinstance(subject, NoisySGD | Composition | ExplicitPair):
-        raise InvalidClaim("mechanism or laws must be given for a callable, got neither")
-    if asked.deltas and asked.orders:
-        raise InvalidClaim("either deltas or orders must be given for a callable, got both")
-    argument = "delta" if asked.deltas else "order"
-    with claimed_function(asked.name, subject, argument, claim.budget, workers) as function:
-        return (
-            *(epsilon_of(function, delta) for delta in asked.deltas),
-            *(divergence_of(function(alpha), alpha) for alpha in asked.orders),
-        )
-
-
-def _accountant(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]:
-    if claim.mechanism is None and asked.name in ACCOUNTANTS:
-        raise InvalidClaim("mechanism must be given for an accountant, got none")
-    # all at once, because composing takes the time; includes deltas that measure the error
+    if asked.source is NumberSource.CALLABLE:
+        if not isinstance(subject, NoisySGD | Composition | ExplicitPair):
+            raise InvalidClaim("mechanism or laws must be given for a callable, got neither")
+        if asked.deltas and asked.orders:
+            raise InvalidClaim("either deltas or orders must be given for a callable, got both")
+    else:
+        subject = claim.mechanism
+        if subject is None and asked.name in ACCOUNTANTS:
+            raise InvalidClaim("mechanism must be given for an accountant, got none")
+    # includes deltas that measure the error
     near = [delta * (1 - _DELTA_ERROR) for delta in asked.deltas if delta >= _LARGE_DELTA]
     deltas = [*asked.deltas, *near]
-    found = ask_accountant(asked, claim.mechanism, deltas, claim.budget, workers)
+    found = values_of(asked, subject, deltas, claim.budget, workers)
     epsilons = dict(zip(deltas, found.epsilons, strict=True))
     return (
         *(epsilon_of(epsilons.__getitem__, delta) for delta in asked.deltas),
         *map(divergence_of, found.divergences, asked.orders),
     )
-
-
-_ASK = {
-    NumberSource.BOUND: _bound,
-    NumberSource.CALLABLE: _callable,
-    NumberSource.ACCOUNTANT: _accountant,
-}
 
 
 def _check(number: ClaimedNumber) -> None:

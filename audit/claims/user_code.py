@@ -1,24 +1,30 @@
-"""User functions and classes that claims name; they run in worker processes."""
+"""User functions that claims name; they run in worker processes.
+
+Only plain data crosses the process boundary: a mechanism's fields, laws, and numbers. A missing
+library, an event without a counterpart and a function that hangs or crashes each give a one-line
+error.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from audit import validate
 from audit.claims.claim import Budget
+from audit.claims.statements import ACCOUNTANTS, Asked, NumberSource
 from audit.claims.wording import tidy
 from audit.codec import decode, encode
+from audit.constructions import decode_any_pair, encode_pair
+from audit.constructions.explicit import ExplicitPair
+from audit.curves import PrivacyCurve
 from audit.isolation import Limits, UserCodeError, Workers
-from audit.mechanism import Composition, NoisySGD
-
-if TYPE_CHECKING:
-    from audit.constructions.explicit import ExplicitPair
+from audit.mechanism import Composition, NoisySGD, Relation
 
 
 def workers_for(files: Iterable[Path]) -> Workers:
@@ -26,39 +32,67 @@ def workers_for(files: Iterable[Path]) -> Workers:
     return Workers([Path.cwd(), *(file.resolve().parent for file in files)])
 
 
-def limits(budget: Budget) -> Limits:
-    """Return the limits on the functions of a claim."""
-    return Limits(seconds=budget.callable_seconds, gigabytes=budget.callable_gigabytes)
+@dataclass(frozen=True)
+class Values:
+    """The epsilons and Renyi divergences that a source claims at some deltas and orders."""
+
+    epsilons: tuple[float, ...] = ()
+    divergences: tuple[float, ...] = ()
 
 
-@contextlib.contextmanager
-def claimed_function(
-    target: str,
-    subject: NoisySGD | Composition | ExplicitPair,
-    argument: str,
+def mechanism_from(
+    name: str, target: str, budget: Budget, workers: Workers, *arguments: Any
+) -> NoisySGD | Composition:
+    """Return the mechanism of the ``DpEvent`` or ``PrivateTraining`` that a user function returns.
+
+    ``name`` is "event" or "training"; ``arguments`` are plain data for the reader of that name.
+    """
+    task = f"{__name__}:read_{name}"
+    with workers.function(target, task=task, limits=_limits(budget), name=name) as function:
+        return _mechanism_of(function(target, *arguments))
+
+
+def values_of(
+    asked: Asked,
+    subject: NoisySGD | Composition | ExplicitPair | None,
+    deltas: Sequence[float],
     budget: Budget,
     workers: Workers,
-) -> Iterator[Callable[[float], float]]:
-    """Yield a function of one number, ``target(subject, number)``.
+) -> Values:
+    """Return what a callable or an accountant claims at ``deltas`` and the orders of a statement.
 
-    The subject is a mechanism or, for claims without one, explicit laws. ``argument`` names the
-    number in messages: "delta" or "order".
+    An accountant gives all at once, because composing takes the time; errors of a callable name the
+    place.
     """
-    from audit.constructions import encode_pair
-
-    is_mechanism = isinstance(subject, NoisySGD | Composition)
-    plain = encode(subject) if isinstance(subject, NoisySGD | Composition) else encode_pair(subject)
+    known = asked.name in ACCOUNTANTS
+    source = asked.source
+    plain = encode_pair(subject) if isinstance(subject, ExplicitPair) else encode(subject)
     with workers.function(
-        target, task=f"{__name__}:value", limits=limits(budget), name="callable"
+        f"{__name__}:of_library" if known else asked.name,
+        task=f"{__name__}:{'ask_library' if known else f'ask_{source.value}'}",
+        limits=_limits(budget),
+        name=source.value,
     ) as function:
 
-        def asked(at: float) -> float:
-            try:
-                return number_of(function(target, plain, is_mechanism, at), target)
-            except UserCodeError as error:
-                raise UserCodeError(tidy(f"{error}, at {argument} {at:g}")) from None
+        def answer(deltas: Sequence[float], orders: Sequence[float]) -> Values:
+            found: Values = decode(Values, function(asked.name, plain, list(deltas), list(orders)))
+            return found
 
-        yield asked
+        if source is NumberSource.ACCOUNTANT:
+            return answer(deltas, asked.orders)
+        try:
+            at = ""
+            epsilons: tuple[float, ...] = ()
+            divergences: tuple[float, ...] = ()
+            for delta in deltas:
+                at = f"delta {delta:g}"
+                epsilons += answer([delta], []).epsilons
+            for order in asked.orders:
+                at = f"order {order:g}"
+                divergences += answer([], [order]).divergences
+        except UserCodeError as error:
+            raise UserCodeError(tidy(f"{error}, at {at}")) from None
+        return Values(epsilons, divergences)
 
 
 def number_of(value: object, name: str, place: str = "") -> float:
@@ -80,23 +114,168 @@ def number_of(value: object, name: str, place: str = "") -> float:
     raise UserCodeError(f"{name} must return a number{place}, got {validate.shown(value)}")
 
 
-def mechanism_of(plain: Any) -> NoisySGD | Composition:
-    """Return the mechanism of plain data."""
+def _limits(budget: Budget) -> Limits:
+    return Limits(seconds=budget.callable_seconds, gigabytes=budget.callable_gigabytes)
+
+
+def _mechanism_of(plain: Any) -> NoisySGD | Composition:
     found: NoisySGD | Composition = decode(NoisySGD | Composition, plain, "mechanism")
     return found
 
 
-# runs in the worker
+# runs in the worker: each task gets the user's object, its name and plain data
 
 
-def value(
-    function: Any, target: str, subject: Mapping[str, Any], is_mechanism: bool, at: float
-) -> float:
-    """Return the value of a user function for a mechanism, or for explicit laws, and a number."""
+def read_event(
+    function: Any, target: str, dataset_size: int, relation: str, clip_norm: float
+) -> Any:
+    """Return the fields of the mechanism that a user's event describes."""
+    from audit.adapters.dp_accounting import from_dp_event
+
+    event = _called(function, target)
+    try:
+        found = from_dp_event(
+            event, dataset_size=dataset_size, relation=Relation(relation), clip_norm=clip_norm
+        )
+    except (ValueError, ImportError) as error:
+        raise UserCodeError(f"{target}: {error}") from None
+    return encode(found)
+
+
+def read_training(function: Any, target: str) -> Any:
+    """Return the fields of the mechanism that a user's training runs."""
+    from audit.adapters.opacus import PrivateTraining
+
+    training = _called(function, target)
+    if not isinstance(training, PrivateTraining):
+        raise UserCodeError(
+            f"{target} must return a PrivateTraining, got {validate.shown(training)}"
+        )
+    return encode(training.actual)
+
+
+def ask_callable(
+    function: Any,
+    target: str,
+    subject: Mapping[str, Any],
+    deltas: Sequence[float],
+    orders: Sequence[float],
+) -> Any:
+    """Return the values of a user function for a mechanism, or for explicit laws."""
+    _check_function(function, target)
+    is_mechanism = subject.get("kind", Composition.kind) == Composition.kind
+    about = _mechanism_of(subject) if is_mechanism else decode_any_pair(subject, None)
+
+    def value(at: float) -> float:
+        return number_of(function(about, at), target)
+
+    return encode(Values(tuple(map(value, deltas)), tuple(map(value, orders))))
+
+
+def ask_accountant(
+    function: Any,
+    target: str,
+    subject: Mapping[str, Any] | None,
+    deltas: Sequence[float],
+    orders: Sequence[float],
+) -> Any:
+    """Return the claims of the accountant that a user function returns."""
+    made = _called(function, target)
+    curve = _curve_of(made, target)
+    relation = getattr(made, "neighboring_relation", None)
+    if relation is not None and subject is not None:
+        _check_relation(relation, _mechanism_of(subject).relation, target)
+    return encode(
+        Values(
+            tuple(number_of(curve.epsilon(delta), target) for delta in deltas),
+            tuple(number_of(curve.renyi(order), target) for order in orders),
+        )
+    )
+
+
+def ask_library(
+    function: Callable[..., Values],
+    target: str,
+    subject: Mapping[str, Any],
+    deltas: Sequence[float],
+    orders: Sequence[float],
+) -> Any:
+    """Return the claims of a library's accountant about a mechanism."""
+    try:
+        return encode(function(target, _mechanism_of(subject), tuple(deltas), tuple(orders)))
+    except (ValueError, ImportError) as error:
+        raise UserCodeError(f"{target}: {' '.join(str(error).split())}") from None
+
+
+def of_library(
+    target: str,
+    mechanism: NoisySGD | Composition,
+    deltas: tuple[float, ...],
+    orders: tuple[float, ...],
+) -> Values:
+    """Compose a mechanism with the accountant of a library, one of `ACCOUNTANTS`."""
+    library, _, name = target.partition(".")
+    if orders and name != "rdp":
+        raise ValueError("orders must be left out: this accountant claims no Renyi divergences")
+    if library == "opacus":
+        from audit.adapters import opacus
+
+        return Values(
+            opacus.claimed_epsilons(mechanism, accountant=name, deltas=deltas) if deltas else (),
+            opacus.rdp_divergences(mechanism, orders=orders) if orders else (),
+        )
+    from audit.adapters import dp_accounting
+
+    which = dp_accounting.Accountant(name)
+    epsilons: tuple[float, ...] = ()
+    divergences: tuple[float, ...] = ()
+    if deltas:
+        asked = dp_accounting.accountant(mechanism, which)
+        epsilons = tuple(number_of(asked.get_epsilon(delta), target) for delta in deltas)
+    if orders:
+        asked = dp_accounting.accountant(mechanism, which, orders=orders)
+        divergences = tuple(number_of(value, target) for value in asked.rdp)
+    return Values(epsilons, divergences)
+
+
+def _check_function(function: Any, target: str) -> None:
     if not callable(function):
         raise UserCodeError(f"{target} must be a function, got {validate.shown(function)}")
-    if is_mechanism:
-        return number_of(function(mechanism_of(subject), at), target)
-    from audit.constructions import decode_any_pair
 
-    return number_of(function(decode_any_pair(subject, None), at), target)
+
+def _called(function: Any, target: str) -> Any:
+    _check_function(function, target)
+    return function()
+
+
+def _curve_of(made: Any, target: str) -> PrivacyCurve:
+    """Return the claims of a library's object, by the library that defines its class."""
+    if isinstance(made, PrivacyCurve):
+        return made
+    libraries = {cls.__module__.partition(".")[0] for cls in type(made).__mro__}
+    try:
+        if "dp_accounting" in libraries:
+            from audit.adapters import dp_accounting
+
+            return dp_accounting.claimed_curve(made)
+        if "opacus" in libraries:
+            from audit.adapters import opacus
+
+            return opacus.claimed_curve(made)
+    except ValueError as error:
+        raise UserCodeError(f"{target}: {error}") from None
+    raise UserCodeError(
+        f"{target} must return an accountant of dp-accounting or Opacus, or a "
+        f"PrivacyLossDistribution, got {validate.shown(made)}"
+    )
+
+
+def _check_relation(theirs: Any, relation: Relation, target: str) -> None:
+    from audit.adapters.dp_accounting import relation_of
+
+    found = relation_of(theirs)
+    if found is not relation:
+        raise UserCodeError(
+            f"{target} must return an accountant for the mechanism's relation "
+            f"({relation.value!r}), got one for {found.value!r}"
+        )

@@ -1,4 +1,4 @@
-"""Judge a claim on a user-defined pair; runs in the worker of `audit.claims.user_pairs`."""
+"""Judge a claim on a user-defined pair; runs in a worker of `audit.claims.judge`."""
 
 from __future__ import annotations
 

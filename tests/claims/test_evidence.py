@@ -11,11 +11,11 @@ import pytest
 
 from audit import estimation, simulation
 from audit.claims import evidence
-from audit.claims.claim import Budget
+from audit.claims.candidates import NoExactLaw
+from audit.claims.claim import Budget, Search
 from audit.claims.error_shares import ErrorShare
 from audit.claims.evidence import Case, LowerBound, collected
 from audit.claims.judgement import Evidence
-from audit.claims.known_pairs import NoExactLaw
 from audit.constructions import TwoSidedWalk
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
@@ -71,12 +71,12 @@ class Pairs:
 def case(
     pairs: Sequence[Any], search: Callable[[Any], Any] = lambda _: None, **changes: Any
 ) -> Any:
+    budget, asked = changes.pop("budget", Budget(seconds=1.0)), changes.pop("asked", None)
     values: dict[str, Any] = {
+        "claim": SimpleNamespace(budget=budget, search=asked),
         "numbers": NUMBERS,
         "candidates": Pairs(pairs),
         "search": search,
-        "always_search": False,
-        "budget": Budget(seconds=1.0),
         "error": ErrorShare(0.02, 0.01),
         "exhaustive": False,
     }
@@ -143,7 +143,7 @@ def test_a_search_is_against_the_closest_number_and_left_out_without_time() -> N
     assert searched.pop() == NUMBERS[0]
     short = [pair(even(0.5), 0.6), pair(even(0.5), 0.6)]
     assert not collected(case(short, search)).refuted
-    assert collected(case(short, search, always_search=True)).refuted
+    assert collected(case(short, search, asked=Search(evaluations=1))).refuted
 
 
 def test_that_a_searched_pair_has_no_law_explains_nothing() -> None:

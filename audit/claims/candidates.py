@@ -1,0 +1,413 @@
+"""The pairs that may test a claim, with laws and brackets that claims on one subject share.
+
+A claim is tested by the pair that it names, or by all that fit its mechanism (`Candidates`). Claims
+on one subject take numbers at many places: a pair's numbers are computed for a block of places at a
+time, and only where the pair may exceed those before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import threading
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import exact
+from audit.claims.claim import Claim, Pair, UserPair
+from audit.claims.searched import searched_pair
+from audit.claims.sources import InvalidClaim
+from audit.claims.witness import describable
+from audit.claims.wording import described
+from audit.constructions import Construction, suggested_members
+from audit.constructions.explicit import Repeated
+from audit.curves import Order
+from audit.curves.brackets import Bracket, BracketError
+from audit.curves.quantities import Quantity
+from audit.exact.from_pair import exact_seconds
+from audit.mechanism import Composition, NoisySGD
+from audit.search.found_pairs import shipped
+
+Array = NDArray[np.float64]
+Subject = NoisySGD | Composition | Pair
+
+_MOST_LAWS = 128  # laws kept at a time; brackets are always kept
+_BRACKETS = 0.02  # seconds for the brackets of a computed law
+_NO_TIME = 0.05  # seconds; faster pairs are tried in the order of the candidates
+# Number of places computed together, and number at which a pair is compared with others.
+_MOST_TOGETHER, _MOST_CHECKS = 1024, 32
+_EQUAL = 1e-9  # relative
+
+
+class LawTooSlow(Exception):
+    """The computation of a law was stopped at its deadline."""
+
+
+class NoExactLaw(Exception):
+    """A pair has no law at this precision; the message says why."""
+
+
+class Deadline:
+    """The end of the work on one claim, in the time of `time.perf_counter`."""
+
+    def __init__(self, seconds: float) -> None:
+        self.at = time.perf_counter() + seconds
+
+    @property
+    def passed(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.perf_counter() > self.at
+
+    @contextlib.contextmanager
+    def shared_by(self, count: int) -> Iterator[None]:
+        """Charge this claim with one share of work that serves several claims."""
+        began = time.perf_counter()
+        yield
+        self.at += (time.perf_counter() - began) * (1 - 1 / count)
+
+
+class KnownPair:
+    """A pair, and what has been computed of it so far; one thread computes its law at a time.
+
+    ``used`` is called with the pair whenever its law is needed.
+    """
+
+    def __init__(self, pair: Pair, used: Callable[[KnownPair], None]) -> None:
+        self.pair = pair
+        self.brackets: dict[tuple[Quantity, Order], Bracket] = {}
+        self._used = used
+        self._law: exact.BracketedCurve | ValueError | None = None
+        self._given_up = 0.0  # seconds after which the law was not there
+        self._witnessed: dict[tuple[Quantity, Order], float] = {}
+        self._lock = threading.Lock()
+
+    @cached_property
+    def seconds(self) -> float:
+        """Estimated time of the pair's law and brackets, the same on every machine; 0 if closed."""
+        estimate = exact_seconds(self.pair) if isinstance(self.pair, Construction) else 0.0
+        return estimate + _BRACKETS if estimate else 0.0
+
+    @property
+    def rank(self) -> float:
+        """A sort key: the time in powers of two, so that the fastest refutations come first.
+
+        Infinite for pairs without an exact law.
+        """
+        if math.isinf(self.seconds):
+            return math.inf
+        return 0 if self.seconds < _NO_TIME else math.ceil(math.log2(self.seconds / _NO_TIME))
+
+    def law(self, until: float = math.inf) -> exact.BracketedCurve:
+        """Return the exact curve, computed once.
+
+        Raises `LawTooSlow` if it is not there by the time ``until``, `NoExactLaw` if there is none.
+        """
+        found = self._law
+        if found is None:
+            left = max(until - time.perf_counter(), 0.0)
+            if not self._lock.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
+                raise LawTooSlow
+            try:
+                found = self._law = self._law or self._computed(until)
+            finally:
+                self._lock.release()
+        self._used(self)
+        if isinstance(found, ValueError):
+            raise NoExactLaw(str(found)) from found
+        return found
+
+    def forget(self) -> None:
+        """Release the law's memory; it is computed again if it is needed."""
+        self._law = None
+
+    def _computed(self, until: float) -> exact.BracketedCurve | ValueError:
+        began = time.perf_counter()
+        if until - began <= self._given_up:
+            raise LawTooSlow
+
+        def check(done: int, total: int) -> None:
+            if time.perf_counter() > until:
+                self._given_up = until - began
+                raise LawTooSlow
+
+        try:
+            return exact.curve(self.pair, progress=check)
+        except ValueError as error:  # no law at this precision
+            return error
+
+    def witness_at(self, quantity: Quantity, order: Order) -> float:
+        """Return the place at which a witness compares the number, computed once."""
+        key = quantity, order
+        if key not in self._witnessed:
+            self._witnessed[key] = quantity.witness_at(self.law(), order)
+        return self._witnessed[key]
+
+
+class Candidates:
+    """The pairs that are tried against claims on one subject, in their order, and their numbers.
+
+    ``find`` returns the pairs; it is called when they are first needed.
+    """
+
+    def __init__(self, find: Callable[[], Iterable[KnownPair]]) -> None:
+        self._find = find
+        self._blocks: dict[Quantity, Block] = {}
+        self._alone: dict[Quantity, Block] = {}
+        self._lock = threading.Lock()
+
+    @cached_property
+    def pairs(self) -> tuple[KnownPair, ...]:
+        """The pairs."""
+        return tuple(self._find())
+
+    def expect(self, quantities: Iterable[Quantity]) -> None:
+        """Register the numbers of later claims; close ones will be computed together."""
+        with self._lock:
+            new: dict[type[Quantity], set[float]] = {}
+            for quantity in quantities:
+                if quantity.at is not None and quantity not in self._blocks and _in_range(quantity):
+                    new.setdefault(type(quantity), set()).add(quantity.at)
+            for kind, found in new.items():
+                places = np.array(sorted(found, reverse=not kind.rises))
+                for part in np.array_split(places, -(-places.size // _MOST_TOGETHER)):
+                    block = Block(kind, part)
+                    self._blocks.update(dict.fromkeys(block.quantities, block))
+
+    def bracket(
+        self,
+        known: KnownPair,
+        quantity: Quantity,
+        order: Order,
+        deadline: Deadline,
+        *,
+        law_until: float = math.inf,
+    ) -> Bracket | None:
+        """Return (low, high) around a number of a pair; None if another pair has a larger one."""
+        key = quantity, order
+        if key in known.brackets:
+            return known.brackets[key]
+        curve = known.law(law_until)
+        if quantity.at is None:
+            return known.brackets.setdefault(key, quantity.bracket(curve, order))
+        block = self._block_of(quantity, alone=not curve.many_at_once)
+        try:
+            with deadline.shared_by(len(block.quantities)):
+                block.add(known, order, curve, leads=known in self.pairs)
+        except BracketError:  # perhaps at the place of another claim
+            known.brackets[key] = quantity.bracket(curve, order)
+        return known.brackets.get(key)
+
+    def _block_of(self, quantity: Quantity, *, alone: bool) -> Block:
+        """Return the block of a number, or a block with that number only."""
+        if alone:
+            own = Block(type(quantity), np.array([quantity.at]))
+            return self._alone.setdefault(quantity, own)
+        if quantity not in self._blocks:
+            self.expect([quantity])
+        return self._blocks[quantity]
+
+
+def _in_range(quantity: Quantity) -> bool:
+    try:
+        quantity.check()
+    except ValueError:  # the claim's own verdict will report it
+        return False
+    return True
+
+
+class Block:
+    """Neighbouring places of one kind of number, along which the numbers of any pair increase."""
+
+    def __init__(self, kind: type[Quantity], places: Array) -> None:
+        self.quantities = tuple(kind(float(at)) for at in places)
+        self._kind, self._places = kind, places
+        self._most: Array | None = None  # largest known numbers of the candidates
+        self._done: set[tuple[KnownPair, Order]] = set()
+        self._lock = threading.Lock()
+
+    def add(
+        self, known: KnownPair, order: Order, curve: exact.BracketedCurve, *, leads: bool
+    ) -> None:
+        """Compute the numbers of a pair, once, where they may exceed those of others.
+
+        ``leads`` says whether its numbers exclude other pairs.
+        """
+        with self._lock:
+            if (known, order) in self._done:
+                return
+            wanted = self._open(curve, order)
+            lows = highs = np.zeros(0)
+            if wanted.size:
+                lows, highs = self._kind.brackets(curve, self._places[wanted], order)
+            for place, low, high in zip(wanted, lows.tolist(), highs.tolist(), strict=True):
+                known.brackets[self.quantities[place], order] = low, high
+            if leads:
+                most = np.zeros(self._places.size) if self._most is None else self._most
+                most[wanted] = np.maximum(most[wanted], lows)
+                self._most = most
+            self._done.add((known, order))
+
+    def _open(self, curve: exact.BracketedCurve, order: Order) -> NDArray[np.intp]:
+        """Return the places where a pair may exceed the others.
+
+        The number of a pair increases along the block: if it does not exceed at the last of several
+        places what others have at the first, it does not exceed it at any of them.
+        """
+        places, most = self._places, self._most
+        every = np.arange(places.size)
+        if most is None:
+            return every
+        starts = every[:: -(-places.size // _MOST_CHECKS)]
+        ends = np.append(starts[1:], places.size)
+        # numbers equal up to rounding, such as the other order of a symmetric pair, do not exceed
+        levels = np.minimum.reduceat(most, starts) * (1 + _EQUAL)
+        # nothing exceeds an infinite epsilon
+        open_: NDArray[np.bool_] = np.isfinite(levels)
+        if open_.any():
+            last, levels = places[ends - 1][open_], levels[open_]
+            open_[open_] = self._kind.may_exceed(curve, last, levels, order)
+        chosen: NDArray[np.intp] = every[np.repeat(open_, ends - starts)]
+        return chosen
+
+
+class KnownPairs:
+    """All pairs that the claims judged together have used, and their most recent laws."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[Pair, KnownPair] = {}
+        self._recent: OrderedDict[KnownPair, None] = OrderedDict()
+        self._fitting: dict[NoisySGD | Composition, tuple[Pair, ...]] = {}
+        self._expected: defaultdict[Subject, set[Quantity]] = defaultdict(set)
+        self._candidates: defaultdict[Subject, dict[range | None, Candidates]] = defaultdict(dict)
+        self._lock = threading.RLock()
+
+    def expect(self, subject: Subject, quantities: Iterable[Quantity]) -> None:
+        """Register the numbers that claims on a subject, a mechanism or a pair, will need."""
+        with self._lock:
+            new = set(quantities)
+            self._expected[subject] |= new
+            for candidates in self._candidates[subject].values():
+                candidates.expect(new)
+
+    def one(self, pair: Pair) -> KnownPair:
+        """Return a pair with its known numbers."""
+        return self._pairs.setdefault(pair, KnownPair(pair, self._keep))
+
+    def of(self, subject: Subject, batches: range | None = None) -> Candidates:
+        """Return a pair as the only candidate, or all that fit a mechanism.
+
+        Their records are in one of the allowed ``batches``.
+        """
+        with self._lock:
+            known = self._candidates[subject]
+            if batches not in known:
+                known[batches] = Candidates(lambda: self._found(subject, batches))
+                known[batches].expect(self._expected[subject])
+            return known[batches]
+
+    def _found(self, subject: Subject, batches: range | None) -> list[KnownPair]:
+        """Return the pairs in the order in which they are tried.
+
+        The order depends on the mechanism only: fast pairs come first, and among those the ones
+        that were found for this mechanism and those that are suggested first.
+        """
+        if not isinstance(subject, NoisySGD | Composition):
+            return [self.one(subject)]
+        with self._lock:
+            if subject not in self._fitting:
+                pairs = itertools.chain(shipped(subject), suggested_members(subject))
+                self._fitting[subject] = tuple(dict.fromkeys(pairs))
+        found = (_placed(pair, batches) for pair in self._fitting[subject] if describable(pair))
+        placed = dict.fromkeys(pair for pair in found if pair is not None)
+        return sorted(map(self.one, placed), key=lambda known: known.rank)
+
+    def _keep(self, known: KnownPair) -> None:
+        with self._lock:
+            self._recent[known] = None
+            self._recent.move_to_end(known)
+            if len(self._recent) > _MOST_LAWS:
+                self._recent.popitem(last=False)[0].forget()
+
+
+def allowed_batches(claim: Claim) -> range | None:
+    """Return the batches that may contain the differing record; None for any."""
+    entry, options = claim.bound
+    if entry is None or not isinstance(claim.mechanism, NoisySGD):
+        return None
+    return entry.record_scope.batches(claim.mechanism, options)
+
+
+def candidates_for(claim: Claim, batches: range | None, known: KnownPairs) -> Candidates:
+    """Return the pairs to try: the one that a claim names, or all that fit its mechanism.
+
+    Their records are in one of the allowed ``batches``.
+    """
+    if claim.pair is not None:
+        assert not isinstance(claim.pair, UserPair)  # judged in a worker
+        return known.of(_checked(claim, claim.pair, batches))
+    if claim.mechanism is None:
+        raise InvalidClaim("mechanism or pair must be given, got neither")
+    for name in _other_runs(claim):
+        raise InvalidClaim(f"pair must be given for a bound with the option {name!r}")
+    return known.of(claim.mechanism, batches)
+
+
+def searched_for(
+    claim: Claim, quantity: Quantity, batches: range | None, known: KnownPairs
+) -> KnownPair | None:
+    """Return the pair that the worst-case search finds for a number; None without a search."""
+    if _other_runs(claim):
+        return None
+    found = searched_pair(claim, quantity)
+    placed = None if found is None else _placed(found, batches)
+    return None if placed is None else known.one(placed)
+
+
+def _other_runs(claim: Claim) -> list[str]:
+    """Return the options of a claim's bound that change what is run, so that no other pair fits."""
+    entry, options = claim.bound
+    return [] if entry is None else [name for name in entry.other_runs if name in options]
+
+
+def _checked(claim: Claim, pair: Pair, batches: range | None) -> Pair:
+    """Return the pair that a claim names, with its record where the statement requires it."""
+    entry, options = claim.bound
+    runs = 1 if entry is None else entry.released_runs(options)
+    if isinstance(pair, Repeated) and pair.times > runs:
+        needed = f"a bound on at least {pair.times} tasks"
+        raise InvalidClaim(f"Repeated needs {needed}, got tasks={runs}")
+    if not describable(pair):
+        raise InvalidClaim(
+            f"pair must have piecewise linear updates, which a witness can describe, "
+            f"got {pair.name}"
+        )
+    mechanism = getattr(pair, "mechanism", None)
+    if mechanism is not None and mechanism != claim.mechanism:
+        wanted = "pair must be of the claim's mechanism"
+        raise InvalidClaim(f"{wanted}, got {described(pair)} of another")
+    placed = _placed(pair, batches)
+    if placed is None:
+        wanted = "pair must differ in a record that the bound is about"
+        raise InvalidClaim(f"{wanted}, got {described(pair)}")
+    return placed
+
+
+def _placed(pair: Pair, batches: range | None) -> Pair | None:
+    """Return the pair with its record in one of the allowed batches; None if it is in another.
+
+    A pair without a given position takes the last allowed one.
+    """
+    if batches is None or not isinstance(pair, Construction):
+        return pair
+    if not hasattr(pair, "position"):  # a user's, without a choice of the batch
+        return None
+    if pair.position is None:
+        return replace(pair, position=batches[-1])  # type: ignore[call-arg]
+    return pair if pair.position in batches else None
