@@ -40,7 +40,7 @@ class ClaimsFile(pytest.File):
         """Return one test for each claim and one for each complaint."""
         from audit.claims.checking import with_seed
         from audit.claims.claims_file import load
-        from audit.claims.error_shares import error_shares
+        from audit.claims.error_shares import equal_share
         from audit.claims.judge import Shared
 
         loaded = load([_relative(self.path, self.config.rootpath)])
@@ -51,9 +51,10 @@ class ClaimsFile(pytest.File):
         shared = Shared(loaded.files)
         shared.expect(claims)
         self.config.add_cleanup(shared.close)
-        for claim, share in zip(claims, error_shares(claims, error), strict=True):
+        error = equal_share(claims, error).spent
+        for claim in claims:
             yield ClaimItem.from_parent(
-                self, name=claim.id, claim=claim, error=share.spent, shared=shared
+                self, name=claim.id, claim=claim, error=error, shared=shared
             )
         names: dict[str, int] = {}
         for complaint in loaded.complaints:

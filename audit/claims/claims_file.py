@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,10 @@ class _Reader:
             return self._mechanisms[key]
         top = read_part(path).fields("the file", FILE_KEYS, self.complaints)
         named: dict[str, Part | None] = {}
-        for part in _included(top.get("include")):
+        included = [top["include"]] if "include" in top else []
+        if included and isinstance(included[0].value, list):
+            included = list(included[0].items("include"))
+        for part in included:
             named.update(self.complaints.tried(self._include, part, (*chain, key)) or {})
         if "mechanisms" in top:
             named = dict(read_named(top["mechanisms"], named, self.complaints))
@@ -126,18 +129,40 @@ class _Reader:
         return self.read(target, chain)
 
     def _claim(self, part: Part, defaults: Fields, named: Named, workers: Workers) -> None:
+        """Add a claim, with the values of ``defaults`` for missing keys.
+
+        Raises ``Broken`` with all that is wrong with it; without a complaint if the mechanism that
+        it names is itself broken.
+        """
         id = _read_id(part)
         if id in self._locations:
             first = self._locations[id]
             raise broken(part.location, f"duplicate id {shown(id)}, first used at {first}")
         self._locations[id] = part.location
-        self.claims.append(_read_claim(id, part, defaults, named, self._resolve, workers))
-
-
-def _included(part: Part | None) -> tuple[Part, ...]:
-    if part is None:
-        return ()
-    return part.items("include") if isinstance(part.value, list) else (part,)
+        complaints = Complaints()
+        own = part.fields("a claim", ("id", *COMMON_KEYS, *KEYS), complaints)
+        found = _with_defaults(own, defaults)
+        misspelt = bool(complaints)  # the subject or the statement, which would be told twice
+        claim = complaints.tried(_read_fields, id, part.location, found, defaults, own)
+        mechanism: tuple[Part, Written] | None = None
+        if "mechanism" in found:
+            mechanism = complaints.tried(read_mechanism, "mechanism", found["mechanism"], named)
+        statement: Statement | None = None
+        if not misspelt:
+            keys = {key: one for key, one in found.items() if key in KEYS}
+            stated = joined(keys, part.location)
+            statement = complaints.tried(stated.decoded, lambda plain: statement_of(**plain))
+        if claim is None or misspelt or (mechanism is None and "mechanism" in found):
+            raise Broken(*complaints)
+        read, pair = Resolved(None), None
+        if mechanism is not None:
+            read = self._resolve(mechanism[1], claim.budget, workers)
+        if not read.unread:
+            pair = complaints.tried(_read_subject, found, read.mechanism, part.location, own)
+        if complaints or statement is None:
+            raise Broken(*complaints)
+        about = {field.name: getattr(read, field.name) for field in fields(read)}
+        self.claims.append(replace(claim, statement=statement, pair=pair, **about))
 
 
 def _is_claims_file(path: Path) -> bool:
@@ -160,48 +185,6 @@ def _read_id(part: Part) -> str:
     if not ID.fullmatch(name):
         raise found["id"].bad("id", "letters, digits, '.', '_' and '-'")
     return name
-
-
-def _read_claim(
-    id: str,
-    part: Part,
-    defaults: Fields,
-    named: Named,
-    resolve: Resolver,
-    workers: Workers,
-) -> Claim:
-    """Return a claim, with the values of ``defaults`` for missing keys.
-
-    Raises ``Broken`` with all that is wrong with it; without a complaint if the mechanism that it
-    names is itself broken.
-    """
-    complaints = Complaints()
-    own = part.fields("a claim", ("id", *COMMON_KEYS, *KEYS), complaints)
-    found = _with_defaults(own, defaults)
-    misspelt = bool(complaints)  # the subject or the statement, which would be told twice
-    claim = complaints.tried(_read_fields, id, part.location, found, defaults, own)
-    mechanism: tuple[Part, Written] | None = None
-    if "mechanism" in found:
-        mechanism = complaints.tried(read_mechanism, "mechanism", found["mechanism"], named)
-    statement = None if misspelt else complaints.tried(_read_statement, found, part.location)
-    if claim is None or misspelt or (mechanism is None and "mechanism" in found):
-        raise Broken(*complaints)
-    read = Resolved(None)
-    if mechanism is not None:
-        read = resolve(mechanism[1], claim.budget, workers)
-    pair = None
-    if not read.unread:
-        pair = complaints.tried(_read_subject, found, read.mechanism, part.location, own)
-    if complaints or statement is None:
-        raise Broken(*complaints)
-    return replace(
-        claim,
-        mechanism=read.mechanism,
-        statement=statement,
-        pair=pair,
-        source=read.source,
-        unread=read.unread,
-    )
 
 
 def _with_defaults(own: Fields, defaults: Fields) -> Fields:
@@ -234,12 +217,6 @@ def _read_fields(
     return replace(claim, samples=claim.samples.inside(location.file.parent))
 
 
-def _read_statement(found: Fields, location: Location) -> Statement:
-    """Return the statement among the keys of a claim."""
-    written = {key: part for key, part in found.items() if key in KEYS}
-    return joined(written, location).decoded(lambda plain: statement_of(**plain))
-
-
 def _read_subject(
     found: Fields, mechanism: NoisySGD | Composition | None, location: Location, own: Fields
 ) -> Pair | UserPair | None:
@@ -270,10 +247,10 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair |
     """
     if isinstance(mechanism, Composition):
         raise validate.fail("pair", "left out for a composition of several runs", plain)
-    fields = {"kind": plain} if isinstance(plain, str) else plain
-    kind = fields.get("kind") if isinstance(fields, Mapping) else None
+    given = {"kind": plain} if isinstance(plain, str) else plain
+    kind = given.get("kind") if isinstance(given, Mapping) else None
     if isinstance(kind, str) and ":" in kind:  # judged in a worker
         if not TARGET.fullmatch(kind):
             raise validate.fail("pair.kind", "package.module:Class", kind)
-        return UserPair(kind, {name: value for name, value in fields.items() if name != "kind"})
-    return decode_any_pair(fields, mechanism)
+        return UserPair(kind, {name: value for name, value in given.items() if name != "kind"})
+    return decode_any_pair(given, mechanism)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from audit import validate
@@ -37,16 +37,15 @@ def may_be_sampled(claim: Claim) -> bool:
     return claim.budget.trials > 0 or claim.samples is not None
 
 
-def error_shares(claims: Sequence[Claim], error: float) -> tuple[ErrorShare, ...]:
-    """Return the part of an error budget for each claim: equal parts for those with samples.
+def equal_share(claims: Iterable[Claim], error: float) -> ErrorShare:
+    """Return the part of an error budget that each claim may spend, before any is refuted.
 
     A union bound over the claims that may be sampled (Bonferroni). Their number follows from the
-    claims, so nothing depends on the samples. Claims without trials get the same number and cannot
-    spend it.
+    claims, so nothing depends on the samples. Claims without trials cannot spend their part.
     """
     validate.open_unit(error=error)
     each = error / max(sum(map(may_be_sampled, claims)), 1)
-    return (ErrorShare(each, each),) * len(claims)
+    return ErrorShare(each, each)
 
 
 def step_down(

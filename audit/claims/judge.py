@@ -6,11 +6,11 @@ exceeds it refutes it, with a witness; a theorem that proves less contradicts bo
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 from audit import bounds, validate
 from audit.claims.candidates import (
@@ -22,7 +22,7 @@ from audit.claims.candidates import (
     searched_for,
 )
 from audit.claims.claim import Claim, UserPair, encode_claim
-from audit.claims.error_shares import ErrorShare, error_shares, step_down
+from audit.claims.error_shares import ErrorShare, equal_share, step_down
 from audit.claims.evidence import Case, Collected, LowerBound, collected
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.score_files import judge_by_samples
@@ -47,7 +47,7 @@ Progress = Callable[[Judgement], None]
 _SEARCHED = 60.0  # limit on the search of a worker, in seconds
 
 
-class Shared:
+class Shared(contextlib.AbstractContextManager["Shared"]):
     """Resources shared by claims that are judged together: exact laws, and workers for user code.
 
     Parameters
@@ -62,9 +62,6 @@ class Shared:
         self.pairs = KnownPairs()
         self.workers = workers_for(files)
         self.exhaustive = exhaustive
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -145,16 +142,13 @@ def judge_all(
     """Judge several claims that share one error budget, in the order of the claims.
 
     With probability at least 1 - ``error`` no true claim among them is refuted: the claims that may
-    draw samples share the error equally (`error_shares`), which is decided before anything is
+    draw samples share the error equally (`equal_share`), which is decided before anything is
     drawn. The shares of refuted claims go to the others (`step_down`), whose samples are drawn
     again from the same seeds. Exact evidence spends nothing. ``progress`` is called with the first
     judgement of each claim when it is made, possibly from another thread.
     """
     validate.integer(1, jobs=jobs)
-    shares = error_shares(claims, error)
-    if not shares:
-        return ()
-    share = shares[0]
+    share = equal_share(claims, error)
     if shared is None:
         files = dict.fromkeys(c.location.file for c in claims if c.location is not None)
         with Shared(files) as own:

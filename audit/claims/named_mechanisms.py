@@ -51,15 +51,9 @@ class EventMechanism:
         given = (self.dataset_size, self.relation.value, self.clip_norm)
         return mechanism_from("event", self.event, budget, workers, *given)
 
-    @property
-    def source(self) -> str:
-        """The object from which the mechanism was read."""
-        return f"DpEvent of {self.event}"
-
-    @property
-    def given(self) -> str:
-        """The parameters that the user gave in addition."""
-        return _given(self.clip_norm)
+    def described(self, found: NoisySGD | Composition) -> str:
+        """Return what was read, and what the user gave in addition."""
+        return f"DpEvent of {self.event}: {in_words(found, True)}; {_given(self.clip_norm)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,15 +95,11 @@ class HistoryMechanism:
             clip_norm=self.clip_norm,
         )
 
-    @property
-    def source(self) -> str:
-        """The object from which the mechanism was read."""
-        return f"history of {self.history}" if isinstance(self.history, Path) else "history"
-
-    @property
-    def given(self) -> str:
-        """The parameters that the user gave in addition."""
-        return _given(self.clip_norm, sized=self.dataset_size is not None)
+    def described(self, found: NoisySGD | Composition) -> str:
+        """Return what was read, and what the user gave in addition."""
+        source = f"history of {self.history}" if isinstance(self.history, Path) else "history"
+        sized = self.dataset_size is not None
+        return f"{source}: {in_words(found, sized)}; {_given(self.clip_norm, sized=sized)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,15 +121,10 @@ class TrainingMechanism:
         """Return the mechanism of the training, which is constructed in a worker."""
         return mechanism_from("training", self.training, budget, workers)
 
-    @property
-    def source(self) -> str:
-        """The object from which the mechanism was read."""
-        return f"loader and optimizer of {self.training}"
-
-    @property
-    def given(self) -> str:
-        """The parameters that the user gave in addition."""
-        return "given beside them: the relation; assumed: a public number of records"
+    def described(self, found: NoisySGD | Composition) -> str:
+        """Return what was read, and what the user gave in addition."""
+        given = "given beside them: the relation; assumed: a public number of records"
+        return f"loader and optimizer of {self.training}: {in_words(found, True)}; {given}"
 
 
 def _given(clip_norm: float, *, sized: bool = True) -> str:
@@ -193,21 +178,12 @@ class Resolver:
         if isinstance(written, NoisySGD | Composition):
             return Resolved(written)
         if written not in self._found:
-            self._found[written] = self._read(written, budget, workers)
+            try:
+                found = written.read(budget, workers)
+                self._found[written] = Resolved(found, written.described(found))
+            except (UserCodeError, ValueError) as error:
+                self._found[written] = Resolved(None, unread=" ".join(str(error).split()))
         return self._found[written]
-
-    @staticmethod
-    def _read(
-        written: EventMechanism | HistoryMechanism | TrainingMechanism,
-        budget: Budget,
-        workers: Workers,
-    ) -> Resolved:
-        try:
-            found = written.read(budget, workers)
-        except (UserCodeError, ValueError) as error:
-            return Resolved(None, unread=" ".join(str(error).split()))
-        sized = not (isinstance(written, HistoryMechanism) and written.dataset_size is None)
-        return Resolved(found, f"{written.source}: {in_words(found, sized)}; {written.given}")
 
 
 def read_named(part: Part, inherited: Named, complaints: Complaints) -> Named:

@@ -12,7 +12,7 @@ import pytest
 from audit import Batching, NoisySGD, Relation, Release, bounds, exact
 from audit.claims.candidates import Candidates, KnownPairs
 from audit.claims.claim import Budget, Claim, Expected, LooseBy, Search
-from audit.claims.error_shares import ErrorShare, error_shares
+from audit.claims.error_shares import ErrorShare, equal_share
 from audit.claims.judge import Shared, judge, judge_all
 from audit.claims.judgement import Evidence
 from audit.claims.statements import Asked, Numbers, NumberSource, statement_of
@@ -698,8 +698,8 @@ def test_many_claims_share_one_error():
     sampled = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED, budget=SAMPLED)
     exact = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED)
     claims = [sampled, exact, replace(sampled, budget=FEW)]
-    assert error_shares(claims, 0.1) == (ErrorShare(0.05, 0.05),) * 3
-    assert error_shares([exact], 0.1) == (ErrorShare(0.1, 0.1),)
+    assert equal_share(claims, 0.1) == ErrorShare(0.05, 0.05)
+    assert equal_share([exact], 0.1) == ErrorShare(0.1, 0.1)
     seen = []
     judged = judge_all(claims, error=0.1, jobs=2, progress=seen.append)
     assert [j.error for j in judged] == [0.05, 0.0, 0.05]

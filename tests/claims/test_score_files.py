@@ -11,7 +11,7 @@ import pytest
 from audit.claims import formats
 from audit.claims.checking import Checked, check
 from audit.claims.claim import Claim, Samples
-from audit.claims.error_shares import ErrorShare, error_shares
+from audit.claims.error_shares import ErrorShare, equal_share
 from audit.claims.judge import judge
 from audit.claims.judgement import Evidence, Verdict
 from audit.claims.statements import statement_of
@@ -135,7 +135,7 @@ def test_shares_count_claims_with_samples() -> None:
     scores = Samples(x=(1.0, 2.0), x_prime=(0.0, 1.0))
     sampled = Claim(id="x", mechanism=None, statement=statement, samples=scores)
     other = Claim(id="y", mechanism=None, statement=statement)
-    assert error_shares([sampled, other, sampled], 0.1) == (ErrorShare(0.05, 0.05),) * 3
+    assert equal_share([sampled, other, sampled], 0.1) == ErrorShare(0.05, 0.05)
 
 
 def test_a_pair_that_differs_in_two_records_refutes_a_claim_about_one(tmp_path: Path) -> None:
