@@ -168,30 +168,6 @@ def test_in_a_file_and_in_every_format(tmp_path: Path) -> None:
     assert lock.changes(lock.read(path), lock.entries(found.judgements)) == ()
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("{laplace: {sensitivity: 1, scale: 0}}", "scale must be a positive finite number, got 0"),
-        ("{laplace: {scale: 1}}", "laws.sensitivity must be given for a Laplace, got nothing"),
-        ("{laplce: {scale: 1}}", "got 'laplce'; did you mean 'laplace'?"),
-        ("{laplace: {sensitivity: 1, scale: 1, time: 2}}", "did you mean 'times'?"),
-        ("{laplace: 1}", "laws.laplace must be a mapping of its fields, got 1"),
-        ("laplace", "laws must be a mapping of one kind of laws to its fields, got 'laplace'"),
-        ("{discrete gaussian: {sensitivity: 50, noise_std: 1}}", "noise_std must be at least"),
-        ("{repeated: {times: 2}}", "must be one of densities, discrete gaussian"),
-        (
-            "{laplace: {sensitivity: 1, scale: 1}}, pair: {kind: Finite}",
-            "cannot be combined with 'pair'",
-        ),
-    ],
-)
-def test_bad_laws_are_one_line(tmp_path: Path, written: str, message: str) -> None:
-    found = checked(tmp_path, f"claims: [{{id: x, epsilon: 1, delta: .1, laws: {written}}}]")
-    (complaint,) = found.complaints
-    assert complaint.line == 1
-    assert message in complaint.message
-
-
 def test_kinds_are_understood_in_any_spelling() -> None:
     fields = {"epsilon": 1.0}
     for word in ("randomised response", "randomised_response", "RandomisedResponse"):

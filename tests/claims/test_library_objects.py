@@ -13,7 +13,7 @@ from audit.claims.claim import decode_claim, encode_claim
 from audit.claims.claims_file import load
 from audit.claims.formats import Format, write
 from audit.claims.judge import judge
-from audit.claims.statements import ACCOUNTANTS, Asked, NumberSource, statement_of
+from audit.claims.statements import Asked, NumberSource, statement_of
 from audit.codec import encode
 from audit.isolation import UserCodeError
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
@@ -203,44 +203,6 @@ def test_what_goes_wrong_is_one_line(ask, message: str) -> None:
         ask()
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-
-
-EVENT = "mechanisms: {{m: {{event: {}, dataset_size: {}, relation: add remove{}}}}}"
-CLAIM = (
-    "claims: [{id: x, mechanism: {steps: 1, dataset_size: 1, batch_size: 1, step_size: 1, "
-    "noise_std: 1, lipschitz: 1}, accountant: %s}]"
-)
-TRAINING = "claims: [{{id: x, mechanism: {}, epsilon: 1, delta: .1}}]"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (EVENT.format("held.event", 1, ""), "event must be package.module:function, got 'held"),
-        ("mechanisms: {m: {event: 'a:b', relation: add remove}}", "dataset_size must be given"),
-        ("mechanisms: {m: {event: 'a:b', dataset_size: 1}}", "relation must be given"),
-        (EVENT.format("'a:b'", 0, ""), "dataset_size must be a whole number of at least 1, got 0"),
-        (EVENT.format("'a:b'", 1, ", steps: 3"), "unknown key 'steps' in a mechanism with 'event'"),
-        (
-            "mechanisms: {m: {history: [], dataset_size: 1, relation: add remove}}",
-            "history must be a list with at least one entry",
-        ),
-        (TRAINING.format("{training: t}"), "training must be package.module:function, got 't'"),
-        (TRAINING.format("{training: 'a:b', relation: zero out}"), "unknown key 'relation'"),
-        (
-            CLAIM % "dp_accounting.pdl, deltas: [1e-5]",
-            f"accountant must be one of {', '.join(ACCOUNTANTS)} or package.module:function, got "
-            "'dp_accounting.pdl'; did you mean 'dp_accounting.pld'?",
-        ),
-        (CLAIM % "dp_accounting.pld", "a claim of an accountant needs 'deltas' or 'orders'"),
-        (CLAIM % "opacus.rdp, orders: [1]", "orders[0] must be a finite number above 1, got 1.0"),
-    ],
-)
-def test_what_is_written_wrong(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "me.claims.yaml"
-    path.write_text(text)
-    (complaint,) = load([path]).complaints
-    assert message in str(complaint)
 
 
 def test_an_event_of_an_included_file_is_found_beside_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 import textwrap
@@ -38,6 +39,11 @@ READER_ONLY = (
     "positive",
     "must be in [0, 1",
     "of at least",
+    "must be at least",
+    "group_size must",
+    "event must",
+    "history must",
+    "training must",
     "duplicate id",
     "needs another record",
     "one for each normal",
@@ -104,14 +110,11 @@ def test_every_form_fits() -> None:
 
 
 def test_broken_claims_are_refused_as_by_the_reader() -> None:
-    refused = 0
-    for claims, _, message in cases(written.test_what_is_bad_is_one_line_and_the_rest_is_read):
-        if any(words in message for words in NO_YAML):
-            continue
-        fits = validator().is_valid(plain(HEAD + textwrap.indent(claims, "  ")))
-        assert fits == any(words in message for words in READER_ONLY), (claims, message)
-        refused += not fits
-    assert refused >= 30
+    claims = [f"- {text}" for text in re.split(r"^- ", written.BAD, flags=re.MULTILINE)[1:]]
+    for claim in claims:
+        fits = validator().is_valid(plain(HEAD + textwrap.indent(claim, "  ")))
+        message = claim.partition("  # ")[2]
+        assert fits == any(words in message for words in READER_ONLY), (claim, message)
 
 
 def test_broken_files_are_refused_as_by_the_reader() -> None:
@@ -119,17 +122,6 @@ def test_broken_files_are_refused_as_by_the_reader() -> None:
         if not any(words in message for words in NO_YAML):
             fits = validator().is_valid(plain(text))
             assert fits == any(words in message for words in READER_ONLY), (text, message)
-
-
-@pytest.mark.parametrize(
-    "samples",
-    ["{}", "{x: [1]}", "{x: [1], x_prime: [2], score: a}", "{file: a.csv, score: a}", "{x: [a]}"],
-)
-def test_samples_are_two_or_a_table(samples: str, tmp_path: Path) -> None:
-    path = tmp_path / "my.claims.yaml"
-    path.write_text(f"claims: [{{id: x, mu: 1, samples: {samples}}}]")
-    assert claims_file.load([path]).complaints
-    assert not validator().is_valid(plain(path.read_text()))
 
 
 # whatever the reader takes, the schema takes

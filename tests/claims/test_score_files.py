@@ -97,11 +97,6 @@ def test_scores_that_cannot_refute_make_nothing_consistent(tmp_path: Path) -> No
         ("{x: two.npy, x_prime: without.csv}", "samples_prime must be of dimension 2 like samples"),
         ("{x: three.npy, x_prime: without.csv}", "must be a non-empty one-dimensional array"),
         ("{x: uneven.csv, x_prime: without.csv}", "line 3 must hold as many numbers as those"),
-        ("{x: with.npy, x_prime: without.csv, group_size: 0}", "samples.group_size must be"),
-        ("{x: with.npy, x_prime: without.csv, columns: {kind: Best}}", "samples.columns"),
-        ("{x: with.npy}", "samples.x and x_prime must be given, or file, score"),
-        ("{x: with.npy, x_prime: 3}", "samples.x_prime must be"),
-        ("{x: [1], x_prime: [2]}, pair: TwoSidedWalk", "'samples' cannot be combined with 'pair'"),
     ],
 )
 def test_bad_samples_are_one_line(tmp_path: Path, given: str, message: str) -> None:

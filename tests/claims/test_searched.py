@@ -117,16 +117,3 @@ def test_in_claims_files(tmp_path: Path) -> None:
     assert all(
         j.claim.expected is Expected.CONSISTENT for j in check([file], error=0.01).judgements
     )
-
-
-@pytest.mark.parametrize("written", ["{evaluations: -1}", "{evaluations: many}", "{}", "5"])
-def test_a_bad_search_is_one_line(tmp_path: Path, written: str) -> None:
-    file = tmp_path / "bad.claims.yaml"
-    file.write_text(
-        f"claims: [{{id: x, epsilon: 1, delta: .1, search: {written}, "
-        "pair: {kind: Finite, first: [1], second: [1]}}]",
-        encoding="utf-8",
-    )
-    checked = check([file], error=0.01)
-    assert [c.line for c in checked.complaints] == [1]
-    assert "search" in checked.complaints[0].message
