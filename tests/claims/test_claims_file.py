@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -19,7 +16,7 @@ from audit.constructions import ResetWalk
 from audit.constructions.explicit import Finite
 from audit.curves.quantities import ClaimedNumber, TotalVariation
 
-from .written import HEAD_LINES, ONE_STEP, environment, write
+from .written import HEAD_LINES, ONE_STEP, write
 
 EXAMPLE = Path(__file__).parents[2] / "scenarios" / "claims" / "example.claims.yaml"
 
@@ -532,54 +529,3 @@ def test_no_text_makes_the_reader_fall(tmp_path: Path) -> None:
         broken += bool(loaded.complaints)
         assert loaded.complaints or len(loaded.claims) == whole
     assert broken > 20
-
-
-OWN_PAIR = """\
-from dataclasses import dataclass
-
-from audit.constructions import Construction, TwoSidedWalk, construction
-
-
-@construction
-@dataclass(frozen=True)
-class MyWalk(Construction):
-    start: float = 0.0
-
-    citation = "nobody 2030"
-
-    def processes(self):
-        return TwoSidedWalk(self.mechanism, start=self.start).processes()
-"""
-
-
-def test_a_construction_of_the_users_own(tmp_path: Path) -> None:
-    """In a process of its own, for the registry is one for all tests."""
-    (tmp_path / "my_walks.py").write_text(OWN_PAIR)
-    claims = """\
-- {id: lie, epsilon: 4.3, delta: 1e-5, pair: {kind: "my_walks:MyWalk", start: 1}, expected: refuted}
-- {id: none, mu: 1, pair: {kind: "my_walks:YourWalk"}}
-- {id: other, mu: 1, pair: {kind: "math:floor"}}
-- {id: field, mu: 1, pair: {kind: "my_walks:MyWalk", speed: 1}}
-"""
-    path = write(tmp_path, claims)
-    done = subprocess.run(
-        [sys.executable, "-m", "audit.cli.check", str(path), "--format", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-        env=environment(),
-    )
-    assert done.returncode == 2, done.stderr
-    judged, *wrong = json.loads(done.stdout)["claims"]
-    assert (judged["verdict"], judged["pair"]) == ("refuted", "MyWalk(start=1)")
-    assert [claim["verdict"] for claim in wrong] == ["error"] * 3
-    messages = (
-        "pair.kind must name a function or class of my_walks, got 'YourWalk'; did you mean 'MyW",
-        "pair.kind must name a registered construction, got 'math:floor'",
-        "pair.speed must be left out of a MyWalk, got 1; known are start",
-    )
-    told = done.stderr.splitlines()
-    for line, (claim, message) in enumerate(zip(wrong, messages, strict=True), HEAD_LINES + 2):
-        start = f"{path}:{line}: claim {claim['id']!r}: {message}"
-        assert any(one.startswith(start) for one in told), "\n".join([start, *told])

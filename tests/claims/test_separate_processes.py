@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.claims import check
+from audit.claims.checking import Checked, check
 from audit.results import Verdict
 
 MODULE = """
@@ -70,37 +70,40 @@ claims:
 """
 
 
-def written(folder: Path, name: str, *functions: str) -> Path:
+SPOILING = ("patches", "state", "exits", "threads", "surroundings")
+
+
+def check_functions(folder: Path, module: str, functions: list[str], jobs: int) -> Checked:
+    """Judge one claim of each function, in their order."""
+    (folder / "spoiling.py").write_text(module, encoding="utf-8")
     lines = [
-        f"  - {{id: {name}.{function}, mechanism: m, callable: 'spoiling:{function}',"
+        f"  - {{id: {number}.{function}, mechanism: m, callable: 'spoiling:{function}',"
         " deltas: [1.0e-3, 1.0e-5]}"
-        for function in functions
+        for number, function in enumerate(functions)
     ]
-    file = folder / f"{name}.claims.yaml"
+    file = folder / "spoiling.claims.yaml"
     file.write_text(CLAIMS.format(claims="\n".join(lines)), encoding="utf-8")
-    return file
+    return check([file], error=0.01, jobs=jobs)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("name", ["patches", "state", "exits", "threads", "surroundings"])
-def test_the_second_claim_is_refuted_whatever_the_first_does(
-    tmp_path: Path, name: str, jobs: int
-) -> None:
-    (tmp_path / "spoiling.py").write_text(MODULE, encoding="utf-8")
-    files = [written(tmp_path, "one", name, "honest"), written(tmp_path, "two", "honest")]
-    checked = check(files, error=0.01, jobs=jobs)
-    verdicts = {judgement.claim.id: judgement.verdict for judgement in checked.judgements}
-    assert verdicts["one.honest"] is verdicts["two.honest"] is Verdict.REFUTED
-    # what it claims itself is its own affair, or it is caught
-    assert verdicts[f"one.{name}"] in (Verdict.CONSISTENT, Verdict.ERROR)
+def test_the_second_claim_is_refuted_whatever_the_first_does(tmp_path: Path, jobs: int) -> None:
+    functions = [one for name in SPOILING for one in (name, "honest")]
+    checked = check_functions(tmp_path, MODULE, functions, jobs)
+    for name, judgement in zip(functions, checked.judgements, strict=True):
+        if name == "honest":
+            assert judgement.verdict is Verdict.REFUTED
+        else:  # what it claims itself is its own affair, or it is caught
+            assert judgement.verdict in (Verdict.CONSISTENT, Verdict.ERROR)
 
 
-@pytest.mark.parametrize("value", ["True", "'50'", "[50.0]", "None", "float('nan')"])
-def test_the_judge_reads_answers_itself(tmp_path: Path, value: str) -> None:
-    module = "import audit.claims.user_code as ours\n\ndef odd(m, delta):\n"
-    module += f"    ours.number_of = lambda *_: {value}\n    return 1.0\n"
-    (tmp_path / "spoiling.py").write_text(module, encoding="utf-8")
-    (judgement,) = check([written(tmp_path, "odd", "odd")], error=0.01).judgements
-    assert judgement.verdict is Verdict.ERROR
-    assert "must" in judgement.message
-    assert "\n" not in judgement.message
+def test_the_judge_reads_answers_itself(tmp_path: Path) -> None:
+    module = "import audit.claims.user_code as ours\n"
+    for number, value in enumerate(("True", "'50'", "[50.0]", "None", "float('nan')")):
+        module += f"def odd{number}(m, delta):\n    ours.number_of = lambda *_: {value}\n"
+        module += "    return 1.0\n"
+    checked = check_functions(tmp_path, module, [f"odd{number}" for number in range(5)], 1)
+    for judgement in checked.judgements:
+        assert judgement.verdict is Verdict.ERROR
+        assert "must" in judgement.message
+        assert "\n" not in judgement.message

@@ -1,4 +1,4 @@
-"""User-defined pairs that hang, exit, crash or exhaust memory leave other claims alone."""
+"""User-defined pairs; those that hang, exit, crash or exhaust memory leave other claims alone."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ HARMS = {"none": lambda: None, "hangs": lambda: time.sleep(1000), "leaves": lamb
 @dataclass(frozen=True)
 class Walk(Construction):
     harm: str = "none"
+    start: float = 0.0
 
     citation = "nobody 2030"
 
     def processes(self):
         HARMS[self.harm]()
-        return TwoSidedWalk(self.mechanism).processes()
+        return TwoSidedWalk(self.mechanism, start=self.start).processes()
 """
 LIMITS = "{seconds: 0.3, callable_seconds: 20, callable_gigabytes: 0.6}"
 HANGS = "pair: {kind: 'my_walks:Walk', harm: hangs}, budget: {seconds: 0.3, callable_seconds: 1}"
@@ -49,8 +50,11 @@ CLAIMS = (
 - {id: sound, epsilon: 4.4, delta: 1e-5, pair: {kind: 'my_walks:Walk'}}
 - {id: crashes, epsilon: 4.4, delta: 1e-5, pair: {kind: 'my_walks:Walk', harm: crashes}}
 - {id: eats, epsilon: 4.4, delta: 1e-5, pair: {kind: 'my_walks:Walk', harm: eats}}
-- {id: lie, epsilon: 4.3, delta: 1e-5, pair: {kind: 'my_walks:Walk'}}
+- {id: lie, epsilon: 4.3, delta: 1e-5, pair: {kind: 'my_walks:Walk', start: 1}}
 - {id: import, epsilon: 4.4, delta: 1e-5, pair: {kind: 'leaving:Walk'}}
+- {id: none, mu: 1, pair: {kind: 'my_walks:YourWalk'}}
+- {id: other, mu: 1, pair: {kind: 'math:floor'}}
+- {id: field, mu: 1, pair: {kind: 'my_walks:Walk', speed: 1}}
 """
 )
 # the words stand for the limits; eating may take long where memory is slow
@@ -60,6 +64,9 @@ TOLD = {
     "crashes": "my_walks:Walk crashed its process: SIGSEGV",
     "eats": "my_walks:Walk needed ",
     "import": "leaving cannot be imported: it ended its process with status 0",
+    "none": "pair.kind must name a function or class of my_walks, got 'YourWalk'; did you mean",
+    "other": "pair.kind must name a registered construction, got 'math:floor'",
+    "field": "pair.speed must be left out of a Walk, got 1; known are harm, start",
 }
 LIMITED = HEAD.replace("pair: TwoSidedWalk", f"pair: TwoSidedWalk, budget: {LIMITS}")
 
@@ -96,12 +103,14 @@ def test_the_command_judges_every_claim(folder: Path) -> None:
         assert cases[name].find("failure") is None
         assert cases[name].find("error") is None
     assert cases["lie"].find("failure") is not None
+    facts = {p.get("name"): p.get("value") for p in cases["lie"].iter("property")}
+    assert facts["pair"] == "Walk(start=1)"
     complaints = done.stderr.splitlines()
     for name, told in TOLD.items():
         line = CLAIMS[: CLAIMS.index(f"id: {name},")].count("\n") + HEAD_LINES + 1
         start = f"my.claims.yaml:{line}: claim {name!r}: {told}"
         assert any(one.startswith(start) for one in complaints), (name, complaints)
-    assert complaints[-1].startswith("8 claims: 2 consistent, 1 refuted, 5 errors")
+    assert complaints[-1].startswith("11 claims: 2 consistent, 1 refuted, 8 errors")
 
 
 def test_pytest_and_its_workers_go_on(folder: Path, tmp_path: Path) -> None:
