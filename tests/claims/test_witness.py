@@ -78,6 +78,31 @@ def witness(statement, pair, mechanism=None):
     return judged.witness
 
 
+BOUNDED = walled(steps=4, dataset_size=4, batch_size=4, step_size=0.1, noise_std=1.0,
+                 lipschitz=1.0, diameter=1.0, batching=Batching.FULL)  # fmt: skip
+LINE = replace(BOUNDED, batch_size=2, diameter=None, batching=Batching.POISSON)
+
+
+def pure(epsilon):
+    return statement_of(epsilon=0.99 * epsilon, delta=0.0)
+
+
+WALK_EPSILON = exact.curve(TwoSidedWalk(BOUNDED)).epsilon(0.0)
+# at delta = 0, by the largest likelihood ratio, which is infinite in the second ones
+PURE = {
+    "response, pure": (pure(math.log(3)), Finite((0.75, 0.25), (0.25, 0.75)), None),
+    "densities, pure": (pure(1.4999999), Densities(0.5, -1.0, 2.0), None),
+    "walk between walls, pure": (pure(WALK_EPSILON), TwoSidedWalk(BOUNDED), BOUNDED),
+}
+ENDLESS = {
+    "no overlap": (pure(20.0), Finite((0.5, 0.5), (1.0, 0.0)), None),
+    "subsampled, pure": (
+        pure(20.0),
+        Mixtures(Mixture((0.9, 0.1), (0.0, 1.0), (1.0, 1.0)), Mixture((1.0,), (0.0,), (1.0,))),
+        None,
+    ),
+    "walk on a line, pure": (pure(20.0), TwoSidedWalk(LINE), LINE),
+}
 EXAMPLES = {
     "chain, renyi": (statement_of(renyi={2.0: 0.05}), RESET, walled()),
     "chain, epsilon": (statement_of(epsilon=0.3, delta=0.01), RESET, walled()),
@@ -94,6 +119,7 @@ EXAMPLES = {
     "vectors, mu": (statement_of(mu=0.9), CORRELATED, None),
     "densities, epsilon": (statement_of(epsilon=0.8, delta=1e-2), DENSITIES, None),
     "densities, renyi": (statement_of(renyi={4.0: 0.4}), DENSITIES, None),
+    **PURE,
 }
 
 
@@ -101,9 +127,9 @@ def answer(found: Witness) -> Answer:
     return verify(json.loads(found.to_json())).answer
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLES | ENDLESS)
 def test_a_refutation_is_verified_and_the_file_comes_back(name):
-    found = witness(*EXAMPLES[name])
+    found = witness(*(EXAMPLES | ENDLESS)[name])
     again = Witness.from_json(found.to_json())
     assert again == found
     assert 4 <= len(found.recipe) <= 12
