@@ -27,8 +27,7 @@ def draw(verdict: PanelVerdict) -> Picture:
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        axes.set_yscale("log")
-        style.logarithmic(axes.yaxis)
+        style.logarithmic(axes, "y")
         axes.axhline(1.0, color=style.EXACT, lw=1.0, zorder=1)
         named: set[str] = set()
         place, ticks = 0.0, []
