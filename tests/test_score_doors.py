@@ -20,7 +20,7 @@ from audit.scenario.user_mechanism import UserMechanismSetting
 DELTA = 1e-5
 SHIFT = {"constant": 0.0, "few": 3.0, "wrong sign": -1.0, "same law": 0.0, "telling": 3.0}
 CLAIMED = {"constant": 2.0, "few": 8.0, "wrong sign": 2.0, "same law": 2.0, "telling": 2.0}
-SIDE = {"constant": 2000, "few": 10, "wrong sign": 2000, "same law": 2000, "telling": 2000}
+SIDE = {"constant": 300, "few": 10, "wrong sign": 300, "same law": 300, "telling": 300}
 SILENT = ["constant", "few", "wrong sign", "same law"]
 
 

@@ -29,7 +29,8 @@ import yaml
 
 from audit import bounds, exact, report
 from audit.claims import Budget, Claim, Judgement, Verdict, check
-from audit.claims.judge import judge
+from audit.claims.claims_file import load
+from audit.claims.judge import Shared, judge
 from audit.claims.lock import entries, read
 from audit.claims.statements import Asked, NumberSource
 from audit.claims.witness import Witness
@@ -200,33 +201,39 @@ def _computed(result: dict[str, Any]) -> Table:
 
 
 def judged_claims() -> Iterator[Row]:
-    """Yield a row a claims file of the catalogue, and a row for its locked numbers."""
+    """Yield a row a claim of the catalogue's files, and a row for its locked numbers."""
     stored = {
         row["claim"]: row for row in _csv("catalogue/catalogue.csv") if "bound" in row["kind"]
     }
     locked = read(RESULTS / "claims.json").claims
     for name in catalogue.FILES:
         content = yaml.safe_load((catalogue.CLAIMS / name).read_text(encoding="utf-8"))
-        ids = [claim["id"] for claim in content["claims"]]
-        judged = {id: _columns(stored[id], _CLAIM) for id in ids}
-        yield Row(f"catalogue/catalogue.csv: {name}", judged, partial(_judged, name, ids))
-        kept = [id for id in ids if id in locked]
-        if kept:
-            numbers = {id: dict(locked[id].numbers) for id in kept}
-            yield Row(f"claims.json: {name}", numbers, partial(_locked, name, kept))
+        for id in (claim["id"] for claim in content["claims"]):
+            judged = partial(_judged, name, id)
+            yield Row(f"catalogue/catalogue.csv: {id}", _columns(stored[id], _CLAIM), judged)
+            if id in locked:
+                yield Row(
+                    f"claims.json: {id}", dict(locked[id].numbers), partial(_locked, name, id)
+                )
 
 
 _CLAIM = "verdict", "quantity", "pair", "evidence", "certified", "claimed", "ratio"
 
 
 @cache
-def _judgements(name: str) -> Mapping[str, Judgement]:
-    checked = check([catalogue.CLAIMS / name], error=0.01, exhaustive=True)
-    return {judgement.claim.id: judgement for judgement in checked.judgements}
+def _claims(name: str) -> Mapping[str, Claim]:
+    return {claim.id: claim for claim in load([catalogue.CLAIMS / name]).claims}
 
 
-def _judged(name: str, ids: Sequence[str]) -> Table:
-    return {id: _claim(_judgements(name)[id]) for id in ids}
+@cache
+def _judgement(name: str, id: str) -> Judgement:
+    """Judge one claim: all evidence is exact, so no error is shared with the others."""
+    with Shared([catalogue.CLAIMS / name], exhaustive=True) as shared:
+        return judge(_claims(name)[id], shared=shared)
+
+
+def _judged(name: str, id: str) -> Table:
+    return _claim(_judgement(name, id))
 
 
 def _claim(judgement: Judgement) -> dict[str, Any]:
@@ -244,9 +251,8 @@ def _claim(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _locked(name: str, ids: Sequence[str]) -> Table:
-    found = entries(_judgements(name)[id] for id in ids)
-    return {id: dict(found[id].numbers) for id in ids}
+def _locked(name: str, id: str) -> Table:
+    return dict(entries([_judgement(name, id)])[id].numbers)
 
 
 def printed_numbers() -> Iterator[Row]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from audit import bounds, exact
+from audit import bounds
 from audit.constructions import decode_pair
 from audit.search import check_admissible, worst_case
 from results.map import make, page
@@ -21,15 +21,12 @@ COUPLED = Point(Kind.CONVEX, 3.0, 3.0, 0.2)
 
 
 MAP = Path(__file__).parents[2] / "results" / "map"
-# whole groups, since one recursion serves a group
-SAMPLE = tuple(
-    tuple(p for p in points() if (p.kind, p.strength, p.noise) == place)
-    for place in (
-        (Kind.CONVEX, 30.0, 0.2),
-        (Kind.STRONGLY_CONVEX, 30.0, 0.2),
-        (Kind.CYCLIC, 3.0, 0.2),
-        (Kind.CONVEX, 100.0, 0.01),
-    )
+# searched again here; tests/test_stored_numbers.py computes a group of rows again
+SAMPLE = (
+    Point(Kind.CONVEX, 30.0, 100.0, 0.2),
+    Point(Kind.STRONGLY_CONVEX, 30.0, 100.0, 0.2),
+    Point(Kind.CYCLIC, 3.0, 100.0, 0.2),
+    Point(Kind.CONVEX, 100.0, 100.0, 0.01),
 )
 
 
@@ -140,24 +137,10 @@ def test_the_page_says_it_in_words(whole, tmp_path):
         assert (tmp_path / "map" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
 
 
-def test_the_committed_map_is_sound_and_recomputes():
-    by_place = {}
-    for row in _stored(MAP):
-        assert sound(row)
-        by_place[_place(row)] = row
-    assert len(by_place) == len(points())
-    for group in SAMPLE:
-        rows = [by_place[_of(p)] for p in group]
-        lows = [float(row["lower"]) for row in rows]
-        for row, again in zip(rows, make.upper(group, lows), strict=True):
-            for side in ("published", "forgetting", "coupling", "upper"):
-                assert (getattr(again, side) is None) is (row[side] == "")
-                if row[side]:
-                    assert getattr(again, side) == pytest.approx(float(row[side]), rel=1e-6), (
-                        row,
-                        side,
-                    )
-            assert row["theorem"] == again.theorem
+def test_the_committed_map_is_sound():
+    rows = _stored(MAP)
+    assert all(sound(row) for row in rows)
+    assert {_place(row) for row in rows} == {_of(point) for point in points()}
 
 
 def test_a_lower_bound_above_an_upper_one_is_found():
@@ -168,10 +151,9 @@ def test_a_lower_bound_above_an_upper_one_is_found():
     assert not sound({**row, "lower": str(1.001 * float(row["upper"]))})
 
 
-@pytest.mark.parametrize("group", SAMPLE, ids=lambda group: group[0].name)
-def test_found_pairs_stay_below_couplings_in_a_search_of_other_seeds(group):
+@pytest.mark.parametrize("point", SAMPLE, ids=lambda point: point.name)
+def test_found_pairs_stay_below_couplings_in_a_search_of_other_seeds(point):
     """The lower sides again, from another seed and as far as few trials get."""
-    point = group[-1]
     [row] = [r for r in _stored(MAP) if _place(r) == _of(point)]
     found = worst_case(point.mechanism, delta=make.DELTA, budget=100.0, seed=3, evaluations=40)
     assert found.bracket[0] <= float(row["upper"])
@@ -202,18 +184,13 @@ def test_a_renewed_map_keeps_the_pairs_of_the_last_one(small):
         assert again.lower == renewed.lower
 
 
-def test_the_stored_pairs_have_the_lower_sides_of_the_map():
+def test_the_stored_pairs_are_those_that_the_map_names():
     known = page.known_pairs(MAP)
     assert set(known) == {point.name for point in points()}
-    for place, (row, point) in enumerate(zip(_stored(MAP), points(), strict=True)):
+    for row, point in zip(_stored(MAP), points(), strict=True):
         pair = decode_pair(known[point.name], point.mechanism)
         check_admissible(pair)
         assert row["pair"] == make._name(pair)
-        if place % 40 == 0:
-            low, high = exact.curve(pair).epsilon_bracket(make.DELTA)
-            # the same pair has the same bracket, up to what counted rounding leaves open
-            assert float(row["lower"]) <= high
-            assert low >= (1 - 1e-6) * float(row["lower"])
 
 
 def test_an_inadmissible_pair_of_an_earlier_map_is_skipped(small):
