@@ -31,6 +31,7 @@ extensions = [
     "schema_tables",
     "statements",
     "rooms",
+    "cell_figure",
     "public_names",
     "link_check",
 ]

@@ -255,6 +255,7 @@ keys:
                       (one of the two is required, and the first that is reached ends the search)
     seed              whole number (required)
     output            YAML file for the pair, for use in scenarios and claims
+    verbose           whether to print what the width of the bracket consists of (true or false)
 
 the fields of audit.NoisySGD:
 {mechanism}

@@ -23,7 +23,8 @@ class SearchRequest:
 
     One of ``delta`` and ``renyi_order`` is maximised, within ``budget`` seconds, ``evaluations``
     pairs, or what is reached first; ``output`` is the file for the pair, or None.
-    ``many_dimensions`` lets domains cancel a gradient of all records.
+    ``many_dimensions`` lets domains cancel a gradient of all records, and ``verbose`` prints what
+    the width of the bracket consists of.
     """
 
     delta: float | None = None
@@ -32,6 +33,7 @@ class SearchRequest:
     seed: int
     evaluations: int | None = None
     many_dimensions: bool = False
+    verbose: bool = False
     output: Path | None = None
 
     def __post_init__(self) -> None:
@@ -92,6 +94,10 @@ def _search(mechanism: NoisySGD, request: SearchRequest) -> None:
     print(to_yaml(found, objective))
     for line in _summary(found, mechanism, objective):
         print(line)
+    if request.verbose and isinstance(objective, Epsilon):
+        widths = found.law.errors(objective.delta)
+        parts = ", ".join(f"{cause} {width:.2g}" for cause, width in widths.items())
+        print(f"Width of the bracket of epsilon: {parts}.")
     if request.output is not None:
         print(f"Written to {request.output}")
 

@@ -193,8 +193,10 @@ class BracketedCurve(PrivacyCurve):
         -------
         dict of str to float
             Widths in nats by cause. ``quadrature``, ``rounding`` and ``truncation`` are what the
-            bracket would lose without each, and ``cells`` is its width without all of them. The
-            width of a composition is that of its ``grid``.
+            bracket would lose without each, and ``cells`` is its width without all of them. That of
+            a composition is the width of its ``grid``, whose transforms round, without the
+            ``rounding`` of the pairs' masses. ``enclosure`` is the distance of two pairs between
+            which the worst one is.
 
         Examples
         --------
@@ -328,6 +330,11 @@ def bracket_width(bracket: Bracket) -> float:
     """Return the width of a bracket: 0 where both ends are infinite."""
     low, high = bracket
     return 0.0 if low == high else high - low
+
+
+def width_beside(whole: float, parts: float) -> float:
+    """Return what is left of a width; 0 where it and a part are infinite."""
+    return 0.0 if whole == parts else max(whole - parts, 0.0)
 
 
 def _each(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves import GaussianCurve, Order
-from audit.curves.bracketed import BracketedCurve
+from audit.curves.bracketed import BracketedCurve, bracket_width, width_beside
 from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
@@ -211,6 +211,13 @@ class ComposedCurve(DominatingCurve):
         low, high = (side.epsilon(delta, near) for side in self._sides(order))
         return low, high
 
+    def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
+        """Return what the width of the bracket of epsilon at ``delta`` consists of."""
+        whole = bracket_width(self.epsilon_bracket(delta, order))
+        exact = replace(self, lower=_exact(self.lower), upper=_exact(self.upper))
+        left = bracket_width(exact.epsilon_bracket(delta, order))
+        return {"rounding": width_beside(whole, left), "grid": left}
+
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         low, high = (side.delta(epsilon) for side in self._sides(order))
         return low, high
@@ -240,6 +247,12 @@ class ComposedCurve(DominatingCurve):
         return np.asarray(self.moments(alpha, order))
 
 
+def _exact(side: GridComposition) -> GridComposition:
+    """Return a composition of the same pairs, with their masses taken as exact."""
+    pairs = [(replace(pair, rounding=0.0, ratio_error=(0.0, 0.0)), n) for pair, n in side.parts]
+    return GridComposition(pairs)
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianDominatingCurve(DominatingCurve):
     """Curve of N(mu, 1) against N(0, 1), in closed form.
@@ -251,6 +264,7 @@ class GaussianDominatingCurve(DominatingCurve):
     """
 
     mu: float
+    _cause: ClassVar[str] = "rounding"
 
     @property
     def symmetric(self) -> bool:

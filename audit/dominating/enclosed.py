@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves import Order
+from audit.curves.bracketed import bracket_width, width_beside
 from audit.curves.brackets import Bracket
 from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.curve import DominatingCurve
@@ -42,6 +43,12 @@ class EnclosedCurve(DominatingCurve):
     def limits(self) -> DeltaLimits | None:  # type: ignore[override]
         """Proven bounds that every bracket is compared with: those of the upper bound."""
         return None if self.lost else self.upper.limits
+
+    def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
+        """Return what the width of the bracket of epsilon at ``delta`` consists of."""
+        found = self.upper.errors(delta, order)
+        whole = bracket_width(self.epsilon_bracket(delta, order))
+        return {**found, "enclosure": width_beside(whole, sum(found.values()))}
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
         less, more = delta - self.lost, delta + self.lost

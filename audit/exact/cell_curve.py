@@ -18,6 +18,7 @@ from audit.curves.bracketed import (
     MuBracket,
     bracket_width,
     gaussian_mu,
+    width_beside,
 )
 from audit.curves.brackets import TINY, Bracket, checked_all
 from audit.curves.cells import Cells
@@ -104,7 +105,7 @@ class CellBracketedCurve(BracketedCurve):
         found = {}
         for cause, curve in self._without.items():
             left = bracket_width(curve.epsilon_bracket(delta, order))
-            found[cause] = left if cause == "cells" else max(whole - left, 0.0)
+            found[cause] = left if cause == "cells" else width_beside(whole, left)
         return found
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:

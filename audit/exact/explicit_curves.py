@@ -21,7 +21,7 @@ from audit.constructions.explicit import (
 )
 from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
-from audit.curves.bracketed import BracketedCurve
+from audit.curves.bracketed import BracketedCurve, bracket_width
 from audit.curves.brackets import Bracket, checked
 from audit.curves.cells import Cells
 from audit.dominating.curve import DominatingCurve, compose
@@ -74,6 +74,12 @@ class RepeatedCurve(BracketedCurve):
         if delta == 0:
             return checked("epsilon at delta 0", self.pure(order), order)
         return self.dominating.epsilon_bracket(delta, order)
+
+    def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
+        """Return what the width of the bracket of epsilon at ``delta`` consists of."""
+        if delta == 0:  # a sum over the draws
+            return {"cells": bracket_width(self.epsilon_bracket(delta, order))}
+        return self.dominating.errors(delta, order)
 
     def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         return self.dominating.delta_bracket(epsilon, order)

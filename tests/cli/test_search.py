@@ -28,10 +28,12 @@ SHORT = ["budget=30", "evaluations=5", "seed=0"]
 
 def test_a_found_pair_is_printed_and_written(ended: Command, tmp_path: Path) -> None:
     file = tmp_path / "found.yaml"
-    done = ended(main, *MECHANISM, *SHORT, "delta=1e-5", f"output={file}")
+    done = ended(main, *MECHANISM, *SHORT, "delta=1e-5", "verbose=true", f"output={file}")
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
     assert any(line.startswith("Certified epsilon at delta 1e-05: 5.759") for line in lines)
+    causes = "Width of the bracket of epsilon: quadrature "
+    assert any(line.startswith(causes) and ", cells " in line for line in lines)
     assert lines[-1] == f"Written to {file}"
     assert read_found(file).construction.mechanism.noise_std == 0.5
 

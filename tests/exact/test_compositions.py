@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from audit import Batching, Composition, NoisySGD, Order, Relation, Release, exact
-from audit.constructions.explicit_laws import AllIterates
+from audit.constructions.explicit_laws import AllIterates, Laplace
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 
 EARLY = NoisySGD(
@@ -34,6 +34,34 @@ def test_epsilon_and_delta_are_those_of_the_composition():
     assert law.epsilon_bracket(1e-5) == exact.dominating_curve(run).epsilon_bracket(1e-5)
     low, high = law.delta_bracket(1.0, Order.REVERSE)
     assert 0 < low <= high < low * 1.0001
+
+
+@pytest.mark.parametrize(
+    ("law", "causes"),
+    [
+        (exact.curve(Laplace(sensitivity=1.0, scale=1.0, times=30)), {"rounding", "grid"}),
+        (exact.dominating_curve(ALLOCATED), {"rounding", "grid"}),
+        (
+            exact.dominating_curve(
+                replace(EARLY, batching=Batching.RESHUFFLED, relation=Relation.ZERO_OUT)
+            ),
+            {"rounding", "enclosure"},
+        ),
+        (exact.curve(AllIterates(FULL)), {"rounding"}),
+    ],
+)
+def test_widths_are_divided_among_their_causes(law, causes):
+    low, high = law.epsilon_bracket(1e-5)
+    widths = law.errors(1e-5)
+    assert set(widths) == causes
+    assert sum(widths.values()) == pytest.approx(high - low, rel=1e-3)
+    assert all(width >= 0 for width in widths.values())
+
+
+def test_without_a_finite_end_no_cause_has_a_width():
+    law = exact.curve(Laplace(sensitivity=1.0, scale=1.0, times=30))
+    assert law.errors(0.0)["cells"] < 1e-9
+    assert exact.curve(AllIterates(FULL)).errors(0.0) == {"rounding": 0.0}
 
 
 def test_renyi_divergences_add_up():
