@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import subprocess
@@ -66,9 +67,8 @@ def test_all_statements(ended: Command) -> None:
     assert any("needs cyclic batches, got batching='full'" in line for line in lines)
 
 
-@pytest.mark.parametrize("batching", ["poisson", "POISSON", "Poisson"])
-def test_poisson_batches_need_few_lines(ended: Command, batching: str) -> None:
-    done = ended(main, *CLIPPED, f"batching={batching}")
+def test_poisson_batches_need_few_lines(ended: Command) -> None:
+    done = ended(main, *CLIPPED, "batching=Poisson")
     assert done.status == 0
     assert "survey.moments_accountant" in done.out
     assert len(done.out.splitlines()) < 15
@@ -102,6 +102,9 @@ def test_json_is_a_list_of_bounds(ended: Command) -> None:
     }
     assert all(row["epsilon"] is not None for row in rows.values())
     assert rows["survey.advanced_composition_shortcut"]["epsilon"] == "inf"
+    refuted = [row for row in rows.values() if row["status"] == bounds.Status.REFUTED.value]
+    assert refuted
+    assert all(row["ratio"] is None for row in refuted)
     every = rows_of(ended(main, *WORDS, "delta=1e-5", "--format", "json", "--all").out)
     assert set(every) == set(bounds.CATALOGUE)
     assert {id: every[id] for id in rows} == rows
@@ -109,7 +112,7 @@ def test_json_is_a_list_of_bounds(ended: Command) -> None:
 
 
 def test_csv_has_the_same_columns(ended: Command) -> None:
-    words = [*WORDS, "delta=1e-5"]
+    words = [*WORDS, "steps=10", "delta=1e-5"]
     read = list(csv.DictReader(io.StringIO(ended(main, *words, "--format", "csv").out)))
     rows = rows_of(ended(main, *words, "--format", "json").out)
     assert [row["id"] for row in read] == list(rows)
@@ -125,18 +128,12 @@ def test_at_delta_zero_most_bounds_are_infinite(ended: Command) -> None:
     assert "inf" in ended(main, *WORDS, "delta=0").out
 
 
-def test_refuted_bounds_have_no_ratio(ended: Command) -> None:
-    rows = rows_of(ended(main, *WORDS, "delta=1e-5", "--format", "json").out)
-    refuted = [row for row in rows.values() if row["status"] == bounds.Status.REFUTED.value]
-    assert refuted
-    assert all(row["ratio"] is None for row in refuted)
-
-
 def test_slow_bounds_where_they_are_asked_for(ended: Command) -> None:
     words = [word.replace("steps=1000", "steps=3") for word in WORDS]
-    rows = rows_of(ended(main, *words, "delta=1e-5", "slow=true", "--format", "json").out)
-    assert rows["own.coupling"]["epsilon"] > 0
-    assert "slow=true" not in ended(main, *words, "delta=1e-5", "slow=true").out
+    shown = ended(main, *words, "delta=1e-5", "slow=true").out
+    (row,) = (line for line in shown.splitlines() if line.startswith("own.coupling "))
+    assert float(row.split()[2]) > 0
+    assert "slow=true" not in shown
 
 
 def test_several_mechanisms(ended: Command) -> None:
@@ -207,7 +204,9 @@ def test_batches_that_an_accountant_assumes(ended: Command) -> None:
 TRAINING = ["sampling_rate=.01", "steps=100", "relation=add_remove"]
 
 
-def test_words_of_trainings(ended: Command) -> None:
+def test_words_of_trainings(ended: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the command's questions are asked once more here
+    monkeypatch.setattr(bounds, "noise_multiplier", functools.cache(bounds.noise_multiplier))
     done = ended(main, *TRAINING, "noise_multiplier=1.1", "delta=1e-5")
     same = {"sampling_rate": 0.01, "steps": 100, "relation": Relation.ADD_REMOVE}
     assert (done.status, done.err) == (0, "")
@@ -215,7 +214,7 @@ def test_words_of_trainings(ended: Command) -> None:
     done = ended(main, *TRAINING, "epsilon=2", "delta=1e-5", "--format", "json")
     noise = bounds.noise_multiplier(epsilon=2.0, delta=1e-5, **same)
     assert json.loads(done.out) == encode(noise)
-    done = ended(main, *TRAINING, "advantage=.1", "--format", "csv")
+    done = ended(main, *TRAINING, "epsilon=2", "delta=1e-5", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(done.out))
     assert float(row["needed"]) <= float(row["enough"])
 

@@ -10,6 +10,7 @@ import pytest
 import audit
 from audit.results import PairResult, SettingResult, Verdict
 from audit.scenario import PairSetting, run
+from audit.scenario.config import read_setting
 from audit.scenario.run_scenario import setting_seed
 
 from .small import scenario
@@ -111,10 +112,8 @@ def test_a_setting_refuses_bad_values() -> None:
 
 def test_results_of_settings_are_handed_on_as_they_end() -> None:
     seen: list[SettingResult] = []
-    small = scenario(trials=1000, steps_shown=(), other_pairs=(), deltas=(1e-2,), renyi_orders=())
-    again = dataclasses.replace(small.settings[0], name="again")
-    result = run(
-        dataclasses.replace(small, settings=(*small.settings, again)), finished=seen.append
-    )
+    plain = {"study": {"function": "tests.scenario.studies:Everything", "size": 3}}
+    settings = (read_setting("small", plain), read_setting("again", plain))
+    result = run(dataclasses.replace(scenario(), settings=settings), finished=seen.append)
     assert tuple(seen) == result.settings
     assert [one.name for one in seen] == ["small", "again"]
