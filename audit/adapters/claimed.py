@@ -45,7 +45,7 @@ class ClaimedCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true by definition."""
+        """True if both orders have the same values; true by definition."""
         return True
 
     def _epsilon(self, delta: Array, order: Order) -> Array:

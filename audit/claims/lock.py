@@ -18,7 +18,7 @@ from audit.claims import wording
 from audit.claims.claim import encode_claim
 from audit.claims.judgement import Judgement
 from audit.codec import decode, encode
-from audit.codec.whole_files import write_whole
+from audit.codec.atomic import write_atomic
 from audit.curves.quantities import Quantity
 from audit.results import Verdict
 
@@ -176,6 +176,6 @@ def write(path: Path, lock: Lock) -> None:
     text = json.dumps({"format": FORMAT, **encode(lock)}, indent=1, allow_nan=False) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
+        write_atomic(path, text.encode())
     except OSError as error:
         raise ValueError(f"{path}: cannot be written: {error.strerror}") from None

@@ -39,7 +39,7 @@ _NO_NUMBER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Where a run is written.
+    """Folder of a run.
 
     Parameters
     ----------

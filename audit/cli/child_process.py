@@ -33,7 +33,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Verdicts:
-    """What a command judges, and whether each verdict is good; sent to the process that waits."""
+    """Judgements of a command, each good or not; sent to the process that waits."""
 
     def __init__(self, send: Callable[[bytes], None], nonce: bytes) -> None:
         self._send, self._nonce = send, nonce

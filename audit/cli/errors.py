@@ -1,4 +1,4 @@
-"""How commands end: one-line errors, exit statuses, closed output pipes.
+"""Ends of commands: one-line errors, exit statuses, closed output pipes.
 
 Hydra is imported only if a command that uses it has failed.
 """

@@ -65,7 +65,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a worker looks for modules, and its limit on memory."""
+    """Folders that a worker imports from, and its limit on memory."""
 
     path: tuple[str, ...]
     folder: str
@@ -347,7 +347,7 @@ class _Worker:
 
     @property
     def idle(self) -> bool:
-        """Whether the worker can take a request and has sent nothing unrequested."""
+        """True if the worker can take a request and has sent nothing unrequested."""
         if self._supervisor.poll() is not None or self._control.fileno() < 0 or self._busy:
             return False
         sockets = [one for one in (self._control, self._socket) if one is not None]

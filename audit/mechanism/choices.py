@@ -157,22 +157,22 @@ class Batching(enum.Enum):
 
     @property
     def repeats(self) -> bool:
-        """Whether every epoch has the same batches."""
+        """True if every epoch has the same batches."""
         return self.epochs is Epochs.REPEATED
 
     @property
     def renews(self) -> bool:
-        """Whether every epoch has new batches."""
+        """True if every epoch has new batches."""
         return self.epochs is Epochs.FRESH
 
     @property
     def is_poisson(self) -> bool:
-        """Whether each record is drawn on its own in each step."""
+        """True if each record is drawn on its own in each step."""
         return self.has_random_size and self.epochs is Epochs.NONE
 
     @property
     def cuts(self) -> bool:
-        """Whether the records are cut into the batches of an epoch."""
+        """True if the records are cut into the batches of an epoch."""
         return not self.has_random_size and self.epochs is not Epochs.NONE
 
 

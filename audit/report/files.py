@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from audit.codec.whole_files import write_whole
+from audit.codec.atomic import write_atomic
 from audit.report import joined, run_report
 from audit.report.document import Document
 from audit.report.joined_rows import rows, to_csv, to_json
@@ -75,7 +75,7 @@ def store(contents: Mapping[str, bytes], folder: Path) -> tuple[Path, ...]:
         for name, content in contents.items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, content)
+            write_atomic(path, content)
             written.append(path)
     except OSError as error:
         raise ValueError(

@@ -15,7 +15,7 @@ from audit.codec.schemas import FieldsOf
 if TYPE_CHECKING:
     from audit.progress import StageProgress
     from audit.results import SettingResult
-    from audit.scenario.drawn_ahead import DrawnAhead
+    from audit.scenario.prefetch import PrefetchedSamples
     from audit.scenario.sampling import Sampling
 
 KINDS: dict[str, type[Setting]] = {}
@@ -37,7 +37,7 @@ class RunContext:
         Number of threads for exact laws and studies.
     bounds : tuple of str
         Ids of the catalogue to compare with the settings.
-    sampling : Sampling or DrawnAhead
+    sampling : Sampling or PrefetchedSamples
         Where samples are drawn.
     progress : Progress
         Where progress is shown.
@@ -47,7 +47,7 @@ class RunContext:
     confidence: float
     threads: int
     bounds: tuple[str, ...]
-    sampling: Sampling | DrawnAhead
+    sampling: Sampling | PrefetchedSamples
     progress: StageProgress
 
 

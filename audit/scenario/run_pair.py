@@ -234,7 +234,7 @@ def renyi_by_order(curve: ExactCurve, alpha: float) -> ByOrder:
     )
 
 
-# claimed bounds, and the rows that hold them against certified values
+# claimed bounds, and the rows that compare them with certified values
 
 
 def evaluated_bounds(

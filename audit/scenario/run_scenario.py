@@ -13,9 +13,9 @@ from audit.progress import Silent, StageProgress
 from audit.results import Provenance, Result, ScenarioHeading, SettingResult
 from audit.results.provenance import current_environment, package_version
 from audit.scenario.definition import Scenario
-from audit.scenario.drawn_ahead import DrawnAhead, SampleRequest
 from audit.scenario.kinds import RunContext, Setting
 from audit.scenario.pair import PairSetting
+from audit.scenario.prefetch import PrefetchedSamples, SampleRequest
 from audit.scenario.sampling import Sampling
 from audit.simulation.fingerprint import STREAM
 
@@ -63,7 +63,7 @@ def run(
         if isinstance(setting, PairSetting)
     ]
     settings = []
-    with DrawnAhead(sampling or Sampling(scenario.backend), draws) as drawn:
+    with PrefetchedSamples(sampling or Sampling(scenario.backend), draws) as drawn:
         for setting, seed in zip(scenario.settings, seeds, strict=True):
             context = RunContext(
                 seed=seed,

@@ -20,7 +20,7 @@ class Clock:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit."""
+        """True if there is a limit."""
         return math.isfinite(self.limit)
 
     @property

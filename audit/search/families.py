@@ -108,7 +108,7 @@ class Family:
 
     @property
     def has_kicks(self) -> bool:
-        """Whether batches of a cycle have drifts of their own."""
+        """True if batches of a cycle have drifts of their own."""
         return any(name in KICKS for name in self.names(0))
 
     def _slope(self, u: dict[str, float], name: str) -> float:
@@ -120,14 +120,14 @@ class Family:
 
     @property
     def _alone(self) -> bool:
-        """Whether no other record moves the iterate: there is none, or processes refuse it."""
+        """True if no other record moves the iterate: there is none, or processes refuse it."""
         m = self.mechanism
         refused = m.batching.cuts and not both_hold_record(m)
         return m.dataset_size == 1 or refused or not follows_others(m)
 
     @property
     def _leans(self) -> bool:
-        """Whether the others may pull as one of the record's two gradients does, without a drift.
+        """True if the others may pull as one of the record's two gradients does, without a drift.
 
         It matters where batches are random, and a bounded domain or a bound on gradients would
         stop it: a gradient that is common to all must be free, or cancelled.

@@ -12,7 +12,7 @@ import yaml
 
 import audit
 from audit import codec, exact
-from audit.codec.whole_files import write_whole
+from audit.codec.atomic import write_atomic
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, decode_pair, encode_pair
 from audit.mechanism import Composition, NoisySGD
@@ -102,7 +102,7 @@ def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
 def write_found(found: Found, objective: Epsilon | RenyiDivergence, path: Path) -> None:
     """Write a found pair to a file, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, to_yaml(found, objective).encode("utf-8"))
+    write_atomic(path, to_yaml(found, objective).encode("utf-8"))
 
 
 def read_found(path: Path) -> StoredPair:

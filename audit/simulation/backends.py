@@ -1,4 +1,4 @@
-"""Where blocks run: threads, processes of this machine, or a cluster.
+"""Backends that run blocks: threads, processes of this machine, or a cluster.
 
 Every backend takes tasks and returns futures of `concurrent.futures`; one loop hands out the tasks.
 Dask and Ray clusters are asked directly, not through joblib: through joblib's Dask backend a run
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class Backend(enum.Enum):
-    """Where blocks run."""
+    """Backend that runs blocks."""
 
     THREADS = "threads"  # of this process: compiled loops let each other run
     LOKY = "loky"  # processes of this machine, through joblib
@@ -54,7 +54,7 @@ class Backend(enum.Enum):
 
 @dataclass(frozen=True)
 class Parallel:
-    """Where blocks run; the counts do not depend on it.
+    """Backend and its workers; the counts do not depend on it.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class OnGpu:
 
 
 def is_there() -> bool:
-    """Whether there is a GPU, or Numba's simulator of one."""
+    """Return whether there is a GPU, or Numba's simulator of one."""
     return bool(cuda.is_available())
 
 

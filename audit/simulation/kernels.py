@@ -254,7 +254,7 @@ def arrive(
 
 
 class Scratch(NamedTuple):
-    """What the walks of all lanes work on."""
+    """Working memory of the walks of all lanes."""
 
     words: Words  # (5 LANES,): the states of the generators, and drawn words
     normals: Floats  # (CHUNK/2, 2 LANES)

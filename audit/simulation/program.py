@@ -152,7 +152,7 @@ class Tables(NamedTuple):
 
 
 def is_compilable(process: Process) -> bool:
-    """Whether the pieces of every update map of the process are known."""
+    """Return whether the pieces of every update map of the process are known."""
     return all(pieces(m) for step in process.distinct_steps() for m in step.maps)
 
 
@@ -225,7 +225,7 @@ class _StepTables(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """What a step draws in one memory, the most probable entry last."""
+    """Transition probabilities from one memory state, the largest last."""
 
     below: list[int]
     maps: list[int]

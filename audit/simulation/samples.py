@@ -50,11 +50,11 @@ class Program(Protocol):
 
 
 class Draw(Protocol):
-    """What is kept of the final iterates of a block."""
+    """Reduction of the final iterates of a block."""
 
     @property
     def adds_up(self) -> bool:
-        """Whether results of blocks are added up; otherwise each is kept in its place."""
+        """True if results of blocks are added up; otherwise each is kept in its place."""
 
     def shape(self, point: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the result: of one trial, or of the sum."""

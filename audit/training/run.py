@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.codec.whole_files import write_whole
+from audit.codec.atomic import write_atomic
 from audit.curves import Order
 from audit.estimation import Canaries, Columns, judge_scores
 from audit.estimation.judge import separated
@@ -333,7 +333,7 @@ def run(
         name = design.train.partition(":")[2]
         title = f"Audit of {design.train}"
         result = joined({name: found}, name=name, title=title, confidence=confidence, seed=seed)
-        write_whole(place / "result.json", to_json(result).encode())
+        write_atomic(place / "result.json", to_json(result).encode())
     return found
 
 

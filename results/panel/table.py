@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from audit.codec.whole_files import write_whole
+from audit.codec.atomic import write_atomic
 from audit.report.mechanism_line import mechanism_line
 from audit.results import Verdict
 from audit_panel.verdicts import PanelPoint, PanelVerdict
@@ -90,7 +90,7 @@ def write(
     _write_csv(folder / POINTS, POINT_COLUMNS, rows[POINTS])
     _write_csv(folder / MECHANISMS, MECHANISM_COLUMNS, rows[MECHANISMS])
     _write_witnesses(verdicts, folder / "witnesses", kept={row["id"] for row in rows[VERDICTS]})
-    write_whole(folder / "README.md", page(rows[VERDICTS]).encode())
+    write_atomic(folder / "README.md", page(rows[VERDICTS]).encode())
     return len(rows[VERDICTS])
 
 
@@ -107,7 +107,7 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, s
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    write_whole(path, text.getvalue().encode())
+    write_atomic(path, text.getvalue().encode())
 
 
 def _write_witnesses(verdicts: Sequence[PanelVerdict], folder: Path, kept: set[str]) -> None:
@@ -122,7 +122,7 @@ def _write_witnesses(verdicts: Sequence[PanelVerdict], folder: Path, kept: set[s
         if verdict.confirmed is not None:
             witness = verdict.points[verdict.confirmed].witness
             text = json.dumps(witness, indent=1, allow_nan=False) + "\n"
-            write_whole(folder / f"{verdict.id}{ending}", text.encode())
+            write_atomic(folder / f"{verdict.id}{ending}", text.encode())
 
 
 def _verdict_row(verdict: PanelVerdict) -> dict[str, str]:

@@ -3,19 +3,11 @@ import math
 
 import pytest
 
-from audit import Batching, NoisySGD, bounds
+from audit import Batching, bounds
 from audit.bounds.calibration import least_noise, most_steps
+from tests.mechanisms import noisy_sgd
 
-M = NoisySGD(
-    steps=1000,
-    dataset_size=20,
-    batch_size=20,
-    step_size=0.1,
-    noise_std=0.5,
-    lipschitz=1.0,
-    smoothness=1.0,
-    diameter=1.0,
-)
+M = noisy_sgd(steps=1000, dataset_size=20, step_size=0.1, noise_std=0.5)
 SAMPLED = dataclasses.replace(M, batch_size=2, steps=30, batching=Batching.WITHOUT_REPLACEMENT)
 CYCLIC = dataclasses.replace(M, batch_size=2, batching=Batching.CYCLIC, strong_convexity=0.1)
 

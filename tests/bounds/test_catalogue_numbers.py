@@ -5,25 +5,16 @@ import math
 import pytest
 from scipy.stats import norm
 
-from audit import Batching, NoisySGD, bounds, exact
+from audit import Batching, bounds, exact
 from audit.bounds import Status
 from audit.constructions import GradientPair, PiecewiseLinear, TwoSidedWalk
 from audit.curves import GaussianCurve
+from tests.mechanisms import noisy_sgd
 
 
 def test_the_repulsive_kink_of_the_catalogue():
     """Order 2, D = 1, s = .08, step_std = .2, T = 200: 2.23 where linear losses have 1.46."""
-    m = NoisySGD(
-        steps=200,
-        dataset_size=25,
-        batch_size=25,
-        step_size=1.0,
-        noise_std=0.2,
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=1.0,
-        convex=False,
-    )
+    m = noisy_sgd(steps=200, dataset_size=25, noise_std=0.2, convex=False)
     kink = GradientPair(
         m,
         others=PiecewiseLinear((-0.4, 0.4), (0.16, -0.16), (0.0, 0.0)),
@@ -38,15 +29,8 @@ def test_the_repulsive_kink_of_the_catalogue():
 
 def test_claims_for_one_pass_at_a_quarter_of_the_noise():
     """65.3 is the last step alone, as a Gaussian; Theorem 23 by its Renyi conversion is 68.6."""
-    m = NoisySGD(
-        steps=10,
-        dataset_size=10,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=0.25,
-        lipschitz=1.0,
-        smoothness=1.0,
-        batching=Batching.CYCLIC,
+    m = noisy_sgd(
+        steps=10, dataset_size=10, noise_std=0.25, batching=Batching.CYCLIC, diameter=None
     )
     gaussian = bounds.evaluate("fmtt18.lemma_27_corrected", m).epsilon(1e-5)
     assert gaussian == pytest.approx(65.3, abs=0.05)

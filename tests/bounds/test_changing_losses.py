@@ -16,6 +16,7 @@ from audit import Batching, Losses, NoisySGD, Relation, bounds, exact
 from audit.constructions import ChangingPair, Phase, PiecewiseLinear
 from audit.curves import PrivacyCurve
 from tests.bounds.grid import random_mechanism
+from tests.mechanisms import noisy_sgd
 
 # They optimise over compositions or a recursion, which takes a second or more a mechanism.
 SLOW = ("own.coupling", "own.forgetting", *(f"bsa24.theorem_4_{k}" for k in (8, 9, 10)))
@@ -89,16 +90,8 @@ def test_bounds_that_are_too_small_are_found() -> None:
 def test_what_holds_for_a_fixed_loss_only_is_refused() -> None:
     """The stationary law of a fixed loss leaks at most 2 v D/s^2; changing losses leak more."""
     a, s = 0.1, 0.1
-    m = NoisySGD(
-        steps=600,
-        dataset_size=1000,
-        batch_size=1000,
-        step_size=1.0,
-        noise_std=s,
-        lipschitz=500 * a * s**2,
-        smoothness=1.0,
-        diameter=1.0,
-        losses=Losses.CHANGING,
+    m = noisy_sgd(
+        steps=600, dataset_size=1000, noise_std=s, lipschitz=500 * a * s**2, losses=Losses.CHANGING
     )
     push = PiecewiseLinear.constant
     unit = s**2 * 1000 / 999  # the drift of a step in units of s^2/D

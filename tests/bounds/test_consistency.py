@@ -9,17 +9,9 @@ import pytest
 from audit import Batching, NoisySGD, bounds
 from audit.bounds import Status
 from tests.bounds.grid import random_mechanism
+from tests.mechanisms import noisy_sgd
 
-FULL = NoisySGD(
-    steps=1000,
-    dataset_size=20,
-    batch_size=20,
-    step_size=0.1,
-    noise_std=0.5,
-    lipschitz=1.0,
-    smoothness=1.0,
-    diameter=1.0,
-)
+FULL = noisy_sgd(steps=1000, dataset_size=20, step_size=0.1, noise_std=0.5)
 CYCLIC = dataclasses.replace(FULL, batch_size=4, batching=Batching.CYCLIC)
 SAMPLED = dataclasses.replace(
     FULL, batch_size=4, steps=40, noise_std=3.0, batching=Batching.WITHOUT_REPLACEMENT
@@ -153,16 +145,7 @@ def test_the_papers_on_full_batches_are_in_order():
 
 
 def test_figure_1_of_chien_and_li():
-    figure = NoisySGD(
-        steps=200,
-        dataset_size=5,
-        batch_size=5,
-        step_size=0.1,
-        noise_std=10.0,
-        lipschitz=2.0,
-        smoothness=1.0,
-        diameter=1.0,
-    )
+    figure = noisy_sgd(steps=200, dataset_size=5, step_size=0.1, noise_std=10.0, lipschitz=2.0)
     assert renyi("cl25.theorem_3_1", figure, 2.0) == pytest.approx(0.3201230769, abs=5e-10)
     assert renyi("at22.b_1", figure, 2.0) == pytest.approx(0.345714, abs=5e-7)
 

@@ -4,21 +4,13 @@ import sys
 
 import pytest
 
-from audit import Batching, NoisySGD, Release, bounds
+from audit import Batching, Release, bounds
 from audit.bounds import Catalogue, RecordScope, Source, Status
 from audit.curves import GaussianCurve
 from tests.choices import RELEASES
+from tests.mechanisms import noisy_sgd
 
-M = NoisySGD(
-    steps=1000,
-    dataset_size=20,
-    batch_size=20,
-    step_size=0.1,
-    noise_std=0.5,
-    lipschitz=1.0,
-    smoothness=1.0,
-    diameter=1.0,
-)
+M = noisy_sgd(steps=1000, dataset_size=20, step_size=0.1, noise_std=0.5)
 
 FIRST = ("fmtt18", "at22", "cl25", "survey", "bsa24", "accounting")
 
@@ -250,16 +242,7 @@ def test_an_entry_knows_its_other_runs():
 
 
 def test_of_equal_bounds_the_printed_one_is_named():
-    m = NoisySGD(
-        steps=100,
-        dataset_size=100,
-        batch_size=100,
-        step_size=0.1,
-        noise_std=0.5,
-        lipschitz=1.25,
-        smoothness=1.0,
-        diameter=1.0,
-    )
+    m = noisy_sgd(steps=100, dataset_size=100, step_size=0.1, noise_std=0.5, lipschitz=1.25)
     best = bounds.best(m, delta=1e-5)  # composition: many theorems come down to it, ours too
     assert not best.id.startswith("own.")
     assert best.epsilon <= min(best.compared.values()) * (1 + 1e-9)

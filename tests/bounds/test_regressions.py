@@ -10,6 +10,7 @@ import audit
 from audit import Batching, NoisySGD, NotApplicable, Relation, Release, bounds, exact
 from audit.bounds.accounting import iteration
 from audit.constructions import TwoSidedWalk
+from tests.mechanisms import noisy_sgd
 
 UNEVEN = NoisySGD(
     steps=4,
@@ -55,15 +56,10 @@ def test_many_places_are_taken_together():
 
 @pytest.mark.parametrize("id", ["fmtt18.lemma_27_corrected", "at22.sampled_gaussian"])
 def test_the_exponential_mechanism_is_no_iterate(id):
-    m = NoisySGD(
-        steps=1,
+    m = noisy_sgd(
         dataset_size=20,
         batch_size=2,
         step_size=0.01,
-        noise_std=1.0,
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=1.0,
         batching=Batching.WITHOUT_REPLACEMENT,
         release=Release.EXPONENTIAL_MECHANISM,
     )
@@ -109,16 +105,7 @@ def test_sampled_gaussians_ask_for_more_than_a_sensitivity():
 
 
 def test_a_regulariser_is_not_bounded_by_the_lipschitz_constant():
-    m = NoisySGD(
-        steps=5,
-        dataset_size=10,
-        batch_size=10,
-        step_size=1.0,
-        noise_std=1.0,
-        lipschitz=0.01,
-        strong_convexity=10.0,
-        diameter=1.0,
-    )
+    m = noisy_sgd(steps=5, dataset_size=10, lipschitz=0.01, strong_convexity=10.0, smoothness=None)
     # the last step may map the domain to nine times its size: D + 2 eta K does not bound it
     with pytest.raises(NotApplicable, match="steps whose effect on distances is bounded"):
         bounds.evaluate("cl25.output_perturbation_corrected", m)
@@ -127,15 +114,11 @@ def test_a_regulariser_is_not_bounded_by_the_lipschitz_constant():
 def test_best_goes_on_where_one_bound_cannot(monkeypatch):
     monkeypatch.setattr(iteration, "LONGEST", 50)  # step sizes of 5,000 steps at most
     steps = 5001
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=steps,
         dataset_size=2,
-        batch_size=2,
         step_size=tuple(np.where(np.arange(steps) % 2, 0.1, 0.2).tolist()),
         noise_std=1000.0,
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=1.0,
     )
     with pytest.raises(ValueError, match="shifts must leave at most 5000 steps, got 5001"):
         bounds.evaluate("fmtt18.theorem_22", m).epsilon(1e-5)
@@ -145,17 +128,12 @@ def test_best_goes_on_where_one_bound_cannot(monkeypatch):
 
 
 def test_what_holds_at_a_half_holds_above():
-    m = NoisySGD(
-        steps=1,
-        dataset_size=1,
-        batch_size=1,
-        step_size=1.0,
+    m = noisy_sgd(
         noise_std=1000.0,
-        lipschitz=1.0,
-        smoothness=1.0,
         batching=Batching.CYCLIC,
         release=Release.RANDOM_STOP,
         relation=Relation.REPLACE_ONE,
+        diameter=None,
     )
     curve = bounds.evaluate("fmtt18.theorem_32_corrected", m)
     assert curve.epsilon(0.6) <= curve.epsilon(0.5) <= curve.epsilon(0.4)

@@ -29,6 +29,7 @@ from papers.side_statements import (
     forgetting_pair,
 )
 from papers.survey_statements import TABLE_I, TABLE_II
+from tests.mechanisms import noisy_sgd
 
 # --- Altschuler and Talwar (2022) ---
 
@@ -64,16 +65,7 @@ def test_equation_5_3_is_nowhere_below_b_3_and_refuted_with_it():
 
 
 def full_batch(steps):
-    return NoisySGD(
-        steps=steps,
-        dataset_size=50,
-        batch_size=50,
-        step_size=0.01,
-        noise_std=2.0,
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=0.2,
-    )
+    return noisy_sgd(steps=steps, dataset_size=50, step_size=0.01, noise_std=2.0, diameter=0.2)
 
 
 def test_remark_1_4_holds_up_to_a_constant():
@@ -100,15 +92,12 @@ def test_remark_1_4_holds_up_to_a_constant():
 @pytest.mark.parametrize("steps", [10**4, 10**6])
 def test_theorem_3_1_follows_from_the_form_of_theorem_4_10(steps):
     """From sigma = 16 sqrt(2) L/b on, with the constant 65 (1 for the domain, 64 for sampling)."""
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=steps,
         dataset_size=1000,
         batch_size=10,
         step_size=0.1,
         noise_std=16 * math.sqrt(2) / 10 * (1 + 1e-12),
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=1.0,
         batching=Batching.WITHOUT_REPLACEMENT,
     )
     highest = largest_order(0.01, 4.0)
@@ -208,14 +197,7 @@ def test_lemma_3_1_is_lemma_3_2_without_interpolation():
     once = lemma_3_1(0.7, 0.6)
     assert once.mu == pytest.approx(0.7 / 0.6, rel=1e-15)
     # one step of two linear losses is the lemma, with equality
-    m = NoisySGD(
-        steps=1,
-        dataset_size=4,
-        batch_size=4,
-        step_size=0.1,
-        noise_std=3.0,
-        lipschitz=1.0,
-    )
+    m = noisy_sgd(dataset_size=4, step_size=0.1, noise_std=3.0, smoothness=None, diameter=None)
     step = exact.curve(TwoSidedWalk(m))
     lemma = lemma_3_1(0.1 * 2 / 4, m.step_std)
     for delta in (1e-6, 1e-2):

@@ -2,18 +2,10 @@ import dataclasses
 
 import pytest
 
-from audit import Batching, NoisySGD, bounds
+from audit import Batching, bounds
+from tests.mechanisms import noisy_sgd
 
-M = NoisySGD(
-    steps=1000,
-    dataset_size=20,
-    batch_size=20,
-    step_size=0.1,
-    noise_std=0.5,
-    lipschitz=1.0,
-    smoothness=1.0,
-    diameter=1.0,
-)
+M = noisy_sgd(steps=1000, dataset_size=20, step_size=0.1, noise_std=0.5)
 
 
 def test_one_row_a_statement():

@@ -15,18 +15,9 @@ from audit.constructions import (
     WallPinnedWalk,
 )
 from audit.curves import GaussianCurve
+from tests.mechanisms import noisy_sgd
 
-ONE_PASS = NoisySGD(
-    steps=10,
-    dataset_size=10,
-    batch_size=1,
-    step_size=1.0,
-    noise_std=1.0,
-    lipschitz=1.0,
-    smoothness=1.0,
-    diameter=60.0,
-    batching=Batching.CYCLIC,
-)
+ONE_PASS = noisy_sgd(steps=10, dataset_size=10, diameter=60.0, batching=Batching.CYCLIC)
 # Bok, Su and Altschuler 2024, Table 1, with fewer batches.
 STRONG = NoisySGD(
     steps=80,

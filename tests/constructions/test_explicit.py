@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from audit import Batching, NoisySGD, Relation, Release
+from audit import Batching, Relation, Release
 from audit.constructions import decode_any_pair, decode_pair, encode_pair
 from audit.constructions.explicit import (
     Densities,
@@ -22,6 +22,7 @@ from audit.constructions.explicit import (
 )
 from audit.search.found_pairs import read_found
 from tests.bounds.fmtt18.one_pass import one_pass
+from tests.mechanisms import noisy_sgd
 
 
 def normal(mean, std=1.0):
@@ -30,17 +31,13 @@ def normal(mean, std=1.0):
 
 def exponential(**changes):
     values = {
-        "steps": 1,
         "dataset_size": 5,
         "batch_size": 5,
         "step_size": 0.1,
         "noise_std": 2.0,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
         "release": Release.EXPONENTIAL_MECHANISM,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def test_repeated_runs_are_two_normal_laws():

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Relation, bounds, exact
+from audit import Batching, Relation, bounds, exact
 from audit.constructions import (
     DriftedWalk,
     GradientPair,
@@ -14,17 +14,9 @@ from audit.constructions import (
     TwoSidedWalk,
 )
 from audit.constructions.gradients import ZERO
+from tests.mechanisms import noisy_sgd
 
-M = NoisySGD(
-    steps=12,
-    dataset_size=4,
-    batch_size=4,
-    step_size=0.5,
-    noise_std=0.2,
-    lipschitz=1.0,
-    smoothness=1.5,
-    diameter=2.0,
-)
+M = noisy_sgd(steps=12, dataset_size=4, step_size=0.5, noise_std=0.2, smoothness=1.5, diameter=2.0)
 SAMPLED = dataclasses.replace(M, batching=Batching.WITHOUT_REPLACEMENT, batch_size=2)
 constant = PiecewiseLinear.constant
 
@@ -70,14 +62,11 @@ def test_a_shared_regulariser_makes_quadratics():
 @pytest.mark.parametrize("start", [-9.0, 9.0])
 def test_a_regulariser_does_not_tell_the_size_of_a_batch(batching, bound, start):
     """At one step the pairs are the worst ones, which |B|/b regularisers exceed by a third."""
-    m = NoisySGD(
-        steps=1,
+    m = noisy_sgd(
         dataset_size=4,
         batch_size=2,
         step_size=0.5,
-        noise_std=1.0,
         lipschitz=0.5,
-        smoothness=1.0,
         strong_convexity=0.5,
         diameter=20.0,
         batching=batching,

@@ -31,16 +31,10 @@ from audit.constructions import (
 from audit.results import Verdict
 from audit.search import check_admissible, worst_case
 from tests.bounds.grid import any_mechanism, random_members, random_pair
+from tests.mechanisms import noisy_sgd
 
-FULL = NoisySGD(
-    steps=6,
-    dataset_size=6,
-    batch_size=6,
-    step_size=0.5,
-    noise_std=0.3,
-    lipschitz=1.0,
-    smoothness=1.5,
-    diameter=2.0,
+FULL = noisy_sgd(
+    steps=6, dataset_size=6, step_size=0.5, noise_std=0.3, smoothness=1.5, diameter=2.0
 )
 LATTICE = NoisySGD(
     steps=100,

@@ -13,17 +13,9 @@ from audit.constructions import (
     ResetWalk,
     TwoSidedWalk,
 )
+from tests.mechanisms import noisy_sgd
 
-M = NoisySGD(
-    steps=10,
-    dataset_size=10,
-    batch_size=1,
-    step_size=1.0,
-    noise_std=0.25,
-    lipschitz=1.0,
-    smoothness=1.0,
-    batching=Batching.CYCLIC,
-)
+M = noisy_sgd(steps=10, dataset_size=10, noise_std=0.25, batching=Batching.CYCLIC, diameter=None)
 STRONG = NoisySGD(
     steps=12,
     dataset_size=4,

@@ -37,14 +37,12 @@ from audit.constructions import (
     registry,
 )
 from tests.bounds.grid import random_members
+from tests.mechanisms import noisy_sgd
 
-M = audit.NoisySGD(
+M = noisy_sgd(
     steps=4,
     dataset_size=4,
-    batch_size=1,
     step_size=0.5,
-    noise_std=1.0,
-    lipschitz=1.0,
     smoothness=2.0,
     diameter=4.0,
     batching=audit.Batching.CYCLIC,

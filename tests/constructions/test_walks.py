@@ -16,20 +16,21 @@ from audit.constructions import (
     TwoSidedWalk,
 )
 from tests.choices import RELATIONS
+from tests.mechanisms import noisy_sgd
 
 
 def mechanism(**changes: object) -> NoisySGD:
-    given: dict[str, object] = {
+    values: dict[str, object] = {
         "steps": 80,
         "dataset_size": 6,
         "batch_size": 2,
         "step_size": 0.1,
         "noise_std": 0.5,
         "lipschitz": 1.5,
-        "diameter": 1.0,
         "batching": Batching.WITHOUT_REPLACEMENT,
+        "smoothness": None,
     }
-    return NoisySGD(**{**given, **changes})  # type: ignore[arg-type]
+    return noisy_sgd(**(values | changes))
 
 
 def shifts(process, step: int = 0) -> dict[float, float]:  # type: ignore[no-untyped-def]

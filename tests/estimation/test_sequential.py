@@ -213,7 +213,7 @@ def test_order_can_be_fixed() -> None:
     )
     low, high = min(forward, reverse), max(forward, reverse)
     weaker = Order.FORWARD if forward < reverse else Order.REVERSE
-    stronger = Order.REVERSE if weaker is Order.FORWARD else Order.FORWARD
+    stronger = weaker.other
     claim = 0.9 * low + 0.1 * high
     first, second = draws(BINOMIAL, 7, 0, 400_000)
     found = {}

@@ -34,7 +34,7 @@ def test_epsilon_and_delta_are_inverses(exact: LawCurve, delta: float, order: Or
 @pytest.mark.parametrize("order", list(Order))
 def test_beta_is_the_conjugate_of_delta(exact: LawCurve, order: Order) -> None:
     """beta(a) = sup over all real eps of e^-eps (1 - delta(eps) - a)."""
-    other = Order.REVERSE if order is Order.FORWARD else Order.FORWARD
+    other = order.other
     first, second = exact.first, exact.second
     p, q = (first, second) if order is Order.FORWARD else (second, first)
     # an atom is where the best test changes by a jump

@@ -1,22 +1,15 @@
 """Mechanisms and searches that the tests share."""
 
-from audit import NoisySGD
 from audit.search import worst_case
+from tests.mechanisms import noisy_sgd
 
 DELTA = 1e-5
 
 
 def mechanism(a, step_std, steps):
     """D = 1, eta = 1, M = 1, n = 1000, and a = (drift difference) D/step_std^2."""
-    return NoisySGD(
-        steps=steps,
-        dataset_size=1000,
-        batch_size=1000,
-        step_size=1.0,
-        noise_std=step_std,
-        lipschitz=500 * a * step_std**2,
-        smoothness=1.0,
-        diameter=1.0,
+    return noisy_sgd(
+        steps=steps, dataset_size=1000, noise_std=step_std, lipschitz=500 * a * step_std**2
     )
 
 

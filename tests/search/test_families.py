@@ -3,21 +3,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Relation, exact
+from audit import Batching, Relation, exact
 from audit.constructions import Inadmissible, Process, Segment, TwoSidedWalk
 from audit.constructions.process import Path
 from audit.search import check_admissible
 from audit.search.families import Family, families
+from tests.mechanisms import noisy_sgd
 
-FULL = NoisySGD(
-    steps=6,
-    dataset_size=6,
-    batch_size=6,
-    step_size=0.5,
-    noise_std=0.3,
-    lipschitz=1.0,
-    smoothness=1.5,
-    diameter=2.0,
+FULL = noisy_sgd(
+    steps=6, dataset_size=6, step_size=0.5, noise_std=0.3, smoothness=1.5, diameter=2.0
 )
 CYCLIC = dataclasses.replace(FULL, batching=Batching.CYCLIC, batch_size=2)
 MECHANISMS = {

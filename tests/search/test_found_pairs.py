@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from audit import Batching, NoisySGD
+from audit import Batching
 from audit.claims import Claim, Verdict
 from audit.claims.judge import judge
 from audit.claims.statements import statement_of
@@ -21,6 +21,7 @@ from audit.constructions import (
     registry,
 )
 from audit.search import Epsilon, RenyiDivergence, read_found, write_found
+from tests.mechanisms import noisy_sgd
 from tests.search.cases import DELTA, mechanism, search
 
 
@@ -32,14 +33,10 @@ def test_files_round_trip(tmp_path):
     assert stored.construction == found.construction
     assert stored.bracket == found.bracket == stored.recomputed()
     assert [p.name for p in path.parent.iterdir()] == ["pair.yaml"]
-    cyclic = NoisySGD(
+    cyclic = noisy_sgd(
         steps=4,
         dataset_size=4,
-        batch_size=1,
         step_size=(0.5, 0.4, 0.3, 0.2),
-        noise_std=1.0,
-        lipschitz=1.0,
-        smoothness=1.0,
         diameter=2.0,
         batching=Batching.CYCLIC,
     )

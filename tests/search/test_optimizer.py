@@ -27,6 +27,7 @@ from audit.search import (
 )
 from audit.search.clock import Clock
 from tests.choices import RELATIONS
+from tests.mechanisms import noisy_sgd
 from tests.search.cases import DELTA, mechanism, search
 
 
@@ -122,30 +123,19 @@ def test_one_step_is_the_gaussian():
 
 
 def test_the_wall_exposes_the_last_step_of_one_pass():
-    m = NoisySGD(
-        steps=10,
-        dataset_size=10,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=0.25,
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=40.0,
-        batching=Batching.CYCLIC,
+    m = noisy_sgd(
+        steps=10, dataset_size=10, noise_std=0.25, diameter=40.0, batching=Batching.CYCLIC
     )
     assert search(m, 12).bracket[0] > 56.6
 
 
 def test_other_batches_and_relations_stay_below_their_bounds():
-    small = NoisySGD(
+    small = noisy_sgd(
         steps=30,
         dataset_size=10,
         batch_size=2,
         step_size=0.1,
-        noise_std=1.0,
-        lipschitz=1.0,
         smoothness=5.0,
-        diameter=1.0,
         batching=Batching.CYCLIC,
     )
     epochs = (Batching.SHUFFLED, Batching.RESHUFFLED)
@@ -164,15 +154,12 @@ def test_other_batches_and_relations_stay_below_their_bounds():
 def test_cyclic_batches_with_drifts_of_their_own(tmp_path):
     """Weak pushes over a long run: a push before the record's batch and back in it."""
     v = 10 * 0.1 * 0.05**2
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=4000,
         dataset_size=1000,
         batch_size=100,
-        step_size=1.0,
         noise_std=0.05,
         lipschitz=50 * v,
-        smoothness=1.0,
-        diameter=1.0,
         batching=Batching.CYCLIC,
     )
     drifts = ((3, -1.4), (4, -2.3), (1, 5.5), (1, 35.3), (1, -41.2))  # in s^2

@@ -7,22 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD
+from audit import Batching
 from audit.exact import curve
 from audit.search import Epsilon, evaluation, quick_laws
 from audit.search.evaluation import quick_value
 from audit.search.families import Family
+from tests.mechanisms import noisy_sgd
 
-MECHANISM = NoisySGD(
-    steps=100,
-    dataset_size=1000,
-    batch_size=1000,
-    step_size=1.0,
-    noise_std=0.05,
-    lipschitz=1.25,
-    smoothness=1.0,
-    diameter=1.0,
-)
+MECHANISM = noisy_sgd(steps=100, dataset_size=1000, noise_std=0.05, lipschitz=1.25)
 
 
 @pytest.mark.parametrize("steps", [2, 3, 7, 100, 4001, 10**6])

@@ -14,7 +14,7 @@ from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
 @dataclass(frozen=True, kw_only=True)
 class Loader:
-    """How a data loader draws the batches of the logical steps.
+    """Batches that a data loader draws for the logical steps.
 
     Attributes
     ----------

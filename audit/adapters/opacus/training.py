@@ -19,7 +19,7 @@ _SAME_RATE = 1e-12
 
 
 class Clipping(enum.Enum):
-    """How a record's gradient is clipped.
+    """Clipping of a record's gradient.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class PrivateTraining(ShortRepr):
 
     @property
     def as_claimed(self) -> bool:
-        """Whether batches are drawn as the accountant assumes."""
+        """True if batches are drawn as the accountant assumes."""
         return self.claimed == self.actual
 
     def __str__(self) -> str:

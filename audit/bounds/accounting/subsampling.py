@@ -70,7 +70,7 @@ class SubsampledGaussian(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true, since C_p symmetrises."""
+        """True if both orders have the same values; true, since C_p symmetrises."""
         return True
 
     @property

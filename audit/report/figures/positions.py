@@ -1,4 +1,4 @@
-"""What the last iterate tells of each record, by its place in the run."""
+"""Epsilon of the last iterate by batch of the record."""
 
 from __future__ import annotations
 

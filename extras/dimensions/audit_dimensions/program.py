@@ -49,7 +49,7 @@ class Shape(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How batches are made, how a run ends, and the walls.
+    """Rules of batches, of the end of a run, and of the walls.
 
     ``epoch`` is the number of steps of an epoch, ``participations`` how many batches of it hold a
     record where they are allocated, and ``most`` where Poisson batches are cut. ``ordered`` says

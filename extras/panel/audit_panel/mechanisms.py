@@ -40,7 +40,7 @@ _LONGEST_SCHEDULE = 50  # steps with step sizes of their own
 
 
 class Length(enum.Enum):
-    """How long a run is, compared with the time that the record needs to push across the domain."""
+    """Length of a run, compared with the time that the record needs to push across the domain."""
 
     ONE_STEP = "one step"
     ONE_EPOCH = "one epoch"
@@ -51,7 +51,7 @@ class Length(enum.Enum):
 
 
 class Push(enum.Enum):
-    """How far the record moves the iterate in one step, in deviations of the noise of a step."""
+    """Move of the iterate by the record in one step, in deviations of the noise of a step."""
 
     WEAK = "weak push"
     MEDIUM = "medium push"
@@ -73,7 +73,7 @@ class Privacy(enum.Enum):
 
 
 class Domain(enum.Enum):
-    """How wide the domain is, in deviations of the noise of a step."""
+    """Width of the domain, in deviations of the noise of a step."""
 
     NARROW = "narrow domain"
     MEDIUM = "medium domain"
@@ -109,7 +109,7 @@ _PRIVACY = (
 
 @dataclass(frozen=True)
 class Regime:
-    """What a mechanism of the panel stands for.
+    """Regime that a mechanism of the panel represents.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ _MODULE = "_panel_file"  # the name under which a file is imported
 
 @dataclass(frozen=True, kw_only=True)
 class PanelEntry:
-    """What the panel needs of an entry of the catalogue, as plain data.
+    """Facts of a catalogue entry that the panel needs, as plain data.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class PanelEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """What a statement claims for one mechanism.
+    """Values that a statement claims for one mechanism.
 
     Attributes
     ----------

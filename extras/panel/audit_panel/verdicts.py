@@ -165,5 +165,5 @@ class PanelVerdict:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the verdict is the expected one."""
+        """True if the verdict is the expected one."""
         return self.verdict is self.expected

@@ -51,7 +51,7 @@ class Losses:
 
     @cached_property
     def still(self) -> bool:
-        """Whether the other records move nothing."""
+        """True if the other records move nothing."""
         return all(slope == 0 and shift == 0 for phi in self.batches for _, slope, shift in phi)
 
 

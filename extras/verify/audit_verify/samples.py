@@ -127,7 +127,7 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
     weights = arb(angle).cos(), arb(angle).sin()
 
     def excluded(low: arb, high: arb) -> bool:
-        """Whether all rates with q in an interval are excluded."""
+        """Return whether all rates with q in an interval are excluded."""
         u = _at_least(first, first_total, bound(high))
         v = _at_least(second_total - second, second_total, 1 - low)
         if u <= guards[0] or v <= guards[1]:

@@ -5,26 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Order, Relation, Release, bounds, exact
+from audit import Batching, Order, Relation, Release, bounds, exact
 from audit.bounds import Status
 from audit.constructions import TwoSidedWalk
 from audit.curves import RenyiCurve
 from tests.bounds.pairs import admissible_pairs, random_mechanism
 from tests.choices import RELATIONS
+from tests.mechanisms import noisy_sgd
 
 
 def mechanism(**changes):
-    values = {
-        "steps": 100,
-        "dataset_size": 100,
-        "batch_size": 100,
-        "step_size": 0.1,
-        "noise_std": 1.0,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
-    }
-    return NoisySGD(**{**values, **changes})
+    values = {"steps": 100, "dataset_size": 100, "batch_size": 100, "step_size": 0.1}
+    return noisy_sgd(**(values | changes))
 
 
 def cyclic(**changes):

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, bounds, exact
+from audit import Batching, bounds, exact
 from audit.bounds import Status
 from audit.constructions import BiasedWalk
 from papers.at22_lower_bound import theorem_4_1
+from tests.mechanisms import noisy_sgd
 
 RATES = ("theorem_3_1", "theorem_5_1", "eq_5_5", "eq_1_3", "example_5_8")
 
@@ -21,12 +22,9 @@ def mechanism(**changes):
         "batch_size": 10,
         "step_size": 0.1,
         "noise_std": 2.0,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
         "batching": Batching.WITHOUT_REPLACEMENT,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def test_rates_are_never_judged():

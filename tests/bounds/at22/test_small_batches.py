@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from audit import Batching, NoisySGD, Order, bounds, exact
+from audit import Batching, Order, bounds, exact
 from audit.bounds import Status
 from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22.small_batches import largest_order
@@ -16,6 +16,7 @@ from audit.constructions import Affine, Construction, DriftedWalk, Process, Upda
 from audit.constructions.batches import batched_process
 from tests.bounds.pairs import admissible_pairs, random_mechanism
 from tests.choices import RELATIONS
+from tests.mechanisms import noisy_sgd
 
 
 def mechanism(**changes):
@@ -24,13 +25,10 @@ def mechanism(**changes):
         "dataset_size": 100,
         "batch_size": 5,
         "step_size": 0.1,
-        "noise_std": 1.0,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
         "diameter": 0.2,
         "batching": Batching.WITHOUT_REPLACEMENT,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def renyi(id, m, alpha=2.0, **options):

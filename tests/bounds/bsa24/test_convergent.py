@@ -20,6 +20,7 @@ from papers.bsa24_statements import (
     threshold_5_4,
 )
 from tests.choices import RELATIONS
+from tests.mechanisms import noisy_sgd
 
 
 def smooth(**changes):
@@ -28,12 +29,13 @@ def smooth(**changes):
         "dataset_size": 4,
         "batch_size": 4,
         "step_size": 0.1,
-        "noise_std": 1.0,
         "gradient_sensitivity": 1.0,
         "smoothness": 2.0,
         "strong_convexity": 0.5,
+        "lipschitz": None,
+        "diameter": None,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def cyclic(**changes):

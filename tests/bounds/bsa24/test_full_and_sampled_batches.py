@@ -3,10 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Relation, bounds
+from audit import Batching, Relation, bounds
 from audit.bounds.accounting import SubsampledGaussian, compose, family_sensitivity
 from tests.bounds import reference
 from tests.choices import RELATIONS
+from tests.mechanisms import noisy_sgd
 
 
 def full(**changes):
@@ -16,11 +17,8 @@ def full(**changes):
         "batch_size": 20,
         "step_size": 0.1,
         "noise_std": 0.5,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def sampled(**changes):
@@ -120,15 +118,11 @@ def test_both_relations_take_2l(id):
 
 def test_constants_of_the_lower_bound_paper():
     """n = 10, b = 1, D = 1000 eta L, sigma at its threshold, T = 7500."""
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=7500,
         dataset_size=10,
-        batch_size=1,
         step_size=1e-3,
-        lipschitz=1.0,
-        diameter=1.0,
         gradient_sensitivity=1.0,
-        smoothness=1.0,
         noise_std=1000 * math.sqrt(1e-3 / 7500),
         batching=Batching.WITHOUT_REPLACEMENT,
     )

@@ -1,6 +1,7 @@
 """The mechanisms that the tests of Chien and Li (2025) share."""
 
-from audit import Batching, NoisySGD
+from audit import Batching
+from tests.mechanisms import noisy_sgd
 
 FULL_IDS = ("cl25.theorem_3_1", "cl25.theorem_3_1_gaussian", "cl25.theorem_a_1")
 
@@ -14,10 +15,8 @@ def figure_1(**changes):
         "step_size": 0.1,
         "noise_std": 10.0,
         "lipschitz": 2.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def sampled(**changes):

@@ -8,6 +8,7 @@ from audit.constructions import Affine, Mapped, PiecewiseLinear, PowerUpdate, Tw
 from tests.bounds.cl25.lemmas import lemma_3_5
 from tests.bounds.cl25.settings import FULL_IDS, figure_1, sampled
 from tests.bounds.process_pairs import assert_sound, pair, process, random_pairs
+from tests.mechanisms import noisy_sgd
 
 
 def test_tracked_distances_hold_for_runs_with_common_noise():
@@ -95,17 +96,14 @@ def test_repulsive_kinks_are_sound():
     for _ in range(12):
         steps, surplus = int(rng.integers(2, 40)), float(rng.uniform(0.05, 1.0))
         s, std, width = rng.uniform(0.02, 0.2), rng.uniform(0.1, 0.5), rng.uniform(0.05, 0.5)
-        m = NoisySGD(
+        m = noisy_sgd(
             steps=steps,
-            dataset_size=1,
-            batch_size=1,
-            step_size=1.0,
             noise_std=std,
             clip_norm=surplus * width + s / 2,
             gradient_sensitivity=s,
             smoothness=surplus,
             convex=False,
-            diameter=1.0,
+            lipschitz=None,
         )
         law = pair(m, *repulsive(steps, width, surplus, s, std, 0.5))
         both = dataclasses.replace(m, holder=(surplus, 1.0))
@@ -136,16 +134,7 @@ def test_holder_pair_is_sound():
 
 
 def test_output_perturbation_is_refuted():
-    m = NoisySGD(
-        steps=20,
-        dataset_size=1,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=0.3,
-        lipschitz=0.5,
-        smoothness=1.0,
-        diameter=1.0,
-    )
+    m = noisy_sgd(steps=20, noise_std=0.3, lipschitz=0.5)
     low, high = exact.curve(TwoSidedWalk(m)).renyi_bracket(2.0)
     assert (low, high) == pytest.approx((12.88954, 12.88954), abs=5e-6)
     claim = bounds.evaluate("cl25.output_perturbation", m).renyi(2.0)

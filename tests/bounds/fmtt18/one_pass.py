@@ -7,7 +7,8 @@ import math
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from audit import Batching, NoisySGD, bounds
+from audit import Batching, bounds
+from tests.mechanisms import noisy_sgd
 
 
 def one_pass(n, **changes):
@@ -15,13 +16,10 @@ def one_pass(n, **changes):
         "steps": n,
         "dataset_size": n,
         "batch_size": 1,
-        "step_size": 1.0,
-        "noise_std": 1.0,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
         "batching": Batching.CYCLIC,
+        "diameter": None,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def renyi(id, m, alpha=2.0, **options):

@@ -15,6 +15,7 @@ from audit.bounds.own.adaptive_shifts import AdaptiveShifts, AdaptiveShiftsCurve
 from audit.bounds.own.run import WorstRun
 from audit.constructions import QuadraticPair
 from tests.bounds.own.soundness import check, check_runs, evaluated, mechanism, sampled_run
+from tests.mechanisms import noisy_sgd
 
 GAPS = np.array([0.05, 0.5, 3.0])
 RUN = WorstRun(steps=5, noise=0.2, shift=0.3, gap=0.1, diameter=1.0, period=1, rate=0.3)
@@ -23,15 +24,12 @@ RUN = WorstRun(steps=5, noise=0.2, shift=0.3, gap=0.1, diameter=1.0, period=1, r
 def on_the_map(strength: float, time: float, noise: float) -> NoisySGD:
     """Batches of a tenth of 1000 records; see results/map."""
     apart = strength * noise**2
-    return NoisySGD(
+    return noisy_sgd(
         steps=max(1, round(time / apart)),
         dataset_size=1000,
         batch_size=100,
-        step_size=1.0,
         noise_std=noise,
         lipschitz=500 * apart,
-        smoothness=1.0,
-        diameter=1.0,
         batching=Batching.WITHOUT_REPLACEMENT,
     )
 
@@ -222,14 +220,11 @@ def test_short_runs_are_not_below_exact_laws():
 
 
 def test_a_rate_that_is_too_small_is_found_below():
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=2,
         dataset_size=2,
-        batch_size=1,
-        step_size=1.0,
         noise_std=0.2,
         lipschitz=0.5,
-        smoothness=1.0,
         diameter=4.0,
         batching=Batching.WITHOUT_REPLACEMENT,
     )

@@ -23,6 +23,7 @@ from audit.curves.gaussian import GaussianCurve
 from audit.numerics.normal import gaussian_delta
 from audit.search import worst_case
 from tests.bounds.own.soundness import check, check_runs, evaluated, mechanism, short_run
+from tests.mechanisms import noisy_sgd
 
 # --- the lemma, on spaces of a few points ---
 
@@ -361,15 +362,12 @@ def test_short_runs_are_not_below_exact_laws():
 
 def test_cycles_are_not_below_what_a_search_certifies():
     """Four cycles of ten batches; a cycle taken whole before all its steps are covered is 37.15."""
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=40,
         dataset_size=1000,
         batch_size=100,
-        step_size=1.0,
         noise_std=0.05,
         lipschitz=12.5,
-        smoothness=1.0,
-        diameter=1.0,
         batching=Batching.CYCLIC,
     )
     found = worst_case(m, delta=1e-5, seed=0, evaluations=150)

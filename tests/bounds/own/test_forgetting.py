@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, NotApplicable, Relation, bounds, exact
+from audit import Batching, NotApplicable, Relation, bounds, exact
 from audit.bounds.own.forgetting import Lengths
 from audit.bounds.own.killed_walk import KilledWalk, walk_of
 from audit.bounds.own.run import WorstRun
 from audit.constructions import BiasedWalk, Construction, Process
 from audit.curves.gaussian import GaussianCurve
 from tests.bounds.own.soundness import mechanism
+from tests.mechanisms import noisy_sgd
 
 FOREVER = 10**9
 
@@ -222,16 +223,7 @@ def test_refusals_name_the_assumption(id, changes, words):
 
 
 def test_lengths_out_of_range():
-    m = NoisySGD(
-        steps=5,
-        dataset_size=2,
-        batch_size=2,
-        step_size=1.0,
-        noise_std=1.0,
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=1.0,
-    )
+    m = noisy_sgd(steps=5, dataset_size=2)
     with pytest.raises(ValueError, match=r"m must be at most steps \(5\), got 6"):
         bounds.evaluate("own.forgetting", m, m=6)
     with pytest.raises(ValueError, match=r"m must be a whole number of at least 1, got 0"):

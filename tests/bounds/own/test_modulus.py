@@ -26,6 +26,7 @@ from audit.constructions.updates import PiecewiseLinear
 from audit.curves import GaussianCurve
 from audit.search import worst_case
 from tests.bounds.grid import random_pair
+from tests.mechanisms import noisy_sgd
 
 Array = NDArray[np.float64]
 ID = "own.modulus"
@@ -39,11 +40,9 @@ def mechanism(**changes: Any) -> NoisySGD:
         "dataset_size": 10,
         "batch_size": 10,
         "step_size": 0.1,
-        "noise_std": 1.0,
-        "lipschitz": 1.0,
-        "diameter": 1.0,
+        "smoothness": None,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def mu(m: NoisySGD) -> float:

@@ -17,6 +17,7 @@ from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import layouts
 from audit.constructions import WallPinnedWalk
 from tests.bounds.own.soundness import cyclic_mechanism
+from tests.mechanisms import noisy_sgd
 
 # relative; what costs are raised by, and the rounding of the other side
 SAME = 1e-10
@@ -119,14 +120,11 @@ def test_it_is_no_worse_than_published_allocations():
 
 def test_a_pair_attains_one_epoch_and_refutes_moves_before_the_record():
     """Before its batch the record cannot be hidden: the straight line is not a bound."""
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=5,
         dataset_size=5,
-        batch_size=1,
-        step_size=1.0,
         noise_std=0.1,
         lipschitz=0.5,
-        smoothness=1.0,
         diameter=8.0,
         batching=Batching.CYCLIC,
     )

@@ -17,6 +17,7 @@ from audit.constructions import GradientPair, Inadmissible, PiecewiseLinear, Two
 from audit.dominating.mixture import MixturePair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from tests.bounds.own.soundness import check, check_runs, evaluated, poisson_run
+from tests.mechanisms import noisy_sgd
 
 GAPS = np.array([0.05, 0.5, 3.0])
 REPLACED = WorstRun(
@@ -40,15 +41,13 @@ def on_the_map(
         "steps": max(1, round(time / apart)),
         "dataset_size": 1000,
         "batch_size": 100,
-        "step_size": 1.0,
         "noise_std": noise,
         "lipschitz": (500 if relation is Relation.REPLACE_ONE else 1000) * apart,
         "smoothness": 0.2,
-        "diameter": 1.0,
         "batching": Batching.POISSON,
         "relation": relation,
     }
-    return NoisySGD(**{**values, **changes})  # type: ignore[arg-type]
+    return noisy_sgd(**(values | changes))
 
 
 # --- the lemma, on spaces of a few points ---
@@ -231,14 +230,11 @@ def test_short_runs_are_not_below_exact_laws():
 @pytest.mark.parametrize("made", [AdaptiveShiftsCurve, forgetting_curve])
 @pytest.mark.parametrize("planted", [{"rate": 0.1}, {"shift": 0.1}])
 def test_rates_and_pushes_that_are_too_small_are_found_below(made, planted):
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=2,
         dataset_size=2,
-        batch_size=1,
-        step_size=1.0,
         noise_std=0.2,
         lipschitz=0.3,
-        smoothness=1.0,
         diameter=4.0,
         batching=Batching.POISSON,
     )

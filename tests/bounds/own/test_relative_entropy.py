@@ -23,6 +23,7 @@ from audit.constructions import QuadraticPair, TwoSidedWalk
 from audit.search import worst_case
 from tests.bounds.grid import random_mechanism, random_pair
 from tests.bounds.test_changing_losses import random_pair as changing_pair
+from tests.mechanisms import noisy_sgd
 
 Array = NDArray[np.float64]
 ID = "own.relative_entropy"
@@ -34,13 +35,10 @@ def mechanism(drift: float, noise: float, steps: int, **changes: Any) -> NoisySG
         "steps": steps,
         "dataset_size": 1000,
         "batch_size": 1000,
-        "step_size": 1.0,
         "noise_std": noise,
         "lipschitz": 500 * drift * noise**2,
-        "smoothness": 1.0,
-        "diameter": 1.0,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 # ---------------------------------------------------------------- the steps of the proof

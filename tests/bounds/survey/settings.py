@@ -1,6 +1,7 @@
 """The mechanisms that the tests of Boninsegna (2023) share."""
 
-from audit import Batching, NoisySGD, Relation, bounds
+from audit import Batching, Relation, bounds
+from tests.mechanisms import noisy_sgd
 
 SOUND = {id for id, e in bounds.CATALOGUE.items() if id.startswith("survey.") and e.status.sound}
 
@@ -13,10 +14,9 @@ def mechanism(**changes):
         "batch_size": 10,
         "step_size": 0.1,
         "noise_std": 2.0,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
+        "diameter": None,
     }
-    return NoisySGD(**{**values, **changes})
+    return noisy_sgd(**(values | changes))
 
 
 def cyclic(**changes):

@@ -1,4 +1,4 @@
-"""Write files that are whole at any time."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, text: bytes) -> None:
-    """Write a file so that ``path`` is the old one or the new one, whatever happens.
+def write_atomic(path: Path, text: bytes) -> None:
+    """Replace a file atomically; it survives a kill and a power cut.
 
     The new file is on the disk before it takes the place of the old one, and its name is before
-    this function returns: neither a kill nor a power cut leaves half a file under ``path``.
+    this function returns.
     """
     draft = path.with_name(path.name + ".new")
     try:

@@ -13,7 +13,7 @@ import pytest
 
 from audit.constructions import BiasedWalk, Construction
 from audit.progress import Report
-from audit.scenario.drawn_ahead import MOST_AHEAD, DrawnAhead, SampleRequest, Samples
+from audit.scenario.prefetch import MOST_AHEAD, PrefetchedSamples, SampleRequest, Samples
 
 from .small import mechanism
 
@@ -45,12 +45,12 @@ class Recorded:
         return np.full(2, float(seed)), np.full(2, -float(seed))
 
 
-def ahead(sampling: Recorded, *seeds: int, trials: int = 1000) -> DrawnAhead:
+def ahead(sampling: Recorded, *seeds: int, trials: int = 1000) -> PrefetchedSamples:
     given: Any = sampling
-    return DrawnAhead(given, [SampleRequest(PAIR, trials, seed) for seed in seeds])
+    return PrefetchedSamples(given, [SampleRequest(PAIR, trials, seed) for seed in seeds])
 
 
-def take(drawn: DrawnAhead, seed: int, trials: int = 1000) -> float:
+def take(drawn: PrefetchedSamples, seed: int, trials: int = 1000) -> float:
     x, x_prime = drawn.final_iterates(PAIR, trials, seed, lambda done, total: None)
     assert np.array_equal(x, -x_prime)
     return float(x[0])

@@ -28,7 +28,7 @@ MOST_AHEAD = 1 << 25  # trials; more are drawn when they are asked for, or memor
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """What a setting will ask for: the arguments of `Sampling.final_iterates`."""
+    """Request of a setting: the arguments of `Sampling.final_iterates`."""
 
     pair: Construction
     trials: int
@@ -40,7 +40,7 @@ class _Stopped(Exception):
 
 
 @dataclass
-class _Begun:
+class _Draw:
     """A draw in the background; its progress is shown once it is asked for."""
 
     draw: SampleRequest
@@ -48,20 +48,20 @@ class _Begun:
     future: Future[Samples] = field(init=False)
 
 
-class DrawnAhead:
+class PrefetchedSamples:
     """The samples of a run, each setting's drawn while the setting before is computed.
 
     Parameters
     ----------
     sampling
-        What draws.
+        Source of the samples.
     draws
-        In the order in which they will be asked for.
+        Requests, in their order.
     """
 
     def __init__(self, sampling: Sampling, draws: Sequence[SampleRequest]) -> None:
         self._sampling, self._draws = sampling, list(draws)
-        self._begun: _Begun | None = None
+        self._begun: _Draw | None = None
         self._stopped = threading.Event()
         self._thread = ThreadPoolExecutor(1, "samples")
 
@@ -100,7 +100,7 @@ class DrawnAhead:
         draw = self._draws.pop(0) if self._draws else None
         if draw is None or draw.trials > MOST_AHEAD:
             return
-        begun = self._begun = _Begun(draw)
+        begun = self._begun = _Draw(draw)
 
         def report(done: int, total: int) -> None:
             if self._stopped.is_set():
