@@ -10,6 +10,7 @@ from types import MappingProxyType
 from audit import validate
 from audit.dominating.actual_divisor import actual_divisor_curve
 from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
+from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.random_allocation import CELLS, random_allocation
 from audit.dominating.runs import composed_runs
@@ -226,7 +227,11 @@ def _composition(mechanism: Composition, accuracy: float) -> DominatingCurve:
             )
     parts = collapsed(mechanism.parts)
     curves = [sampler(part)(part, accuracy) for part in parts]
-    return curves[0] if len(curves) == 1 else composed_runs(curves, accuracy)
+    if len(curves) == 1:
+        return curves[0]
+    whole = composed_runs(curves, accuracy)
+    lost = sum(curve.lost for curve in curves if isinstance(curve, EnclosedCurve))
+    return EnclosedCurve((), whole, whole, lost) if lost else whole
 
 
 def collapsed(parts: Sequence[NoisySGD]) -> list[NoisySGD]:

@@ -67,16 +67,20 @@ class EnclosedCurve(DominatingCurve):
         return max(-math.expm1(min(epsilon, 0.0)), low), min(high + self.lost, 1.0)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        return np.asarray(self.upper.epsilon(delta, order))
+        left = delta - self.lost
+        found = self.upper.epsilon(np.where(left > 0, left, 0.5), order)
+        return np.where(left > 0, found, np.inf)
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        return np.asarray(self.upper.delta(epsilon, order))
+        return np.minimum(np.asarray(self.upper.delta(epsilon, order)) + self.lost, 1.0)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self.upper.beta(alpha, order))
+        found = self.upper.beta(np.minimum(alpha + self.lost, 1.0), order)
+        return np.maximum(np.asarray(found) - self.lost, 0.0)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self.upper.renyi(alpha, order))
+        # rare outcomes may have losses of any size
+        return np.asarray(self.upper.renyi(alpha, order)) + (np.inf if self.lost else 0.0)
 
 
 def _ordered(side: GridComposition, order: Order) -> GridComposition:

@@ -103,18 +103,25 @@ def without_replacement(
     lower, upper = (mirrored(side) for side in pair.grid_pairs(max(width, reach / _CELLS), tails))
 
     def moments(alpha: Array, order: Order) -> Array:
-        # the moment less 1 is at most what both orders have: r^a + r^(1-a) >= 1 + r for r < 1
-        gap = alpha - 1
-        forward, reverse = (
+        orders = (
             np.asarray(sampled_gaussian_renyi(alpha, sampling_rate, noise_multiplier, one))
             for one in Order
         )
-        with np.errstate(over="ignore"):
-            more = np.expm1(gap * forward) + np.expm1(gap * reverse)
-            near = np.log1p(more) / gap
-        far = np.logaddexp(gap * forward, gap * reverse) / gap
-        return np.asarray(steps * np.where(np.isfinite(more), near, far))
+        return steps * of_both_orders(alpha, *orders)
 
     limits = None if attained.limits is None else replace(attained.limits, two_sided=True)
     both = replace(compose([(lower, upper, steps)], moments, same=True), limits=limits)
     return EnclosedCurve((), both, attained)
+
+
+def of_both_orders(alpha: Array, forward: Array, reverse: Array) -> Array:
+    """Bound the Renyi divergence of a step by those of the Poisson pair, in both orders.
+
+    The moment less 1 is at most what both have: r^a + r^(1-a) >= 1 + r for likelihood ratios r < 1.
+    """
+    gap = alpha - 1
+    with np.errstate(over="ignore"):
+        more = np.expm1(gap * forward) + np.expm1(gap * reverse)
+        near = np.log1p(more) / gap
+    far = np.logaddexp(gap * forward, gap * reverse) / gap
+    return np.asarray(np.where(np.isfinite(more), near, far))

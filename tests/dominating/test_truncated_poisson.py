@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ from scipy.stats import binom, norm
 
 from audit.curves import Order
 from audit.curves.brackets import BracketError
+from audit.dominating import dominating_curve
 from audit.dominating import truncated_poisson as module
+from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.truncated_poisson import Truncation, others_against, truncated_poisson
-from audit.mechanism import Relation
+from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
 Array = NDArray[np.float64]
 
@@ -133,3 +136,32 @@ def test_the_second_adversary_is_one_of_the_lower_ends() -> None:
     pair = others_against(1.0, 20, 2, cut, 0.01)
     alone = GridComposition([(pair, 5)]).epsilon(1e-5)
     assert alone <= truncated(1.0, 20, 0.3, 2, 5).epsilon_bracket(1e-5, Order.FORWARD)[0] + 1e-2
+
+
+def test_cuts_below_the_range_of_doubles_are_counted_as_lost() -> None:
+    """They add next to nothing to delta, but what they do to Renyi divergences is not known."""
+    rare = truncated(1.0, 10_000, 0.05, 4000, 20)
+    assert 0 < rare.lost < 1e-285
+    assert rare.epsilon(rare.lost) == math.inf
+    plain = poisson_curve(1.0, 0.05, 20, Relation.ADD_REMOVE, accuracy=1e-4)
+    assert rare.epsilon_bracket(1e-5) == plain.epsilon_bracket(1e-5)
+    assert rare.delta_bracket(1e3, Order.FORWARD)[1] >= rare.lost
+    assert rare.epsilon(1e-5) == plain.epsilon(1e-5)
+    assert rare.beta(0.1) == plain.beta(0.1)
+    assert rare.renyi(2.0) == math.inf > plain.renyi(2.0)
+    part = NoisySGD(
+        steps=20,
+        dataset_size=10_000,
+        batch_size=500,
+        step_size=1.0,
+        noise_std=1 / 500,
+        clip_norm=1.0,
+        convex=False,
+        batching=Batching.TRUNCATED_POISSON,
+        max_batch_size=4000,
+        relation=Relation.ADD_REMOVE,
+        release=Release.ALL_ITERATES,
+    )
+    whole = dominating_curve(Composition((part, replace(part, steps=5, noise_std=1 / 400))))
+    assert isinstance(whole, EnclosedCurve)
+    assert rare.lost <= whole.lost <= 2 * rare.lost
