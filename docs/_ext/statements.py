@@ -9,7 +9,7 @@ from schema_tables import row
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from audit.claims.statements import PLACES, Source
+from audit.claims.statements import PLACES, NumberSource
 from audit.codec.docstrings import about, about_fields
 from audit.curves.quantities import QUANTITIES
 
@@ -21,8 +21,8 @@ def statements() -> Iterator[tuple[str, str]]:
         said = about(cls).replace("`at`", f"`{cls.place}`")
         yield cls.written.replace("``", "`").rstrip(".") + several, said
     places = " or ".join(f"`{place}`" for place in PLACES)
-    for source, said in about_fields(Source).items():
-        yield f"`{Source[source].value}` with {places}", said
+    for source, said in about_fields(NumberSource).items():
+        yield f"`{NumberSource[source].value}` with {places}", said
     for cls in QUANTITIES.values():
         if cls.exceeds:
             keys = f"{cls.value or cls.kind}: ..., {cls.place}: ..."
