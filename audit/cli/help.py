@@ -12,9 +12,10 @@ import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 from audit.codec import encode
+from audit.codec.hints import MISSING, default_of, hints_of, init_fields
 from audit.constructions import kinds
 from audit.mechanism import Batching, NoisySGD, Relation
 from audit.scenario.shipped import scenario_files
@@ -41,19 +42,17 @@ def mechanism_fields() -> str:
 
 def fields_of(cls: type) -> list[tuple[str, str]]:
     """Return the name and the type of every field of a dataclass."""
-    hints = get_type_hints(cls)
+    hints = hints_of(cls)
     return [
-        (field.name, _described(hints[field.name]) + _default(field))
-        for field in dataclasses.fields(cls)
-        if field.init
+        (name, _described(hints[name]) + _default(one)) for name, one in init_fields(cls).items()
     ]
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if _is_needed(field):
+    value = default_of(field)
+    if value is MISSING:
         return " (required)"
-    value = encode(field.default)
-    return f" (default: {'none' if value is None else str(value).lower()})"
+    return f" (default: {'none' if value is None else str(encode(value)).lower()})"
 
 
 def _described(hint: Any) -> str:
@@ -75,15 +74,10 @@ def pair_kinds() -> str:
 
 
 def _own_fields(cls: type) -> list[str]:
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-    fields = [field for field in fields if field.name != "mechanism"]
-    needed = [f"{field.name} (required)" for field in fields if _is_needed(field)]
-    return needed + [field.name for field in fields if not _is_needed(field)]
-
-
-def _is_needed(field: dataclasses.Field[Any]) -> bool:
-    without = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    return without or bool(field.metadata.get("required"))
+    fields = {name: default_of(one) for name, one in init_fields(cls).items()}
+    needed = [name for name, default in fields.items() if default is MISSING]
+    others = [name for name in fields if name not in needed]
+    return [f"{name} (required)" for name in needed if name != "mechanism"] + others
 
 
 def scenario_titles(folder: Path | None) -> list[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any, get_args, get_origin
 
 import numpy as np
@@ -153,14 +152,6 @@ def _dotted(name: str, path: _Path) -> str:
     return text
 
 
-def _is_number(plain: Any) -> bool:
-    return isinstance(plain, Real) and not isinstance(plain, bool | np.bool_)
-
-
-def _is_whole(plain: Any) -> bool:
-    return isinstance(plain, Integral) and not isinstance(plain, bool | np.bool_)
-
-
 def _could_fit(hint: Any, plain: Any) -> bool:
     """Return whether the data has the shape that the hint takes, whatever its content."""
     match form(hint):
@@ -170,7 +161,8 @@ def _could_fit(hint: Any, plain: Any) -> bool:
             return isinstance(plain, tuple({type(choice) for choice in get_args(hint)}))
         case Form.DATACLASS:
             shorthand = hasattr(hint, "expand_shorthand")
-            return isinstance(plain, Mapping | hint) or (shorthand and _is_number(plain))
+            number = SIMPLE[float].fits(plain) and not isinstance(plain, str)
+            return isinstance(plain, Mapping | hint) or (shorthand and number)
         case Form.ENUM:
             return isinstance(plain, str | hint)
         case Form.MAPPING:
@@ -178,19 +170,7 @@ def _could_fit(hint: Any, plain: Any) -> bool:
         case Form.LIST | Form.ARRAY:
             return isinstance(plain, Sequence | np.ndarray) and not isinstance(plain, str)
         case Form.SIMPLE:
-            return _fits_simple(hint, plain)
-
-
-def _fits_simple(hint: Any, plain: Any) -> bool:
-    if hint is float:
-        return _is_number(plain) or (isinstance(plain, str) and plain in NOT_FINITE)
-    if hint is int:
-        return _is_whole(plain)
-    if hint is bool:
-        return isinstance(plain, bool | np.bool_)
-    if hint in (None, types.NoneType):
-        return plain is None
-    return isinstance(plain, str | hint)
+            return SIMPLE[hint].fits(plain)
 
 
 def _preference(hint: Any) -> int:
@@ -234,8 +214,8 @@ class _Decoder:
         if type(plain) is hint:
             return plain
         whole = hint is int and isinstance(plain, float) and plain.is_integer()
-        if not whole and not _fits_simple(hint, plain):
-            raise self.error(path, SIMPLE[hint], plain)
+        if not whole and not SIMPLE[hint].fits(plain):
+            raise self.error(path, SIMPLE[hint].words, plain)
         if hint in (None, types.NoneType):
             return None
         if hint is float and isinstance(plain, str):
@@ -243,7 +223,7 @@ class _Decoder:
         try:
             return hint(plain)
         except OverflowError:
-            raise self.error(path, SIMPLE[hint], plain) from None
+            raise self.error(path, SIMPLE[hint].words, plain) from None
 
     def decode_literal(self, choices: tuple[Any, ...], plain: Any, path: _Path) -> Any:
         for choice in choices:
@@ -318,7 +298,7 @@ class _Decoder:
             try:
                 return hint(key)
             except ValueError:
-                requirement = f"a mapping whose keys are {SIMPLE[hint][2:]}s"
+                requirement = f"a mapping whose keys are {SIMPLE[hint].words[2:]}s"
                 raise self.error(path, requirement, key) from None
         return self.decode(hint, key, (*path, str(key)), {})
 
@@ -405,7 +385,7 @@ def _described(hint: Any) -> str:
     """Return a description of what a hint takes, for messages."""
     match form(hint):
         case Form.SIMPLE:
-            return SIMPLE[hint]
+            return SIMPLE[hint].words
         case Form.LITERAL:
             return f"one of {', '.join(str(choice) for choice in get_args(hint))}"
         case Form.ENUM:

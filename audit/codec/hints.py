@@ -8,10 +8,11 @@ import enum
 import functools
 import math
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Union, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_origin, get_type_hints
 
 import numpy as np
 
@@ -102,12 +103,30 @@ def form(hint: Any) -> Form:
     raise TypeError(f"hint must be one that has a plain form, got {hint!r}")
 
 
-SIMPLE: Mapping[Any, str] = {
-    None: "null",
-    types.NoneType: "null",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    Path: "a path",
+class Simple(NamedTuple):
+    """A type that is not made of others: in words, in JSON Schema, and what fits it."""
+
+    words: str
+    json_type: str
+    fits: Callable[[Any], bool]
+
+
+def _is(kind: Any) -> Callable[[Any], bool]:
+    """Return a test for a kind of number, which a truth value is none of."""
+    return lambda plain: isinstance(plain, kind) and not isinstance(plain, bool | np.bool_)
+
+
+def _is_float(plain: Any) -> bool:
+    return _is(Real)(plain) or (isinstance(plain, str) and plain in NOT_FINITE)
+
+
+_NULL = Simple("null", "null", lambda plain: plain is None)
+SIMPLE: Mapping[Any, Simple] = {
+    None: _NULL,
+    types.NoneType: _NULL,
+    bool: Simple("true or false", "boolean", lambda plain: isinstance(plain, bool | np.bool_)),
+    int: Simple("a whole number", "integer", _is(Integral)),
+    float: Simple("a number", "number", _is_float),
+    str: Simple("text", "string", lambda plain: isinstance(plain, str)),
+    Path: Simple("a path", "string", lambda plain: isinstance(plain, str | Path)),
 }

@@ -6,10 +6,8 @@ import dataclasses
 import enum
 import json
 import re
-import types
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from audit.codec import docstrings
@@ -17,6 +15,7 @@ from audit.codec.encoding import encode
 from audit.codec.hints import (
     MISSING,
     NOT_FINITE,
+    SIMPLE,
     Form,
     default_of,
     form,
@@ -108,7 +107,7 @@ class Schemas:
         """Return the schema of a number, text, path, boolean or null."""
         if hint is float:
             return {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
-        return {"type": _TYPES[hint]}
+        return {"type": SIMPLE[hint].json_type}
 
     def of_list(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a list, or of a tuple of fixed length."""
@@ -350,20 +349,8 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 _SIMPLE_KEYS = {"type", "pattern", "errorMessage"}
 
-_TYPES: Mapping[Any, str] = {
-    None: "null",
-    types.NoneType: "null",
-    bool: "boolean",
-    int: "integer",
-    str: "string",
-    Path: "string",
-}
-
 _IN_WORDS: Mapping[str, str] = {
-    "null": "null",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
+    **{one.json_type: one.words for one in SIMPLE.values() if one.json_type != "string"},
     "object": "a mapping",
     "array": "a list",
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from audit.codec.docstrings import about, about_fields
+from audit.codec.hints import MISSING, default_of
 from audit.codec.schemas import FieldsOf, InputSchemas, document, one_of
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
@@ -130,7 +130,7 @@ def _needed(cls: type[Setting], key: str, hint: Any) -> bool:
     field = cls.__dataclass_fields__.get(key)
     if field is None:
         return isinstance(hint, type | FieldsOf)
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    return default_of(field) is MISSING
 
 
 def _described(cls: type, key: str) -> dict[str, str]:

@@ -1,17 +1,36 @@
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from audit import report
 
-from .example import example
+from .example import example, mixed, result, study
+
+CONTENTS = {
+    "example": example,
+    "studies": lambda: result(study(), study("roots")),
+    "mixed": mixed,
+}
 
 
 @pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written_as(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of the report of one of the contents, written once."""
+
+    @functools.cache
+    def folder_of(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        report.write(CONTENTS[name](), folder)
+        return folder
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
+def written(written_as: Callable[[str], Path]) -> Path:
     """The folder of the example's report."""
-    folder = tmp_path_factory.mktemp("report")
-    report.write(example(), folder)
-    return folder
+    return written_as("example")

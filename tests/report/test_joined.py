@@ -12,7 +12,7 @@ import pytest
 
 from audit import report
 from audit.bounds import Status
-from audit.cli.report import main
+from audit.cli.report import run
 from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
 from audit.mechanism import NoisySGD
 from audit.report import joined, joined_rows
@@ -134,9 +134,7 @@ def test_the_command_writes_everything_and_tells(
     places: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    with pytest.raises(SystemExit) as left:
-        main([*map(str, places), "--output", str(out)])
-    assert left.value.code == 1
+    assert run([*map(str, places), "--output", str(out)]) == 1
     told = capsys.readouterr().out
     assert "4 results and 2 errors" in told
     assert "error: d: noise_std must be a positive finite number" in told
@@ -159,9 +157,7 @@ def test_the_command_writes_everything_and_tells(
 def test_whole_runs_end_with_status_0_and_the_same_bytes(tmp_path: Path) -> None:
     store(tmp_path / "run", swept(10, 0.5, 1.5))
     for out in ("one", "two"):
-        with pytest.raises(SystemExit) as left:
-            main([str(tmp_path / "run"), "--output", str(tmp_path / out)])
-        assert left.value.code == 0
+        assert run([str(tmp_path / "run"), "--output", str(tmp_path / out)]) == 0
     names = [p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*")]
     assert len(names) == 4 + 2  # no map of a single run
     for name in names:
@@ -171,9 +167,7 @@ def test_whole_runs_end_with_status_0_and_the_same_bytes(tmp_path: Path) -> None
 def test_an_output_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store(tmp_path / "run", swept(10, 0.5, 1.5))
     (tmp_path / "file").write_text("")
-    with pytest.raises(SystemExit) as left:
-        main([str(tmp_path / "run"), "--output", str(tmp_path / "file")])
-    assert left.value.code == 2
+    assert run([str(tmp_path / "run"), "--output", str(tmp_path / "file")]) == 2
     assert "folder must be a folder that can be written to" in capsys.readouterr().err
 
 
@@ -402,16 +396,13 @@ def test_a_refuted_statement_of_a_study_is_never_told_away(tmp_path: Path) -> No
 
 def test_tables_for_latex(tmp_path: Path) -> None:
     store(tmp_path / "run", swept(10, 0.5, 0.9))
-    with pytest.raises(SystemExit) as left:
-        main([str(tmp_path / "run"), "--latex", "--full", "--output", str(tmp_path / "out")])
-    assert left.value.code == 0
+    assert run([str(tmp_path / "run"), "--latex", "--full", "--output", str(tmp_path / "out")]) == 0
     text = (tmp_path / "out" / "results.tex").read_text(encoding="utf-8")
     rows = joined_rows.epsilon_rows(report.gather([tmp_path / "run"]))
     assert text.count(r"\textbf{refuted}") == len(rows)
     assert r"\toprule" in (tmp_path / "run" / "report.tex").read_text(encoding="utf-8")
     plain = tmp_path / "plain"
-    with pytest.raises(SystemExit):
-        main([str(tmp_path / "run"), "--output", str(plain)])
+    assert run([str(tmp_path / "run"), "--output", str(plain)]) == 0
     assert not list(plain.glob("*.tex"))
 
 
@@ -420,17 +411,13 @@ def test_a_path_that_is_not_there_replaces_nothing(
 ) -> None:
     store(tmp_path / "runs" / "a", example())
     output = tmp_path / "joined"
-    with pytest.raises(SystemExit):
-        main([str(tmp_path / "runs"), "--output", str(output), "--latex"])
+    assert run([str(tmp_path / "runs"), "--output", str(output), "--latex"]) == 0
     assert (output / "results.tex").is_file()
     before = (output / "index.html").read_bytes()
     (tmp_path / "empty").mkdir()
     for place in ("nowhere", "empty"):
-        with pytest.raises(SystemExit) as ended:
-            main([str(tmp_path / place), "--output", str(output)])
-        assert ended.value.code == 2
+        assert run([str(tmp_path / place), "--output", str(output)]) == 2
         assert "RUN must be a folder of stored results, got" in capsys.readouterr().err
         assert (output / "index.html").read_bytes() == before
-    with pytest.raises(SystemExit):
-        main([str(tmp_path / "runs"), "--output", str(output)])
+    assert run([str(tmp_path / "runs"), "--output", str(output)]) == 0
     assert not (output / "results.tex").exists()  # of the runs before

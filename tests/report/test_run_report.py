@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from audit.estimation import Tail
 from audit.report import appendix, queries, render, setting_tables
 from audit.report.conclusion import conclusion
 from audit.report.document import Cell, Column, Document, Gallery, Table
-from audit.results import ByOrder, Certified, Number, Verdict
+from audit.results import ByOrder, Certified, Number, SettingResult, StudyResult, Verdict
 
+from .conftest import CONTENTS
 from .example import (
     at_least,
     bare,
@@ -66,36 +68,47 @@ def test_page_loads_nothing(written: Path, page: Page) -> None:
     assert text.count("<svg") == 12
 
 
-def test_links_and_ids(page: Page) -> None:
+@pytest.mark.parametrize("name", CONTENTS)
+def test_links_and_ids(written_as: Callable[[str], Path], name: str) -> None:
+    page = Page((written_as(name) / "report.html").read_text(encoding="utf-8"))
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     targets = {v[1:] for name, v in page.attributes if name in ("href", "xlink:href")}
     assert targets <= set(ids)
 
 
-def test_numbers_on_the_page_are_those_of_the_result(page: Page) -> None:
-    known = numbers_in(example())
-    assert len(page.data) > 100
-    for value, _ in page.data:
-        assert numbers_of(value) <= known, value
-    shown = {json.dumps(value) for value, _ in page.data}
-    for setting in pair_settings():
-        for row in setting.deltas:
-            assert row.exact is not None
-            orders = (row.exact.forward, row.exact.reverse, row.exact.worst)
-            expected: list[Any] = [row.sampled.epsilon, *(value.bracket for value in orders)]
-            expected += [b.value for b in row.bounds if b.verdict is not Verdict.NOT_APPLICABLE]
-            assert {json.dumps(value) for value in expected} <= shown
+def must_be_shown(setting: SettingResult) -> Iterator[Any]:
+    """The numbers and brackets of a setting that no page may leave out."""
+    if isinstance(setting, StudyResult):
+        values = [v for one in setting.findings.statements for v in (one.expected, one.found)]
+        values += [v for table in setting.findings.tables for row in table.rows for v in row]
+        yield from (value for value in values if not isinstance(value, str))
+        return
+    for row in setting.deltas:
+        assert row.exact is not None
+        yield row.sampled.epsilon
+        yield from (v.bracket for v in (row.exact.forward, row.exact.reverse, row.exact.worst))
+        yield from (b.value for b in row.bounds if b.verdict is not Verdict.NOT_APPLICABLE)
 
 
-def test_numbers_read_as_what_they_stand_for(page: Page) -> None:
+@pytest.mark.parametrize("name", CONTENTS)
+def test_numbers_on_the_page_are_those_of_the_result(
+    written_as: Callable[[str], Path], name: str
+) -> None:
+    page = Page((written_as(name) / "report.html").read_text(encoding="utf-8"))
+    content = CONTENTS[name]()
+    known = numbers_in(content)
     for value, text in page.data:
+        assert numbers_of(value) <= known, value
         first = text.replace(",", "").removeprefix("≥ ").split(" ")[0]
         low = value[0] if isinstance(value, list) else value
         if math.isinf(low):
             assert first == "inf"
         else:
             assert math.isclose(float(first), low, rel_tol=2e-3), (value, text)
+    shown = {json.dumps(value) for value, _ in page.data}
+    for setting in content.settings:
+        assert {json.dumps(value) for value in must_be_shown(setting)} <= shown
 
 
 def test_conclusion_and_verdicts(written: Path) -> None:
