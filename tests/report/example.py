@@ -27,16 +27,12 @@ from audit.results import (
     BurnIn,
     ByOrder,
     Certified,
-    Chart,
     Derived,
-    Drawn,
     Environment,
     EpsilonAgainstSteps,
     EpsilonAtDelta,
     Estimate,
     Estimator,
-    Findings,
-    FoundTable,
     Number,
     OtherPair,
     PairResult,
@@ -46,7 +42,6 @@ from audit.results import (
     SampledEvidence,
     ScenarioHeading,
     ScoreHistograms,
-    Series,
     SettingResult,
     Statement,
     StudyResult,
@@ -54,6 +49,7 @@ from audit.results import (
     UserMechanismResult,
     Verdict,
 )
+from tests.scenario.studies import Everything
 
 from .example_laws import TRIALS, floats, full_batch_laws, normal_laws, paper_laws
 
@@ -501,8 +497,16 @@ def user_mechanism() -> UserMechanismResult:
 
 def study(name: str = "powers", *, wrong: bool = False, unclear: bool = False) -> StudyResult:
     """A study with two statements, a table and two charts with every kind of series."""
-    x = tuple(1.0 + 0.25 * i for i in range(12))
-    root = 2.0 if wrong else 1.41421356
+    found = Everything(size=12, wrong=wrong).find(
+        seed=4, threads=1, confidence=0.95, progress=lambda done, total: None
+    )
+    growing = Statement(
+        claim="Squares grow without end",
+        citation="this package",
+        expected="infinite",
+        found=math.inf,
+        verdict=Verdict.INCONCLUSIVE if unclear else Verdict.HOLDS,
+    )
     return StudyResult(
         name=name,
         title=f"About {name}",
@@ -511,70 +515,7 @@ def study(name: str = "powers", *, wrong: bool = False, unclear: bool = False) -
         wall_seconds=0.5,
         function="tests.powers:Powers",
         parameters={"size": 20, "colour": "blue", "centre.x": 0.5, "limits": (1, 2), "left": None},
-        findings=Findings(
-            statements=(
-                Statement(
-                    claim="The root of 2 is 1.41421356",
-                    citation="Euclid, Elements X",
-                    expected=1.41421356,
-                    found=root,
-                    verdict=Verdict.REFUTED if wrong else Verdict.HOLDS,
-                    error=1e-8,
-                ),
-                Statement(
-                    claim="Squares grow without end",
-                    citation="this package",
-                    expected="infinite",
-                    found=math.inf,
-                    verdict=Verdict.INCONCLUSIVE if unclear else Verdict.HOLDS,
-                ),
-            ),
-            tables=(
-                FoundTable(
-                    caption="Powers",
-                    columns=("x", "square", "seen"),
-                    rows=((1.5, 2.25, "often"), (math.pi, math.pi**2, "a word that is long")),
-                ),
-            ),
-            charts=(
-                Chart(
-                    name="squares",
-                    title="Squares",
-                    caption="Squares grow faster than their roots, and the band holds both ends.",
-                    x_label="x",
-                    y_label="value",
-                    series=(
-                        Series(name="square", x=x, y=tuple(v * v for v in x)),
-                        Series(name="sampled", x=x, y=tuple(v * v for v in x), drawn=Drawn.POINTS),
-                        Series(
-                            name="between",
-                            x=x,
-                            y=x,
-                            top=tuple(2 * v for v in x),
-                            drawn=Drawn.BAND,
-                        ),
-                    ),
-                ),
-                Chart(
-                    name="powers",
-                    title="Powers",
-                    caption="Powers on logarithmic axes, drawn as steps, with a gap in the middle.",
-                    x_label="x",
-                    y_label="power",
-                    series=(
-                        Series(
-                            name="cube",
-                            x=x,
-                            y=(*(v**3 for v in x[:-1]), math.inf),
-                            drawn=Drawn.STEPS,
-                        ),
-                    ),
-                    x_logarithmic=True,
-                    y_logarithmic=True,
-                ),
-            ),
-            notes=("A note beside the numbers.",),
-        ),
+        findings=replace(found, statements=(found.statements[0], growing)),
     )
 
 

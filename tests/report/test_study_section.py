@@ -48,7 +48,7 @@ def test_a_page_of_studies_alone(written_as: Callable[[str], Path]) -> None:
         "holds",
         "colour",
         "centre: x",
-        "A note beside",
+        "The seed makes one",
     ):
         assert words_of_it in page
 
