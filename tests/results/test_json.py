@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import audit
-from audit import codec
 from audit.cli import report
 from audit.constructions import (
     Construction,
@@ -314,19 +313,16 @@ def test_a_renamed_field_is_refused_wherever_it_is(name: str) -> None:
         place[path[-1]] = place.pop(f"{path[-1]}_renamed")
 
 
-def changed(**changes: Any) -> str:
-    plain = json.loads(stored("papers/published_figures"))
-    return json.dumps({**plain, **changes})
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{", "result must be JSON: Expecting property name"),
+        ("", "result must be JSON: "),
         ("[]", "result must be a JSON object, got []"),
         ('{"version": NaN}', "result must be JSON: numbers must be finite, got NaN"),
         ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
         ("{}", "version must be 2, got None; run the scenario again"),
+        ('{"version": 7}', "version must be 2, got 7; run the scenario again"),
         ('{"version": 2}', "scenario, provenance, confidence, settings must be given for a Re"),
     ],
 )
@@ -336,27 +332,42 @@ def test_what_is_no_result_is_refused_in_one_line(text: str, message: str) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_values_that_a_result_cannot_have() -> None:
-    mechanism = codec.encode(M)
-    plain = json.loads(stored("own_dp_sgd"))["settings"][0]
-    with pytest.raises(
-        ValueError, match=r"^settings\[0\]\.deltas must be a list with at least one"
-    ):
-        from_json(changed(settings=[{**plain, "deltas": []}]))
-    with pytest.raises(ValueError, match=r"^confidence must be in \(0, 1\), got 1\.5$"):
-        from_json(changed(confidence=1.5))
-    with pytest.raises(ValueError, match=r"^settings must be a list with at least one entry"):
-        from_json(changed(settings=[]))
-    with pytest.raises(ValueError, match=r"^settings\[0\]\.kind must be one of pair, user-defined"):
-        from_json(changed(settings=[{"kind": "study "}]))
-    with pytest.raises(ValueError, match=r"^settings\[0\]\.mechanism\.steps must be a whole num"):
-        from_json(changed(settings=[{"kind": "pair", "mechanism": {**mechanism, "steps": "x"}}]))
-    for pair, message in (
-        ({"kind": "a walk"}, r"^settings\[0\]\.pair\.kind must be one of .*, got 'a walk'"),
-        ({"kind": "DriftedWalk"}, r"^settings\[0\]\.pair\.drift must be given for a DriftedWalk"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            from_json(changed(settings=[{"kind": "pair", "mechanism": mechanism, "pair": pair}]))
+FIRST = ("settings", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("confidence",), 1.5, r"confidence must be in \(0, 1\), got 1\.5$"),
+        (("settings",), [], r"settings must be a list with at least one entry, got \[\]"),
+        ((*FIRST, "kind"), "study ", r"settings\[0\]\.kind must be one of pair, user-defined"),
+        ((*FIRST, "name"), None, r"settings\[0\]\.name must be .*, got None"),
+        ((*FIRST, "deltas"), None, r"settings\[0\]\.deltas must be .*, got None"),
+        ((*FIRST, "deltas"), [], r"settings\[0\]\.deltas must be a list with at least one"),
+        (
+            (*FIRST, "deltas", 0, "delta"),
+            -0.5,
+            r".*deltas\[0\]\.delta must be in \[0, 1\), got -0.5",
+        ),
+        ((*FIRST, "deltas", 0, "exact"), {}, r".*exact\.forward, reverse, worst must be"),
+        ((*FIRST, "deltas", 0, "verdict"), 1, r".*deltas\[0\]\.verdict must be left out"),
+        ((*FIRST, "mechanism"), 3, r"settings\[0\]\.mechanism must be .*, got 3"),
+        ((*FIRST, "mechanism", "steps"), "x", r".*\.mechanism\.steps must be a whole number"),
+        ((*FIRST, "pair", "kind"), "a walk", r".*\.pair\.kind must be one of .*, got 'a walk'"),
+        ((*FIRST, "pair"), {"kind": "DriftedWalk"}, r".*\.pair\.drift must be given for a Drifted"),
+        ((*FIRST, "findings", "statements"), 3, r".*statements must be .*, got 3"),
+        ((*FIRST, "findings", "charts"), [3], r".*findings\.charts\[0\] must be .*, got 3"),
+    ],
+)
+def test_values_that_a_result_cannot_have(
+    path: tuple[str | int, ...], value: Any, message: str
+) -> None:
+    plain = json.loads(stored("papers/published_figures" if "findings" in path else "searched"))
+    place = functools.reduce(lambda node, key: node[key], path[:-1], plain)
+    place[path[-1]] = value
+    with pytest.raises(ValueError, match=f"^{message}") as caught:
+        from_json(json.dumps(plain))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_pair_of_another_program_keeps_its_parameters() -> None:

@@ -7,7 +7,20 @@ from collections import Counter
 from collections.abc import Sequence
 
 from audit.numerics.number_format import Rounding, number, plain, ratio
-from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
+from audit.report.document import (
+    LOWER,
+    PARAMETER,
+    RATIO,
+    TEXT,
+    UPPER,
+    Cell,
+    Document,
+    Format,
+    Gallery,
+    Section,
+    Table,
+    Text,
+)
 from audit.report.mechanism_line import mechanism_line
 from audit.results import Verdict
 from audit_panel import figure
@@ -155,54 +168,39 @@ def _by_property(verdict: PanelVerdict) -> Table:
             refuted = sum(point.verdict is Verdict.REFUTED for point in points)
             tight = sum(point in verdict.tight for point in points)
             ratios = [point.ratio for point in points]
-            rows.append(
-                (
-                    Cell(text=value, note=title),
-                    Cell.number(str(len(points)), len(points)),
-                    Cell.number(str(refuted), refuted),
-                    Cell.number(str(tight), tight),
-                    Cell.number(ratio(min(ratios)), min(ratios)),
-                )
-            )
-    columns = (
-        Column(label="where"),
-        Column(label="judged", numeric=True),
-        Column(label="refuted", numeric=True),
-        Column(label="tight", numeric=True),
-        Column(label="least ratio", numeric=True),
-    )
-    caption = "Mechanisms of the panel"
-    return Table(caption=caption, columns=columns, rows=tuple(rows), stacked=False)
+            where = Cell(text=value, note=title)
+            rows.append((where, len(points), refuted, tight, min(ratios)))
+    counts = dict.fromkeys(("judged", "refuted", "tight"), PARAMETER)
+    columns = {"where": TEXT, **counts, "least ratio": RATIO}
+    return Table.of("Mechanisms of the panel", columns, rows, stacked=False)
 
 
 def _points(caption: str, points: Sequence[PanelPoint]) -> Table:
-    columns = (
-        Column(label="mechanism"),
-        Column(label="at"),
-        Column(label="certified", numeric=True),
-        Column(label="claimed", numeric=True),
-        Column(label="ratio", numeric=True),
-        Column(label="tightest other", numeric=True),
-        Column(label="pair"),
-    )
-    return Table(caption=caption, columns=columns, rows=tuple(_row(point) for point in points))
+    columns = {
+        "mechanism": TEXT,
+        "at": TEXT,
+        "certified": LOWER,
+        "claimed": UPPER,
+        "ratio": RATIO,
+        "tightest other": UPPER,
+        "pair": Format(Cell.code, numeric=False),
+    }
+    return Table.of(caption, columns, map(_row, points))
 
 
-def _row(point: PanelPoint) -> tuple[Cell, ...]:
-    assert point.claimed is not None
-    assert point.certified is not None
+def _row(point: PanelPoint) -> tuple[object, ...]:
     options = ", ".join(f"{name}={value}" for name, value in point.options.items())
-    other = Cell.missing()
+    other = None
     if point.competing is not None:
         other = Cell.number(number(point.competing, 5), point.competing, note=point.competitor)
     return (
         Cell(text=mechanism_line(point.mechanism), note=options),
-        Cell(text=_place(point)),
-        Cell.number(_low(point), point.certified),
-        Cell.number(_high(point), point.claimed),
-        Cell.number(ratio(point.ratio), point.ratio),
+        _place(point),
+        point.certified,
+        point.claimed,
+        point.ratio,
         other,
-        Cell.code(point.pair),
+        point.pair,
     )
 
 
@@ -220,28 +218,20 @@ def _others(verdict: PanelVerdict) -> tuple[Table, ...]:
         ]
         wins = sum(point.competitor == id for point in smaller)
         text = " to ".join(dict.fromkeys(ratio(end(factors)) for end in (min, max) if factors))
-        rows.append(
-            (
-                Cell.code(id),
-                Cell.number(str(count), count),
-                Cell.number(str(wins), wins),
-                Cell(text=text),
-            )
-        )
-    columns = (
-        Column(label="tightest other sound bound"),
-        Column(label="mechanisms", numeric=True),
-        Column(label="statement is smaller on", numeric=True),
-        Column(label="claimed over it"),
-    )
+        rows.append((Cell.code(id), count, wins, text))
+    columns = {
+        "tightest other sound bound": TEXT,
+        "mechanisms": PARAMETER,
+        "statement is smaller on": PARAMETER,
+        "claimed over it": TEXT,
+    }
     caption = "The tightest other bound on each mechanism where the statement is not refuted"
-    return (Table(caption=caption, columns=columns, rows=tuple(rows)),)
+    return (Table.of(caption, columns, rows),)
 
 
 def _statement(verdict: PanelVerdict) -> tuple[Table | Text, ...]:
-    conditions = tuple((Cell(text=name),) for name in verdict.assumptions)
-    columns = (Column(label="condition"),)
-    table = Table(caption="It is judged under these conditions", columns=columns, rows=conditions)
+    conditions = [(name,) for name in verdict.assumptions]
+    table = Table.of("It is judged under these conditions", {"condition": TEXT}, conditions)
     return (
         Text(f"{verdict.statement}."),
         Text(f"{verdict.citation}. Status: {verdict.status}."),
@@ -260,9 +250,8 @@ def _reasons(verdict: PanelVerdict) -> list[tuple[str, int]]:
 
 
 def _reason_table(reasons: Sequence[tuple[str, int]]) -> Table:
-    rows = tuple((Cell(text=text), Cell.number(str(count), count)) for text, count in reasons)
-    columns = (Column(label="reason"), Column(label="mechanisms", numeric=True))
-    return Table(caption="Mechanisms without a ratio", columns=columns, rows=rows)
+    columns = {"reason": TEXT, "mechanisms": PARAMETER}
+    return Table.of("Mechanisms without a ratio", columns, reasons)
 
 
 def _place(point: PanelPoint) -> str:
