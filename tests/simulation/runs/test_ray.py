@@ -21,10 +21,8 @@ import pytest
 from audit.simulation.backends import Backend, Parallel
 from audit.simulation.runner import run_job
 
-from .free import free_port
+from .clusters import ROOT, free_port
 from .jobs import Slow, counted, expected
-
-ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = [
     pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="ray is not installed"),

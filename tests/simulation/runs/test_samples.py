@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit import simulation
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -27,7 +26,6 @@ from audit.simulation.iterates import walks_of
 from audit.simulation.samples import Iterates
 
 from ..cases import mechanism, process
-from .test_dask import cluster
 
 TRIALS = 20_000
 
@@ -78,18 +76,6 @@ def test_samples_are_the_same_in_other_processes(monkeypatch: pytest.MonkeyPatch
     ]
     assert np.array_equal(drawn[0], drawn[1])
     assert np.unique(drawn[0]).size > 390_000
-
-
-def test_samples_are_the_same_wherever_they_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    plain = draw(trials=300_000)
-    assert np.array_equal(draw(trials=300_000, backend=Parallel(workers=8)), plain)
-    with cluster(n_workers=2, processes=False, protocol="tcp://") as running:
-        backend = Parallel(Backend.DASK, address=running.scheduler_address)
-        assert np.array_equal(draw(trials=300_000, backend=backend), plain)
-        with simulation.pool(backend) as workers:  # made ready once for several runs
-            for _ in range(2):
-                assert np.array_equal(draw(trials=300_000, backend=workers), plain)
 
 
 def test_an_interrupted_run_goes_on_where_it_was(half: Path) -> None:

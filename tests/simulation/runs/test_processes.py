@@ -1,6 +1,6 @@
-"""A Dask cluster on the loopback address; it runs for as long as this module's tests.
+"""Processes of this machine, and of a Dask cluster that runs as long as this module's tests.
 
-``python -m tests.simulation.runs.test_dask`` kills eight workers at random moments of one run.
+``python -m tests.simulation.runs.test_processes`` kills eight workers at random moments of one run.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ from audit.simulation.backends import Backend, Parallel, pool
 from audit.simulation.blocks import Counts
 from audit.simulation.runner import run_job
 
-from .free import free_port
+from .clusters import ROOT, cluster, free_port
 from .jobs import Murderous, Slow, Stopping, counted, expected, steps_of
 
 dask = pytest.importorskip("dask")
-distributed = pytest.importorskip("distributed")
 
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def cluster(**given: Any) -> Any:
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
-    return distributed.LocalCluster(**{**options, **given}, silence_logs="CRITICAL")
+LOST = {  # what is said of a block that kills every worker
+    Backend.LOKY: r"^a worker process was lost 4 times with",
+    Backend.DASK: r"^the Dask cluster at tcp://.* did not finish the work: Attempted",
+}
 
 
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[Parallel]:
+@pytest.fixture(scope="module", params=LOST, ids=lambda kind: kind.value)
+def two_workers(request: pytest.FixtureRequest) -> Iterator[Parallel]:
+    if request.param is Backend.LOKY:
+        yield Parallel(Backend.LOKY, 2)
+        return
     fewer = {"distributed.scheduler.allowed-failures": 1}  # before a task is given up
     with dask.config.set(fewer), cluster(n_workers=2) as running:
         yield Parallel(Backend.DASK, address=running.scheduler_address)
 
 
-def test_same_bits_on_a_cluster(two_workers: Parallel, tmp_path: Path) -> None:
+def test_same_bits_in_processes(two_workers: Parallel, tmp_path: Path) -> None:
     job = counted(Slow(), blocks=80)
     seen: list[tuple[int, int]] = []
+    with pool(two_workers) as workers:
+        assert workers.workers == 2
     counts = run_job(
         job, backend=two_workers, folder=tmp_path, progress=lambda *now: seen.append(now)
     )
@@ -56,11 +58,6 @@ def test_same_bits_on_a_cluster(two_workers: Parallel, tmp_path: Path) -> None:
     assert counts[0].dtype == np.int64
     assert seen[-1] == (steps_of(80),) * 2
     assert np.array_equal(run_job(job, folder=tmp_path), counts)
-
-
-def test_the_work_is_done_elsewhere(two_workers: Parallel) -> None:
-    with pool(two_workers) as workers:
-        assert workers.workers == 2
 
 
 def test_an_error_in_a_block_comes_out_as_it_is(two_workers: Parallel) -> None:
@@ -72,6 +69,22 @@ def test_a_lost_worker_changes_no_bit(two_workers: Parallel, tmp_path: Path) -> 
     job = counted(Murderous(marks=str(tmp_path)))
     assert np.array_equal(run_job(job, backend=two_workers), expected())
     assert (tmp_path / "0").exists()
+
+
+def test_a_block_that_kills_every_worker_ends_in_one_line_and_the_run_goes_on(
+    two_workers: Parallel, tmp_path: Path
+) -> None:
+    marks, folder = tmp_path / "marks", tmp_path / "run"
+    marks.mkdir()
+    job = counted(Murderous(marks=str(marks), times=100))
+    with pytest.raises(ConnectionError, match=LOST[two_workers.kind]) as lost:
+        run_job(job, backend=two_workers, folder=folder, record_every=0)
+    assert "\n" not in str(lost.value)
+    assert len(list(marks.iterdir())) == {Backend.LOKY: 4, Backend.DASK: 2}[two_workers.kind]
+    seen: list[int] = []
+    counts = run_job(counted(), folder=folder, progress=lambda done, _: seen.append(done))
+    assert np.array_equal(counts, expected())
+    assert seen[0] > 0
 
 
 def killed_at_random(kills: int, blocks: int) -> Counts:
@@ -101,24 +114,13 @@ def killed_at_random(kills: int, blocks: int) -> Counts:
     return np.stack(counts)
 
 
-def test_workers_that_are_killed_at_random_change_no_bit() -> None:
-    assert np.array_equal(killed_at_random(2, 120), expected(120))
-
-
-def test_a_block_that_kills_every_worker_ends_in_one_line(
-    two_workers: Parallel, tmp_path: Path
-) -> None:
-    job = counted(Murderous(marks=str(tmp_path), times=100))
-    with pytest.raises(
-        ConnectionError, match=r"^the Dask cluster at tcp://.* did not finish the work: Attempted"
-    ) as lost:
-        run_job(job, backend=two_workers)
-    assert "\n" not in str(lost.value)
+def test_a_worker_that_is_killed_at_random_changes_no_bit() -> None:
+    assert np.array_equal(killed_at_random(1, 60), expected(60))
 
 
 def test_a_cluster_that_goes_away_ends_in_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     job = counted(Slow(), blocks=200)
-    code = "import sys; from tests.simulation.runs.test_dask import alone; alone()"
+    code = "import sys; from tests.simulation.runs.test_processes import alone; alone()"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
