@@ -92,26 +92,32 @@ def test_the_python_runs(page: Path, workplace: Path, monkeypatch: pytest.Monkey
         blocks.run_python(BLOCKS[page], page)
 
 
-@pytest.mark.parametrize("command", commands(), ids=lambda c: c.line[:60])
-def test_the_commands_run(
-    command: Command,
-    workplace: Path,
-    ended: Callable[..., Ended],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """In this process where that is possible; the README's are processes of their own."""
-    line = blocks.quick(command)
-    main = blocks.main_of(line)
-    if main is None:
-        blocks.run_command(command, workplace)
-        return
+@pytest.fixture
+def here(
+    workplace: Path, ended: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Command], None]:
+    """Run a command in this process where that is possible; the README's have their own."""
     monkeypatch.chdir(workplace)
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    forget_modules()
-    with blocks.registries_kept():
-        done = ended(main, *shlex.split(line)[1:])
-    blocks.ended_well(command, done)
+
+    def run(command: Command) -> None:
+        line = blocks.quick(command)
+        main = blocks.main_of(line)
+        if main is None:
+            blocks.run_command(command, workplace)
+            return
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        forget_modules()
+        with blocks.registries_kept():
+            done = ended(main, *shlex.split(line)[1:])
+        blocks.ended_well(command, done)
+
+    return run
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda c: c.line[:60])
+def test_the_commands_run(command: Command, here: Callable[[Command], None]) -> None:
+    here(command)
 
 
 def test_the_lines_for_dask_run(workplace: Path) -> None:
@@ -147,14 +153,13 @@ def test_the_lines_for_dask_run(workplace: Path) -> None:
         cluster.wait(timeout=30)
 
 
-def test_the_workflow_runs(workplace: Path) -> None:
+def test_the_workflow_runs(here: Callable[[Command], None]) -> None:
     (workflow,) = (b for b in ALL if (b.file or "").startswith(".github"))
     steps = yaml.safe_load(workflow.text)["jobs"]["claims"]["steps"]
     lines = [step["run"] for step in steps if "audit-check" in step.get("run", "")]
     assert len(lines) == 2
     for line in lines:
-        done = shell(line, workplace)
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        here(Command(line, ()))
 
 
 def test_the_other_yaml_is_valid(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
