@@ -27,7 +27,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NoReturn
 
 import numpy as np
@@ -65,6 +65,7 @@ class ClosedForm(ABC):
             return 0.0, 0.0
         return max(math.exp(low) - TINY, 0.0), min(math.exp(high) + TINY, 1.0)
 
+    @lru_cache(maxsize=128)  # noqa: B019 grids of one curve ask again; forms are small
     def epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         """Return a bracket of the least epsilon >= 0 at ``delta`` > 0."""
         goal = math.log(delta)
