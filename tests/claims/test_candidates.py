@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from audit.claims.candidates import (
     Deadline,
     KnownPair,
     KnownPairs,
+    LawTooSlow,
     candidates_for,
     searched_for,
 )
@@ -164,6 +165,41 @@ def test_a_broken_bracket_elsewhere_leaves_a_number_its_own() -> None:
     low = 1.0 - math.log(DELTAS[50])
     found = bracket(tried, pair, EpsilonAtDelta(DELTAS[50]), Order.FORWARD)
     assert found == pytest.approx((low, low + 0.5))
+
+
+def test_a_law_that_was_given_up_is_not_begun_again_for_less_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[float] = []
+
+    def slow(pair: object, progress: Callable[[int, int], None]) -> None:
+        begun.append(clock[0])
+        clock[0] += 5.0
+        progress(1, 2)
+
+    clock = [100.0]
+    monkeypatch.setattr(room.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(room.exact, "curve", slow)
+    pair = KnownPairs().one(TwoSidedWalk(CYCLIC))
+    for until, times in ((102.0, 1), (106.0, 1), (108.5, 2)):
+        with pytest.raises(LawTooSlow):
+            pair.law(until)
+        assert len(begun) == times
+
+
+def test_the_laws_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def curve(pair: str, progress: object) -> Law:
+        computed.append(pair)
+        return Law(0.0, 0.0, 0.0, 0.0)
+
+    monkeypatch.setattr(room, "_MOST_LAWS", 2)
+    monkeypatch.setattr(room.exact, "curve", curve)
+    known: KnownPairs = KnownPairs()
+    for name in ("a", "b", "a", "c", "a", "b"):
+        known.one(name).law()  # type: ignore[arg-type]
+    assert computed == ["a", "b", "c", "b"]
 
 
 def test_records_are_in_the_last_batch_that_is_allowed() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from audit.claims.claim import Claim, decode_claim, encode_claim
 from audit.claims.claims_file import load
-from audit.claims.error_shares import ErrorShare
 from audit.claims.statements import Numbers, plain_statement
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 
@@ -55,10 +54,6 @@ def test_what_is_no_claim_is_refused(change: dict[str, object], message: str) ->
 def test_the_error_of_a_number_is_written_as_a_part_of_it() -> None:
     number = ClaimedNumber(EpsilonAtDelta(1e-5), 1.0, slack=0.5)
     assert plain_statement(Numbers((number,))) == {"epsilon": 1.5, "delta": 1e-5}
-
-
-def test_errors_are_divided_into_equal_parts() -> None:
-    assert ErrorShare(0.1, 0.4).divided(2) == ErrorShare(0.05, 0.2)
 
 
 def test_fields_with_their_defaults_are_left_out() -> None:

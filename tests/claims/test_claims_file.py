@@ -14,7 +14,13 @@ from audit.claims.claims_file import load
 from audit.claims.statements import Asked, Numbers, NumberSource, Statement, statement_of
 from audit.constructions import ResetWalk
 from audit.constructions.explicit import Finite
-from audit.curves.quantities import ClaimedNumber, TotalVariation
+from audit.curves.quantities import (
+    ClaimedNumber,
+    EpsilonAtDelta,
+    PowerAtAlpha,
+    RenyiAtOrder,
+    TotalVariation,
+)
 
 from .written import HEAD_LINES, ONE_STEP, write
 
@@ -31,7 +37,7 @@ def only(folder: Path, body: str) -> c.Claim:
 @pytest.mark.parametrize(
     ("body", "statement"),
     [
-        ("epsilon: 1\ndelta: 1e-5", statement_of(epsilon=1.0, delta=1e-5)),
+        ("epsilon: 1\ndelta: 1e-5", Numbers((ClaimedNumber(EpsilonAtDelta(1e-5), 1.0),))),
         (
             "points: [{epsilon: 1, delta: 1e-5}, {delta: 1.0E-3, epsilon: .5}]",
             statement_of(points=[{"epsilon": 1.0, "delta": 1e-5}, {"epsilon": 0.5, "delta": 1e-3}]),
@@ -39,7 +45,7 @@ def only(folder: Path, body: str) -> c.Claim:
         ("renyi: {8: 1.0, 1.5: .25}", statement_of(renyi={1.5: 0.25, 8.0: 1.0})),
         ("mu: 0.5", statement_of(mu=0.5)),
         ("total_variation: .3", Numbers((ClaimedNumber(TotalVariation(), 0.3),))),
-        ("tradeoff: {0.05: 0.8}", statement_of(tradeoff={0.05: 0.8})),
+        ("tradeoff: {0.05: 0.8}", Numbers((ClaimedNumber(PowerAtAlpha(0.05), 1 - 0.8),))),
         (
             "bound: at22.b_2\ndeltas: [1e-5]\norders: [4]",
             Asked(NumberSource.BOUND, "at22.b_2", deltas=(1e-5,), orders=(4.0,)),
@@ -58,11 +64,11 @@ def only(folder: Path, body: str) -> c.Claim:
         ),
         (
             "not_renyi: {order: 100, value: .0056}",
-            statement_of(not_renyi={"order": 100.0, "value": 0.0056}),
+            Numbers((ClaimedNumber(RenyiAtOrder(100.0), 0.0056),), exceeded=True),
         ),
         (
             "not_private: {epsilon: 1, delta: 1e-5}",
-            statement_of(not_private={"epsilon": 1.0, "delta": 1e-5}),
+            Numbers((ClaimedNumber(EpsilonAtDelta(1e-5), 1.0),), exceeded=True),
         ),
     ],
     ids=lambda value: value.split(":")[0] if isinstance(value, str) else None,
@@ -461,16 +467,18 @@ def test_a_longer_circle_and_a_broken_part_leave_the_rest(tmp_path: Path) -> Non
     (tmp_path / "b.yaml").write_text("include: c.yaml\n")
     (tmp_path / "c.yaml").write_text(f"include: a.yaml\nmechanisms: {{m: {ONE_STEP}}}\n")
     (tmp_path / "bad.yaml").write_text("claims: {\n")
+    (tmp_path / "binary").write_bytes(b"\xff\n")
     main = tmp_path / "a.yaml"
-    main.write_text("include: [b.yaml, bad.yaml]\nclaims: [{id: a, mechanism: m, mu: 1}]\n")
+    main.write_text("include: [b.yaml, bad.yaml, binary]\nclaims: [{id: a, mechanism: m, mu: 1}]\n")
     loaded = load([main])
     assert [claim.id for claim in loaded.claims] == ["a"]
-    circle, bad = map(str, loaded.complaints)
+    circle, bad, binary = map(str, loaded.complaints)
     assert (
         circle == f"{tmp_path / 'c.yaml'}:1: include must not be circular, "
         "got a.yaml -> b.yaml -> c.yaml -> a.yaml"
     )
     assert bad.startswith(f"{tmp_path / 'bad.yaml'}:2: not YAML")
+    assert binary == f"{tmp_path / 'binary'}:1: must be UTF-8 text"
 
 
 SECRETS = {

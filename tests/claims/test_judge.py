@@ -12,9 +12,9 @@ import pytest
 from audit import Batching, NoisySGD, Relation, Release, bounds, exact
 from audit.claims.candidates import Candidates, KnownPairs
 from audit.claims.claim import Budget, Claim, Expected, LooseBy, Search
-from audit.claims.error_shares import ErrorShare, equal_share
 from audit.claims.judge import Shared, judge, judge_all
 from audit.claims.judgement import Evidence
+from audit.claims.sources import claimed_numbers
 from audit.claims.statements import Asked, Numbers, NumberSource, statement_of
 from audit.claims.user_code import ask_callable
 from audit.claims.work import work_order
@@ -33,7 +33,7 @@ from audit.curves.brackets import checked
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta, RenyiAtOrder
 from audit.exact.law_curve import LawCurve
 from audit.exact.normal_laws import GaussianPairCurve
-from audit.isolation import UserCodeError
+from audit.isolation import UserCodeError, Workers
 from audit.results import Verdict
 from tests.bounds.fmtt18.one_pass import one_pass
 from tests.bounds.grid import random_mechanism
@@ -446,6 +446,11 @@ def test_what_cannot_be_judged_says_why(statement, mechanism, message):
     assert "\n" not in judged.message
 
 
+def test_infinite_numbers_claim_nothing_and_leave_the_others():
+    numbers = tuple(ClaimedNumber(EpsilonAtDelta(at), v) for at, v in ((0.0, math.inf), (0.1, 1.0)))
+    assert claimed_numbers(claimed(Numbers(numbers)), Workers()) == numbers[1:]
+
+
 @pytest.mark.parametrize(
     ("pair", "mechanism", "message"),
     [
@@ -648,16 +653,12 @@ def test_many_claims_share_one_error():
     sampled = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED, budget=SAMPLED)
     exact = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED)
     claims = [sampled, exact, replace(sampled, budget=FEW)]
-    assert equal_share(claims, 0.1) == ErrorShare(0.05, 0.05)
-    assert equal_share([exact], 0.1) == ErrorShare(0.1, 0.1)
     seen = []
     judged = judge_all(claims, error=0.1, jobs=2, progress=seen.append)
     assert [j.error for j in judged] == [0.05, 0.0, 0.05]
     assert len(seen) == 3
     alone = [judge(claim, error=0.05) for claim in claims]
     assert [j.certified for j in judged] == [j.certified for j in alone]
-    with pytest.raises(ValueError, match=r"error must be in \(0, 1\), got 0"):
-        judge_all(claims, error=0)
 
 
 def test_the_error_of_refuted_claims_goes_to_the_others():

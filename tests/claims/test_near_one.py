@@ -186,6 +186,8 @@ def test_the_larger_of_both_errors_counts() -> None:
     for delta, error in ((0.95, 1e9 * 0.95 * 2.0**-44), (0.5, 2e-9)):
         steep = epsilon_of(lambda at, delta=delta: 1.0 + 1e9 * (delta - at), delta)
         assert steep.slack == pytest.approx(error, rel=0.01)
+        endless = epsilon_of(lambda at, delta=delta: 1.0 if at == delta else math.inf, delta)
+        assert endless.slack == (math.inf if delta > 0.9 else 2e-9)
         flat = epsilon_of(lambda at: 1.0, delta)
         assert flat.slack == 2e-9
 

@@ -11,7 +11,6 @@ import pytest
 from audit.claims import formats
 from audit.claims.checking import Checked, check
 from audit.claims.claim import Claim, Samples
-from audit.claims.error_shares import ErrorShare, equal_share
 from audit.claims.judge import judge
 from audit.claims.judgement import Evidence, Verdict
 from audit.claims.statements import statement_of
@@ -44,6 +43,10 @@ def test_in_a_file(tmp_path: Path) -> None:
           - {{id: half, epsilon: {EPSILON / 2}, delta: 1e-2, expected: refuted}}
           - {{id: directed, epsilon: {EPSILON / 2}, delta: 1e-2, expected: refuted,
               samples: {{x: with.npy, x_prime: without.csv, favours: forward}}}}
+          - {{id: reversed, epsilon: {EPSILON / 2}, delta: 1e-2, expected: inconclusive,
+              samples: {{x: with.npy, x_prime: without.csv, favours: reverse}}}}
+          - {{id: leaks, not_private: {{epsilon: {EPSILON / 2}, delta: 1e-2}}}}
+          - {{id: leaks_more, not_private: {{epsilon: 9, delta: 1e-2}}, expected: inconclusive}}
           - {{id: mu, mu: 1.0}}
           - {{id: pure, epsilon: .1, delta: 0, expected: refuted}}
           - {{id: laws, laws: {{laplace: {{sensitivity: 1, scale: 1}}}}, epsilon: 1, delta: 0}}
@@ -52,9 +55,9 @@ def test_in_a_file(tmp_path: Path) -> None:
         """,
     )
     assert found.complaints == ()
-    assert [j.as_expected for j in found.judgements] == [True] * 7
+    assert [j.as_expected for j in found.judgements] == [True] * 10
     shares = [j.error for j in found.judgements]
-    assert shares == pytest.approx([0.01 / 6] * 5 + [0.0, 0.01 / 6])
+    assert shares == pytest.approx([0.01 / 9] * 8 + [0.0, 0.01 / 9])
     refuted = found.judgements[1]
     assert refuted.evidence is Evidence.SAMPLED
     assert refuted.witness is not None
@@ -123,14 +126,6 @@ def test_true_claims_are_refuted_no_more_often_than_allowed() -> None:
         claim = Claim(id="x", mechanism=None, statement=statement, samples=samples)
         refuted += judge(claim, error=0.2).verdict is Verdict.REFUTED
     assert refuted <= 40
-
-
-def test_shares_count_claims_with_samples() -> None:
-    statement = statement_of(epsilon=1.0, delta=1e-2)
-    scores = Samples(x=(1.0, 2.0), x_prime=(0.0, 1.0))
-    sampled = Claim(id="x", mechanism=None, statement=statement, samples=scores)
-    other = Claim(id="y", mechanism=None, statement=statement)
-    assert equal_share([sampled, other, sampled], 0.1) == ErrorShare(0.05, 0.05)
 
 
 def test_a_pair_that_differs_in_two_records_refutes_a_claim_about_one(tmp_path: Path) -> None:

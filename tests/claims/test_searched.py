@@ -15,8 +15,8 @@ from audit.claims.claim import Claim, Expected, Search
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement, Verdict
 from audit.claims.statements import statement_of
-from audit.curves.quantities import RenyiAtOrder
-from audit.search import worst_case
+from audit.curves.quantities import EpsilonAtDelta, Mu, Quantity, RenyiAtOrder
+from audit.search import Epsilon, RenyiDivergence, worst_case
 from tests.verifying import is_refuted
 
 BASE = NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.1, noise_std=1.0,
@@ -82,6 +82,22 @@ def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() 
         dataclasses.replace(m, release=audit.Release.ALL_ITERATES),
     ):
         assert pair(other) is None
+
+
+@pytest.mark.parametrize(
+    ("quantity", "objective"),
+    [
+        (EpsilonAtDelta(3e-6), Epsilon(1e-5)),
+        (EpsilonAtDelta(0.3), Epsilon(0.1)),
+        (EpsilonAtDelta(0.0), Epsilon(0.0)),
+        (RenyiAtOrder(6.0), RenyiDivergence(8.0)),
+        (Mu(), Epsilon(1e-3)),
+    ],
+)
+def test_claims_share_searches_of_the_nearest_objective(
+    quantity: Quantity, objective: object
+) -> None:
+    assert searched._shared(searched._objective(quantity)) == objective
 
 
 def test_a_claim_that_something_is_not_private_is_proven_by_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -194,6 +195,28 @@ def test_what_cannot_be_verified_says_so(
     assert outcome(refuted) == (Verdict.REFUTED, "not verified")
     assert refuted.witness is not None
     assert verify(refuted.witness).line == "not verified: audit-verify is not installed"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "line"),
+    [
+        (0, ("refuted by 3 cells\nmore", ""), "verified: refuted by 3 cells"),
+        (3, ("", "x\ntoo slow"), "not verified in time: too slow"),
+        (1, ("not refuted", ""), "contradicted: not refuted"),
+        (2, ("", ""), "contradicted: no answer"),
+    ],
+)
+def test_the_status_of_the_verifier_is_its_answer(
+    refuted: Judgement,
+    status: int,
+    said: tuple[str, str],
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = subprocess.CompletedProcess([], status, *said)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    assert refuted.witness is not None
+    assert verify(refuted.witness).line == line
 
 
 def test_a_witness_that_was_tampered_with_is_contradicted(refuted: Judgement) -> None:

@@ -92,6 +92,7 @@ WALK_EPSILON = exact.curve(TwoSidedWalk(BOUNDED)).epsilon(0.0)
 PURE = {
     "response, pure": (pure(math.log(3)), Finite((0.75, 0.25), (0.25, 0.75)), None),
     "densities, pure": (pure(1.4999999), Densities(0.5, -1.0, 2.0), None),
+    "draws, pure": (pure(1.5), laws.Laplace(sensitivity=1.0, scale=2.0, times=3), None),
     "walk between walls, pure": (pure(WALK_EPSILON), TwoSidedWalk(BOUNDED), BOUNDED),
 }
 ENDLESS = {
@@ -133,6 +134,11 @@ def test_a_refutation_is_verified_and_the_file_comes_back(name):
     again = Witness.from_json(found.to_json())
     assert again == found
     assert 4 <= len(found.recipe) <= 12
+    first = "first" if found.order is Order.FORWARD else "second"
+    assert found.recipe[0].startswith(f"Let P be the law called '{first}'")
+    low, high = found.bracket
+    assert low > found.claimed
+    assert high is None or high == pytest.approx(low, rel=0.1)
     outcome = verify(json.loads(found.to_json()))
     assert outcome.answer is Answer.REFUTED, outcome
 
@@ -151,6 +157,14 @@ def twice(run):
     own = phase["others"][0][1]
     second = None if phase["second"] is None else own
     return {**run, "phases": [{**phase, "first": own, "second": second}]}
+
+
+def test_both_ends_of_brackets_and_both_orders_are_in_the_table():
+    found = [witness(*EXAMPLES[name]) for name in ("normals, epsilon", "finite, epsilon")]
+    assert all(one.bracket[1] is not None for one in found)
+    reverse = Finite((0.5, 0.5), (0.75, 0.25))
+    assert witness(pure(math.log(2)), reverse).order is Order.FORWARD
+    assert witness(pure(math.log(2)), Finite(reverse.second, reverse.first)).order is Order.REVERSE
 
 
 def test_a_pair_that_was_tampered_with_is_not_refuted():
