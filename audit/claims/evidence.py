@@ -1,16 +1,17 @@
 """Certified lower bounds on a claim's numbers, in the order of their cost.
 
-Each kind of evidence is a generator of attempts, one for each pair: exact laws of the pairs that
-fit, explicit and dominating ones among them, fast ones first; the pair of a worst-case search; and
-samples of the pairs whose laws take too long. `collected` takes them until a number is refuted or
-the budget is spent.
+Each kind of evidence is a generator, which adds the outcome of one pair at a time: exact laws of
+the pairs that fit, explicit and dominating ones among them, fast ones first; the pair of a
+worst-case search; and samples of the pairs whose laws take too long. `collected` runs them until a
+number is refuted or the budget is spent.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from audit import estimation, simulation  # Numba is imported where samples are needed
 from audit.claims.candidates import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
@@ -56,22 +57,6 @@ class LowerBound:
         return not self.refutes, self.number.ratio(self.low)
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """The outcome of one pair: its bounds, or why there are none.
-
-    ``left`` counts pairs that the budget left out. A ``fault`` is an error with a pair that has a
-    law; no verdict other than a refutation may ignore it.
-    """
-
-    bounds: tuple[LowerBound, ...] = ()
-    tried: bool = True
-    left: int = 0
-    reason: str = ""
-    fault: Exception | None = None
-    error: float = 0.0
-
-
 @dataclass
 class Collected:
     """All bounds on the numbers of a claim, and their cost.
@@ -87,7 +72,8 @@ class Collected:
     reasons
         Why pairs gave no evidence.
     fault
-        The first error with a pair that has a law.
+        The first error with a pair that has a law; no verdict other than a refutation may ignore
+        it.
     """
 
     bounds: list[LowerBound] = field(default_factory=list)
@@ -96,15 +82,6 @@ class Collected:
     error: float = 0.0
     reasons: list[str] = field(default_factory=list)
     fault: Exception | None = None
-
-    def add(self, attempt: Attempt) -> None:
-        """Take the outcome of a pair."""
-        self.bounds += attempt.bounds
-        self.tried += attempt.tried
-        self.left += attempt.left
-        self.error = max(self.error, attempt.error)
-        self.reasons += [attempt.reason] if attempt.reason else []
-        self.fault = self.fault or attempt.fault
 
     @property
     def closest(self) -> LowerBound:
@@ -166,45 +143,49 @@ class Case:
 def collected(case: Case) -> Collected:
     """Return the bounds that the pairs certify, up to the first pair that refutes a number."""
     found, deadline = Collected(), Deadline(_DEADLINE_FACTOR * case.budget.seconds)
-    for attempts in (
-        _by_laws(case, found, deadline),
-        _by_search(case, found, deadline),
-        _by_samples(case),
+    for _ in itertools.chain(
+        _by_laws(case, found, deadline), _by_search(case, found, deadline), _by_samples(case, found)
     ):
-        for attempt in attempts:
-            found.add(attempt)
-            if found.refuted and not case.exhaustive:
-                return found
+        if found.refuted and not case.exhaustive:
+            break
     return found
 
 
-def _by_laws(case: Case, found: Collected, deadline: Deadline) -> Iterator[Attempt]:
-    """Yield what the exact laws of the candidates certify, within the budget's seconds."""
+def _by_laws(case: Case, found: Collected, deadline: Deadline) -> Iterator[None]:
+    """Add what the exact laws of the candidates certify, within the budget's seconds."""
     planned = 0.0
     for known in case.candidates.pairs:
         if known.seconds > case.budget.seconds:
             continue
         planned += known.seconds
-        ended = planned > case.budget.seconds or deadline.passed
-        if found.bounds and ended:
-            yield Attempt(tried=False, left=1)
+        if found.bounds and (planned > case.budget.seconds or deadline.passed):
+            found.left += 1
         else:
-            yield _attempt(case, known, deadline, deadline.at if found.bounds else math.inf)
+            until = deadline.at if found.bounds else math.inf
+            _by_law(case, known, found, deadline, until)
+        yield
 
 
-def _by_search(case: Case, found: Collected, deadline: Deadline) -> Iterator[Attempt]:
-    """Yield what the pair of a worst-case search certifies, unless pairs were left out before."""
+def _by_search(case: Case, found: Collected, deadline: Deadline) -> Iterator[None]:
+    """Add what the pair of a worst-case search certifies, unless pairs were left out before."""
     if found.left and case.claim.search is None:
         return
     known = case.search(found.closest.number if found.bounds else case.numbers[0])
     if known is not None:
-        attempt = _attempt(case, known, deadline, math.inf)
-        # that a searched pair has no law explains nothing
-        yield replace(attempt, tried=False, reason="") if attempt.reason else attempt
+        _by_law(case, known, found, deadline, math.inf, searched=True)
+        yield
 
 
-def _attempt(case: Case, known: KnownPair, deadline: Deadline, until: float) -> Attempt:
-    """Return a pair's bounds on all numbers; none if another pair has larger ones.
+def _by_law(
+    case: Case,
+    known: KnownPair,
+    found: Collected,
+    deadline: Deadline,
+    until: float,
+    *,
+    searched: bool = False,
+) -> None:
+    """Add a pair's bounds on all numbers; none if another pair has larger ones.
 
     A refutation does not stop this: the law is available, and draws may confirm the clearest
     refutation but not the first one, which may rely on rarer events.
@@ -218,25 +199,30 @@ def _attempt(case: Case, known: KnownPair, deadline: Deadline, until: float) -> 
                 )
                 if bracket is not None:
                     bounds.append(LowerBound(number, *bracket, order, known, Evidence.EXACT))
+        found.tried += 1
     except LawTooSlow:
-        return Attempt(tuple(bounds), tried=False, left=1)
+        found.left += 1
     except NoExactLaw as reason:  # earlier bounds remain valid
-        return Attempt(tuple(bounds), tried=bool(bounds), reason=" ".join(str(reason).split()))
+        if not searched:  # a pair that was searched for explains nothing
+            found.tried += bool(bounds)
+            found.reasons.append(" ".join(str(reason).split()))
     except (ValueError, ArithmeticError) as fault:  # none of its bounds can be trusted
         if isinstance(fault, BracketError):
             fault = BracketError(f"{described(known.pair)}: {fault}")
-        return Attempt(tried=False, fault=fault)
-    return Attempt(tuple(bounds))
+        found.fault = found.fault or fault
+        return
+    found.bounds += bounds
 
 
-def _by_samples(case: Case) -> Iterator[Attempt]:
-    """Yield what samples of the costly pairs certify.
+def _by_samples(case: Case, found: Collected) -> Iterator[None]:
+    """Add what samples of the costly pairs certify.
 
     The choice of sampled pairs depends on their sizes only, before any sample is drawn.
     """
     costly, budget = case.costly, case.budget
     if costly and budget.trials == 0:
-        yield Attempt(tried=False, left=len(costly), reason=_too_slow(costly, budget))
+        found.left += len(costly)
+        found.reasons.append(_too_slow(costly, budget))
         return
     for index, known in enumerate(costly):
         assert isinstance(known.pair, Construction)  # explicit laws take no time
@@ -247,20 +233,15 @@ def _by_samples(case: Case) -> Iterator[Attempt]:
             error=case.error.divided(len(costly)),
             seed=budget.seed + 2 * index,
         )
-        bounds = (
-            LowerBound(
-                n,
-                one.certified,
-                math.inf,
-                one.order,
-                known,
-                Evidence.SAMPLED,
-                one.reason,
-                judged.audit if isinstance(judged.audit, estimation.Audit) else None,
-            )
+        audit = judged.audit if isinstance(judged.audit, estimation.Audit) else None
+        sampled = Evidence.SAMPLED
+        found.bounds += (
+            LowerBound(n, one.certified, math.inf, one.order, known, sampled, one.reason, audit)
             for n, one in zip(case.numbers, judged, strict=True)
         )
-        yield Attempt(tuple(bounds), error=case.error.spent)
+        found.tried += 1
+        found.error = case.error.spent
+        yield
 
 
 def judge_by_draws(

@@ -72,24 +72,15 @@ class Lock:
 
 def entries(judgements: Iterable[Judgement]) -> dict[str, LockedClaim]:
     """Return the lock entries of the judged claims, by id."""
-    return {
-        judgement.claim.id: LockedClaim(
-            **encode_claim(judgement.claim),
-            verdict=judgement.verdict,
-            numbers={**_claimed(judgement), **_certified(judgement)},
+    found = {}
+    for judged in judgements:
+        numbers = {_name("claimed", one.quantity): one.value for one in judged.numbers}
+        if judged.certified is not None and judged.quantity is not None:
+            numbers[_name("certified", judged.quantity)] = float(judged.certified)
+        found[judged.claim.id] = LockedClaim(
+            **encode_claim(judged.claim), verdict=judged.verdict, numbers=numbers
         )
-        for judgement in judgements
-    }
-
-
-def _claimed(judgement: Judgement) -> dict[str, float]:
-    return {_name("claimed", number.quantity): number.value for number in judgement.numbers}
-
-
-def _certified(judgement: Judgement) -> dict[str, float]:
-    if judgement.certified is None or judgement.quantity is None:
-        return {}
-    return {_name("certified", judgement.quantity): float(judgement.certified)}
+    return found
 
 
 def _name(kind: str, quantity: Quantity) -> str:

@@ -133,7 +133,7 @@ def partition_of(
     lines = [line for line in found if line is not None]
     if len(lines) < len(found):  # vectors on a plane
         if times == 1 or alone:
-            return {"cuts": _coordinate_cuts(plain)}
+            return {"cuts": _coordinate_cuts(plain).tolist()}
         return _vector_scores(plain, quantity, at, gap, swap)
     if times > 1 and not alone:
         each = [int(part["times"]) for part in parts]
@@ -160,12 +160,12 @@ def _alone(
 ) -> dict[str, Any]:
     """Return the cuts for one draw."""
     if isinstance(quantity, RenyiAtOrder):
-        return {"cuts": _listed(_quantile_cuts(line, at, gap))}
+        return {"cuts": _quantile_cuts(line, at, gap).tolist()}
     cuts = _crossings(line, np.array([_level(line, quantity, at, claimed, certified)]))
     # atoms shift the level of a test: the event may end at another cut
     if isinstance(quantity, PowerAtAlpha):
         cuts = np.union1d(cuts, _quantile_cuts(line, 0.5, gap))
-    return {"cuts": _listed(cuts)}
+    return {"cuts": cuts.tolist()}
 
 
 # ---------------------------------------------------------------------------- densities
@@ -323,10 +323,6 @@ def _quantile_cuts(line: _Line, alpha: float, gap: float) -> Array:
     return np.unique(np.concatenate(found))
 
 
-def _listed(cuts: Array) -> list[float]:
-    return [float(cut) for cut in cuts]
-
-
 # ---------------------------------------------------------------------------- several draws
 
 
@@ -419,7 +415,7 @@ def _line_scores(
         ends = np.concatenate([line.points[:1], cuts, line.points[-1:]])
         middles = (ends[1:] + ends[:-1]) / 2
         scores = np.clip(np.rint(line.loss(middles) / unit), first, last)
-        found.append({"cuts": _listed(cuts), "scores": [int(score) for score in scores]})
+        found.append({"cuts": cuts.tolist(), "scores": scores.astype(int).tolist()})
     return found, modulus
 
 
@@ -464,19 +460,19 @@ def _finite_scores(
 # ---------------------------------------------------------------------------- planes
 
 
-def _coordinate_cuts(plain: Plain) -> list[float]:
+def _coordinate_cuts(plain: Plain) -> Array:
     strategy = np.array(plain["strategy"], dtype=float)
     if len(strategy) > 2:
         raise ValueError(f"strategy must have values on a line or plane, got {len(strategy)} rows")
     means = np.concatenate([np.array(plain[name]["vectors"]) @ strategy.T for name in _NAMES])
     std = plain["noise_std"]
-    return _listed(np.linspace(means.min() - 8 * std, means.max() + 8 * std, _COORDINATE_CELLS))
+    return np.linspace(means.min() - 8 * std, means.max() + 8 * std, _COORDINATE_CELLS)
 
 
 def _vector_scores(
     plain: Plain, quantity: Quantity, at: float, gap: float, swap: bool
 ) -> dict[str, Any]:
-    cuts = np.array(_coordinate_cuts(plain))
+    cuts = _coordinate_cuts(plain)
     strategy = np.array(plain["strategy"], dtype=float)
     std, times = plain["noise_std"], int(plain["times"])
     ends = np.concatenate([[2 * cuts[0] - cuts[1]], cuts, [2 * cuts[-1] - cuts[-2]]])
@@ -494,7 +490,7 @@ def _vector_scores(
     unit, [(low, high)], modulus = _scoring([(losses, masses, times)], quantity, at, gap)
     scores = np.rint(np.clip(losses, low, high) / unit)
     return {
-        "cuts": _listed(cuts),
-        "scores": [int(score) for score in scores],
+        "cuts": cuts.tolist(),
+        "scores": scores.astype(int).tolist(),
         "modulus": modulus,
     }

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from .written import HEAD_LINES, environment, write
+from .written import HEAD_LINES, write
+from .written import run as run_module
 
 CLAIMS = """\
 - {id: good, epsilon: 4.4, delta: 1e-5}
@@ -26,16 +26,8 @@ LIE = "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at delta 1e-5"
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run pytest with the plugin named by hand, whether or not its entry point is installed."""
-    start = [sys.executable, "-m", "pytest", "-p", "audit.pytest_plugin", "-p", "no:cacheprovider"]
-    return subprocess.run(
-        [*start, *words],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=folder,
-        env={**environment(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"},
-    )
+    plugins = ["-p", "audit.pytest_plugin", "-p", "no:cacheprovider"]
+    return run_module(folder, "pytest", *plugins, *words)
 
 
 @pytest.fixture(scope="module")

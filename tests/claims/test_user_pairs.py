@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from .written import HEAD, HEAD_LINES, environment, write
+from .written import HEAD, HEAD_LINES, run, write
 
 PAIRS = """\
 import ctypes, os, time
@@ -78,18 +76,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "leaving.py").write_text("import os\nos._exit(0)\n")
     write(folder, CLAIMS, head=LIMITED)
     return folder
-
-
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *words],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        cwd=folder,
-        env={**environment(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300"},
-    )
 
 
 def test_the_command_judges_every_claim(folder: Path) -> None:

@@ -1,8 +1,10 @@
-"""Claims files as tests write them: one step of a Gaussian mechanism with mu = 1."""
+"""Claims files as tests write them, and commands that judge them: one step with mu = 1."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -30,3 +32,16 @@ def environment() -> dict[str, str]:
     """The environment of a subprocess, without the plugins and settings of this test run."""
     dropped = {"GITHUB_STEP_SUMMARY", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
     return {key: value for key, value in os.environ.items() if key not in dropped}
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a module of Python in a folder, without pytest's other plugins."""
+    return subprocess.run(
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        cwd=folder,
+        env={**environment(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300"},
+    )
