@@ -130,19 +130,16 @@ class Case:
     exhaustive: bool
 
     @property
-    def budget(self) -> Budget:
-        """The work that may be spent."""
-        return self.claim.budget
-
-    @property
     def costly(self) -> list[KnownPair]:
         """The pairs whose laws alone take longer than the budget's seconds."""
-        return [known for known in self.candidates.pairs if known.seconds > self.budget.seconds]
+        return [
+            known for known in self.candidates.pairs if known.seconds > self.claim.budget.seconds
+        ]
 
 
 def collected(case: Case) -> Collected:
     """Return the bounds that the pairs certify, up to the first pair that refutes a number."""
-    found, deadline = Collected(), Deadline(_DEADLINE_FACTOR * case.budget.seconds)
+    found, deadline = Collected(), Deadline(_DEADLINE_FACTOR * case.claim.budget.seconds)
     for _ in itertools.chain(
         _by_laws(case, found, deadline), _by_search(case, found, deadline), _by_samples(case, found)
     ):
@@ -155,10 +152,10 @@ def _by_laws(case: Case, found: Collected, deadline: Deadline) -> Iterator[None]
     """Add what the exact laws of the candidates certify, within the budget's seconds."""
     planned = 0.0
     for known in case.candidates.pairs:
-        if known.seconds > case.budget.seconds:
+        if known.seconds > case.claim.budget.seconds:
             continue
         planned += known.seconds
-        if found.bounds and (planned > case.budget.seconds or deadline.passed):
+        if found.bounds and (planned > case.claim.budget.seconds or deadline.passed):
             found.left += 1
         else:
             until = deadline.at if found.bounds else math.inf
@@ -219,7 +216,7 @@ def _by_samples(case: Case, found: Collected) -> Iterator[None]:
 
     The choice of sampled pairs depends on their sizes only, before any sample is drawn.
     """
-    costly, budget = case.costly, case.budget
+    costly, budget = case.costly, case.claim.budget
     if costly and budget.trials == 0:
         found.left += len(costly)
         found.reasons.append(_too_slow(costly, budget))

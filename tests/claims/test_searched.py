@@ -100,18 +100,6 @@ def test_claims_share_searches_of_the_nearest_objective(
     assert searched._shared(searched._objective(quantity)) == objective
 
 
-def test_a_claim_that_something_is_not_private_is_proven_by_it() -> None:
-    m = MECHANISMS["without replacement"]
-    least = 0.97 * worst_case(m, delta=DELTA, evaluations=45, seed=0).bracket[0]
-    claim = Claim(
-        id="x",
-        mechanism=m,
-        statement=statement_of(not_private={"epsilon": least, "delta": DELTA}),
-        search=ASKED,
-    )
-    assert judge(claim).verdict is Verdict.CONSISTENT
-
-
 def test_in_claims_files(tmp_path: Path) -> None:
     file = tmp_path / "search.claims.yaml"
     file.write_text(
