@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD
+from audit import Batching
 from audit.claims import candidates as room
 from audit.claims.candidates import (
     Candidates,
@@ -31,17 +31,9 @@ from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.curves.quantities import EpsilonAtDelta, Mu, RenyiAtOrder
 from tests.bounds.fmtt18.one_pass import one_pass
+from tests.claims.written import full
 
-CYCLIC = NoisySGD(
-    steps=6,
-    dataset_size=6,
-    batch_size=2,
-    step_size=0.1,
-    noise_std=0.5,
-    lipschitz=1.0,
-    smoothness=1.0,
-    batching=Batching.CYCLIC,
-)
+CYCLIC = full(steps=6, dataset_size=6, batch_size=2, noise_std=0.5, batching=Batching.CYCLIC)
 DELTAS = tuple(np.logspace(-9, -1, 100).tolist())
 ORDERS = tuple(np.linspace(1.5, 30, 100).tolist())
 

@@ -22,7 +22,7 @@ from audit.curves.quantities import (
     TotalVariation,
 )
 
-from .written import HEAD_LINES, ONE_STEP, write
+from .written import HEAD_LINES, ONE_STEP, STEP, write
 
 EXAMPLE = Path(__file__).parents[2] / "scenarios" / "claims" / "example.claims.yaml"
 
@@ -78,9 +78,7 @@ def test_every_form(body: str, statement: Statement, tmp_path: Path) -> None:
     assert claim.statement == statement
     assert repr(claim.statement) == repr(statement)  # whole options stay whole
     assert claim.location == c.Location(tmp_path / "my.claims.yaml", HEAD_LINES + 1)
-    assert claim.mechanism == NoisySGD(
-        steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0, lipschitz=1.0
-    )
+    assert claim.mechanism == STEP
 
 
 def test_what_goes_beside_the_statement(tmp_path: Path) -> None:

@@ -19,21 +19,12 @@ from audit.claims.judgement import Evidence
 from audit.constructions import TwoSidedWalk
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
-from audit.mechanism import NoisySGD
+
+from .written import full
 
 AT, ALSO = EpsilonAtDelta(1e-5), EpsilonAtDelta(1e-3)
 NUMBERS = (ClaimedNumber(AT, 2.0), ClaimedNumber(ALSO, 1.0))
-WALK = TwoSidedWalk(
-    NoisySGD(
-        steps=4,
-        dataset_size=10,
-        batch_size=10,
-        step_size=0.1,
-        noise_std=0.2,
-        lipschitz=1.0,
-        smoothness=1.0,
-    )
-)
+WALK = TwoSidedWalk(full())
 Lows = Mapping[tuple[EpsilonAtDelta, Order], float] | Exception
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from audit import NoisySGD, Order
+from audit import Order
 from audit.claims import claim as c
 from audit.claims import formats
 from audit.claims.checking import Checked, complaint
@@ -23,10 +23,9 @@ from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrd
 from audit.isolation import Workers
 from audit.results import Verdict
 
+from .written import STEP as ONE_STEP
+
 FILE = Path("some folder/a.claims.yaml")
-ONE_STEP = NoisySGD(
-    steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0, lipschitz=1.0
-)
 TRUE = c.Claim(
     id="true",
     mechanism=ONE_STEP,

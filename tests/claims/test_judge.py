@@ -36,23 +36,11 @@ from audit.results import Verdict
 from tests.bounds.fmtt18.one_pass import one_pass
 from tests.claims import callables as named
 from tests.claims.callables import RETURNED
+from tests.claims.written import full
 from tests.verifying import is_refuted
 
 SAMPLED = Budget(trials=20_000, seconds=1e-9, seed=3)  # no time for an exact law
 FEW = Budget(trials=4_000, seconds=1e-9, seed=3)
-
-
-def full(**changes):
-    values = {
-        "steps": 4,
-        "dataset_size": 10,
-        "batch_size": 10,
-        "step_size": 0.1,
-        "noise_std": 0.2,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
-    }
-    return NoisySGD(**{**values, **changes})
 
 
 TWO_SIDED = {"kind": "TwoSidedWalk"}

@@ -13,12 +13,9 @@ from audit.claims import Verdict
 from audit.curves import GaussianCurve
 from audit.testing import assert_bound_holds
 
-from .written import EPSILON
+from .written import EPSILON, full
+from .written import STEP as ONE_STEP
 
-# one step with mu = 1, on all of space
-ONE_STEP = NoisySGD(
-    steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0, lipschitz=1.0
-)
 DELTAS = (1e-5,)
 
 
@@ -62,20 +59,12 @@ def test_too_loose() -> None:
 
 
 def test_a_bound_of_the_catalogue() -> None:
-    mechanism = NoisySGD(
-        steps=2,
-        dataset_size=1,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=2.0,
-        lipschitz=1.0,
-        smoothness=0.5,
-        strong_convexity=0.5,
-    )
+    m = full(steps=2, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0,
+             smoothness=0.5, strong_convexity=0.5)  # fmt: skip
     judgement = assert_bound_holds(
-        "bsa24.theorem_4_2", mechanism, deltas=DELTAS, orders=(4.0,), loose_by=1.001
+        "bsa24.theorem_4_2", m, deltas=DELTAS, orders=(4.0,), loose_by=1.001
     )
-    curve = bounds.evaluate("bsa24.theorem_4_2", mechanism)
+    curve = bounds.evaluate("bsa24.theorem_4_2", m)
     assert judgement.claimed in (
         pytest.approx(curve.epsilon(1e-5)),
         pytest.approx(curve.renyi(4.0)),

@@ -40,6 +40,8 @@ from audit.constructions.process import Path
 from audit.curves import GaussianCurve, Order
 from audit.curves.quantities import QUANTITIES, EpsilonAtDelta
 
+from .written import full
+
 pytest.importorskip("flint")
 
 from audit_verify import Answer, verify
@@ -226,15 +228,7 @@ def test_equal_steps_in_a_row_are_written_once():
 
 
 def test_a_chain_of_millions_of_steps_is_a_normal_law():
-    m = NoisySGD(
-        steps=3_000_000,
-        dataset_size=10,
-        batch_size=10,
-        step_size=0.1,
-        noise_std=200.0,
-        lipschitz=1.0,
-        smoothness=1.0,
-    )
+    m = full(steps=3_000_000, noise_std=200.0)
     true = GaussianCurve(math.sqrt(3e6) * 2 / 2000).epsilon(1e-5)
     assert (
         answer(witness(statement_of(epsilon=0.999 * true, delta=1e-5), TwoSidedWalk(m), m))

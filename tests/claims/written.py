@@ -7,10 +7,14 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
+
+from audit import NoisySGD
 
 # one step, one record, sensitivity 2, noise 2: the pair of linear losses is Gaussian with mu = 1
 ONE_STEP = "{steps: 1, dataset_size: 1, batch_size: 1, step_size: 1, noise_std: 2, lipschitz: 1}"
 EPSILON = 4.377178  # of mu = 1 at delta 1e-5
+STEP = NoisySGD(steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0, lipschitz=1.0)
 
 HEAD = f"""\
 defaults: {{mechanism: one_step, pair: TwoSidedWalk}}
@@ -45,3 +49,17 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         env={**environment(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300"},
     )
+
+
+def full(**changes: Any) -> NoisySGD:
+    """Four steps on full batches, of mu = 2 without walls, with some values changed."""
+    values = {
+        "steps": 4,
+        "dataset_size": 10,
+        "batch_size": 10,
+        "step_size": 0.1,
+        "noise_std": 0.2,
+        "lipschitz": 1.0,
+        "smoothness": 1.0,
+    }
+    return NoisySGD(**{**values, **changes})
