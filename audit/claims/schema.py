@@ -53,7 +53,7 @@ def schema() -> dict[str, Any]:
     known = {
         "include": {
             "description": "Claims files whose claims and mechanisms are read first.",
-            "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}],
+            "anyOf": [_TEXT, _list_of(_TEXT)],
         },
         "defaults": {
             "description": "Values that the claims of this file share.",
@@ -68,9 +68,7 @@ def schema() -> dict[str, Any]:
         },
         "claims": {
             "description": "The claims, in any order.",
-            "type": "array",
-            "minItems": 1,
-            "items": schemas.defined("Claim", _of_claim(schemas, shared)),
+            **_list_of(schemas.defined("Claim", _of_claim(schemas, shared))),
         },
     }
     described = {
@@ -210,36 +208,26 @@ def _of_statements(schemas: InputSchemas) -> dict[str, Any]:
             "required": [cls.value or kind, cls.place],
             "additionalProperties": False,
         }
-        example = {"description": cls.written.replace("``", "`")}
         if cls.rows:
             found[kind] = {"description": f"The claimed {cls.name}, {cls.limits}.", **number}
             found[cls.place] = {"description": f"The {cls.place} at which it is claimed.", **number}
-            found[cls.rows] = {
-                "description": f"A list of claims with {kind} and {cls.place}.",
-                "type": "array",
-                "minItems": 1,
-                "items": row,
-            }
-        elif cls.place:
-            found[kind] = {
-                **example,
+            text = f"A list of claims with {kind} and {cls.place}."
+            found[cls.rows] = {"description": text, **_list_of(row)}
+        else:
+            by_place = {
                 "type": "object",
                 "minProperties": 1,
                 "propertyNames": {"pattern": _NUMBER},
                 "additionalProperties": number,
             }
-        else:
-            found[kind] = {**example, **number}
+            written = cls.written.replace("``", "`")
+            found[kind] = {"description": written, **(by_place if cls.place else number)}
         if cls.exceeds:
             text = f"The claim that the {cls.name} exceeds a number."
             found[cls.exceeds] = {"description": text, **row}
         if cls.places:
-            found[cls.places] = {
-                "description": f"The {cls.places} of the claim.",
-                "type": "array",
-                "minItems": 1,
-                "items": number,
-            }
+            text = f"The {cls.places} of the claim."
+            found[cls.places] = {"description": text, **_list_of(number)}
     found["options"] = {
         "description": "Parameters of the bound by name; those not given are optimised.",
         **schemas.of(Mapping[str, int | float]),
@@ -253,6 +241,10 @@ def _of_statements(schemas: InputSchemas) -> dict[str, Any]:
     for source, described in written_as.items():
         found[source.value] = {"description": about_fields(NumberSource)[source.name], **described}
     return found
+
+
+def _list_of(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "minItems": 1, "items": items}
 
 
 def _of_options() -> list[dict[str, Any]]:

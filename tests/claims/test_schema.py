@@ -182,7 +182,7 @@ def test_what_the_reader_takes_fits(tmp_path: Path) -> None:
     dice, path = random.Random(4), tmp_path / "changed.claims.yaml"
     whole = [read_yaml(f.read_text(encoding="utf-8"))[0] for f in SHIPPED]
     both = taken = 0
-    for _ in range(150):
+    for _ in range(100):
         source = dice.choice([one for one in whole if "claims" in one])
         one = {**source, "claims": [dice.choice(source["claims"])]}
         named = one["claims"][0].get("mechanism")
@@ -201,8 +201,8 @@ def test_what_the_reader_takes_fits(tmp_path: Path) -> None:
         assert complaints or not read, (text, read)
         taken += not complaints
         both += bool(complaints and errors)
-    assert taken > 25
-    assert both > 60
+    assert taken > 15
+    assert both > 40
 
 
 # nothing that the reader knows can be missing
