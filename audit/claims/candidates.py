@@ -193,6 +193,9 @@ class Candidates:
         key = quantity, order
         if key in known.brackets:
             return known.brackets[key]
+        blocks = (self._blocks.get(quantity), self._alone.get(quantity))
+        if any(block is not None and block.done(known, order) for block in blocks):
+            return None  # whether or not the law is still kept
         curve = known.law(law_until)
         if quantity.at is None:
             return known.brackets.setdefault(key, quantity.bracket(curve, order))
@@ -232,6 +235,10 @@ class Block:
         self._done: set[tuple[KnownPair, Order]] = set()
         self._lock = threading.Lock()
 
+    def done(self, known: KnownPair, order: Order) -> bool:
+        """Return whether a pair has been compared with the others."""
+        return (known, order) in self._done
+
     def add(
         self, known: KnownPair, order: Order, curve: exact.BracketedCurve, *, leads: bool
     ) -> None:
@@ -240,7 +247,7 @@ class Block:
         ``leads`` says whether its numbers exclude other pairs.
         """
         with self._lock:
-            if (known, order) in self._done:
+            if self.done(known, order):
                 return
             wanted = self._open(curve, order)
             lows = highs = np.zeros(0)

@@ -119,6 +119,11 @@ def test_the_largest_number_at_each_place_is_always_computed(
         assert max(one[0] for one in found if one is not None) == pytest.approx(largest, rel=2e-9)
         assert all(one[1] >= one[0] for one in found if one is not None)
     assert skipped > 10
+    excluded = [bracket(tried, pair, first, order) is None for pair in pairs for order in Order]
+    for pair in pairs:
+        pair.law = None  # is not needed again
+    again = [bracket(tried, pair, first, order) is None for pair in pairs for order in Order]
+    assert again == excluded
     widths = [bracket(tried, p, q, Order.FORWARD) for p in pairs[:1] for q in quantities]
     assert {round(high - low, 9) for low, high in widths} == {round(laws[0].width, 9)}
 
