@@ -18,11 +18,17 @@ from typing import Any
 
 from flint import arb, ctx
 
-from audit_verify.laws import Cell, composed, exceeds, explicit_cells
+from audit_verify.laws import (
+    Draw,
+    TooLongError,
+    composed,
+    exceeds,
+    explicit_cells,
+)
 from audit_verify.reader import NotAWitnessError, chains_of, check, read
 from audit_verify.runs import chains, laws_of_iterates
 from audit_verify.samples import rejects
-from audit_verify.walks import TooLongError, chain_cells
+from audit_verify.walks import chain_cells
 
 __all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
@@ -107,21 +113,21 @@ def _decided(content: Mapping[str, Any], bits: int) -> tuple[bool, bool, str]:
         return rejects(content["quantity"], at, claimed, content["samples"])
     draws = _draws(content["pair"], content["partition"], content["mechanism"], bits)
     if content["order"] == "reverse":
-        draws = [([(q, p) for p, q in cells], times) for cells, times in draws]
-    every = itertools.chain.from_iterable(cell for cells, _ in draws for cell in cells)
+        draws = [Draw([(q, p) for p, q in d.cells], d.times, d.lost[::-1]) for d in draws]
+    every = itertools.chain.from_iterable(cell for draw in draws for cell in draw.cells)
     resolved = all(x.rel_accuracy_bits() > 30 for x in every if not x.is_zero())
+    resolved &= all(mass.is_zero() for draw in draws for mass in draw.lost)
     proven, denied, sides = exceeds(content["quantity"], at, claimed, draws)
     return proven, resolved or denied, sides
 
 
 def _draws(
     pair: Mapping[str, Any], partition: dict[str, Any], mechanism: Any, bits: int
-) -> list[tuple[list[Cell], int]]:
-    """Return the cells of each kind of draw, and how often it is drawn."""
-    if pair["kind"] == "run":
-        return [(chain_cells(chains(pair, mechanism), partition, bits), 1)]
-    if pair["kind"] == "process":
-        return [(chain_cells(chains_of(pair), partition, bits), 1)]
+) -> list[Draw]:
+    """Return the cells of each kind of draw."""
+    if pair["kind"] in ("run", "process"):
+        both = chains(pair, mechanism) if pair["kind"] == "run" else chains_of(pair)
+        return [Draw(chain_cells(both, partition, bits))]
     parts, partitions = [pair], [partition]
     if pair["kind"] == "product":
         parts, partitions = pair["parts"], partition["parts"]
@@ -129,17 +135,17 @@ def _draws(
         mechanisms = mechanism if isinstance(mechanism, list) else [mechanism]
         parts = [laws_of_iterates(m, p) for m, p in zip(mechanisms, parts, strict=True)]
     draws = [
-        (explicit_cells(part, own), part.get("times", 1))
+        Draw(explicit_cells(part, own), part.get("times", 1))
         for part, own in zip(parts, partitions, strict=True)
     ]
     if "modulus" not in partition:
         return draws
     scores = [own["scores"] for own in partitions]
-    for (cells, _), own in zip(draws, scores, strict=True):
-        if len(own) != len(cells):
-            need = f"one for each of the {len(cells)} cells, got {len(own)}"
+    for draw, own in zip(draws, scores, strict=True):
+        if len(own) != len(draw.cells):
+            need = f"one for each of the {len(draw.cells)} cells, got {len(own)}"
             raise NotAWitnessError(f"partition.scores must be {need}")
-    return [(composed(draws, scores, partition["modulus"]), 1)]
+    return [composed(draws, scores, partition["modulus"])]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

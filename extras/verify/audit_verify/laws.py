@@ -10,13 +10,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from flint import arb, ctx, fmpz_poly
+from flint import arb, ctx, fmpz, fmpz_poly
 
 Plain = Mapping[str, Any]
 Cell = tuple[arb, arb]
 Normals = Sequence[tuple[arb, arb, arb]]  # weight, mean, standard deviation
+
+_COEFFICIENT = 1.5e-8  # seconds of a product, for each coefficient and bit
+_MOST_SECONDS = 600.0
+
+
+class TooLongError(Exception):
+    """The law takes too long to compute; the message says why."""
+
+
+class Draw(NamedTuple):
+    """Cells of independent draws, and their number.
+
+    Beside the cells' own masses, each law has at most the mass ``lost`` in unknown cells.
+    """
+
+    cells: Sequence[Cell]
+    times: int = 1
+    lost: Cell = (arb(0), arb(0))
 
 
 def normal(z: arb) -> arb:
@@ -24,12 +42,16 @@ def normal(z: arb) -> arb:
     return (-z / arb(2).sqrt()).erfc() / 2
 
 
-def excess(cells: Sequence[Cell], epsilon: arb) -> tuple[arb, arb]:
-    """Return bounds of the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``."""
+def excess(draw: Draw, epsilon: arb) -> tuple[arb, arb]:
+    """Return bounds of the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``.
+
+    Mass in unknown cells may be Q's in the cells that count, or P's in any.
+    """
     ratio = epsilon.exp()
-    gains = [p - ratio * q for p, q in cells]
-    low = sum((gain for gain in gains if gain > 0), arb(0))
-    return low.lower(), sum((gain.nonnegative_part() for gain in gains), arb(0)).upper()
+    gains = [p - ratio * q for p, q in draw.cells]
+    low = sum((gain for gain in gains if gain > 0), arb(0)) - ratio * draw.lost[1]
+    high = sum((gain.nonnegative_part() for gain in gains), draw.lost[0])
+    return low.lower(), high.upper()
 
 
 def gaussian_delta(epsilon: arb, mu: arb) -> arb:
@@ -37,11 +59,11 @@ def gaussian_delta(epsilon: arb, mu: arb) -> arb:
     return normal(mu / 2 - epsilon / mu) - epsilon.exp() * normal(-mu / 2 - epsilon / mu)
 
 
-def renyi_sum(cells: Sequence[Cell], alpha: arb) -> arb:
+def renyi_sum(draw: Draw, alpha: arb) -> arb:
     """Return a lower bound of the sum of P^alpha Q^(1 - alpha); infinite where Q is 0."""
     total = arb(0)
-    for p, q in cells:
-        least, most = p.lower(), q.upper()
+    for p, q in draw.cells:
+        least, most = p.lower(), (q + draw.lost[1]).upper()
         if least > 0 and not most > 0:
             return arb.pos_inf()
         if least > 0:
@@ -49,64 +71,62 @@ def renyi_sum(cells: Sequence[Cell], alpha: arb) -> arb:
     return total.lower()
 
 
-def power(cells: Sequence[Cell], alpha: arb) -> arb:
+def power(draw: Draw, alpha: arb) -> arb:
     """Return Q(reject) of a test with P(reject) <= alpha, which rejects where Q/P is large."""
 
     def ratio(cell: Cell) -> float:
         p, q = (max(0.0, float(mass.mid())) for mass in cell)
         return q / p if p > 0 else (float("inf") if q > 0 else 0.0)
 
-    left, won = alpha, arb(0)
-    for p, q in sorted(cells, key=ratio, reverse=True):
+    left, won = (alpha - draw.lost[0]).lower(), arb(0)
+    for p, q in sorted(draw.cells, key=ratio, reverse=True):
         if p < left:
             left, won = (left - p).lower(), won + q
         else:
             share = (left / p.upper()).lower() if p.upper() > 0 else arb(1)
-            return (won + share * q).lower()
+            return (won + max(share, arb(0), key=float) * q).lower()
     return won.lower()
 
 
-def largest_loss(cells: Sequence[Cell]) -> arb:
+def largest_loss(draw: Draw) -> arb:
     """Return a lower bound of the largest log(P/Q); infinite where Q is 0."""
     losses = [arb(0)]
-    for p, q in cells:
-        if p.lower() > 0:
-            losses.append((p.lower() / q.upper()).log().lower() if q.upper() > 0 else arb.pos_inf())
+    for p, q in draw.cells:
+        least, most = p.lower(), (q + draw.lost[1]).upper()
+        if least > 0:
+            losses.append((least / most).log().lower() if most > 0 else arb.pos_inf())
     return max(losses, key=float)
 
 
-def exceeds(
-    quantity: str, at: arb, claimed: arb, draws: Sequence[tuple[Sequence[Cell], int]]
-) -> tuple[bool, bool, str]:
+def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> tuple[bool, bool, str]:
     """Return whether cells prove that a quantity exceeds a value or that theirs does not; and why.
 
-    ``draws`` are the cells of each kind of independent draw, and how often it is drawn. The Renyi
-    divergence and epsilon at delta 0 add up; for other quantities there must be one draw.
+    The Renyi divergence and epsilon at delta 0 of independent draws add up; for other quantities
+    there must be one draw.
     """
-    most = arb.pos_inf()
-    cells, times = draws[0]
+    most, draw = arb.pos_inf(), draws[0]
     if quantity == "epsilon" and at == 0:
-        left, right = sum((n * largest_loss(own) for own, n in draws), arb(0)), claimed
+        left, right = sum((own.times * largest_loss(own) for own in draws), arb(0)), claimed
         sides = "log(P/Q) of one cell", "the claimed epsilon"
     elif quantity == "Renyi divergence":
         left, right = arb(1), ((at - 1) * claimed).exp()
-        for own, n in draws:
-            left *= renyi_sum(own, at) ** n
+        for own in draws:
+            left *= renyi_sum(own, at) ** own.times
         sides = "sum of P^a Q^(1-a)", "e^((a-1) claimed)"
-    elif len(draws) > 1 or times > 1:
+    elif len(draws) > 1 or draw.times > 1:
         raise ValueError("partition.scores must be given for several draws")
     elif quantity == "epsilon":
-        (left, most), right = excess(cells, claimed), at
+        (left, most), right = excess(draw, claimed), at
         sides = "sum of max(P - e^claimed Q, 0)", "delta"
     elif quantity == "mu":
-        left, most = excess(cells, at)
+        left, most = excess(draw, at)
         right = gaussian_delta(at, claimed) if claimed > 0 else arb(0)
         sides = f"sum of max(P - e^{float(at):.6g} Q, 0)", "the delta of the claimed mu"
     elif quantity == "total variation":
-        (left, most), right = excess(cells, arb(0)), claimed
+        (left, most), right = excess(draw, arb(0)), claimed
         sides = "sum of max(P - Q, 0)", "the claimed distance"
     else:
-        left, right = power(cells, at), claimed
+        left, right = power(draw, at), claimed
         sides = "Q(reject)", "the claimed power"
     proven = bool(left > right)
     sign = ">" if proven else "is not proven above"
@@ -115,58 +135,59 @@ def exceeds(
     return proven, denied, f"{sides[0]} = {shown[0]} {sign} {sides[1]} = {shown[1]}"
 
 
-def composed(
-    draws: Sequence[tuple[Sequence[Cell], int]],
-    scores: Sequence[Sequence[int | None]],
-    modulus: int,
-) -> list[Cell]:
-    """Return the cells of independent draws: the sum of the scores of their cells, mod ``modulus``.
+def composed(draws: Sequence[Draw], scores: Sequence[Sequence[int | None]], modulus: int) -> Draw:
+    """Return independent draws as one: the sum of the scores of their cells, mod ``modulus``.
 
     A draw in a cell without a score is an outcome of its own: that any draw was in such a cell.
     """
-    laws = []
+    _check_time(draws, modulus)
+    laws, lost = [], []
     for side in (0, 1):
         powers, shared = [], arb(1)
-        for (cells, times), own in zip(draws, scores, strict=True):
+        for draw, own in zip(draws, scores, strict=True):
             masses, alone = [arb(0)] * modulus, arb(0)
-            for cell, score in zip(cells, own, strict=True):
+            for cell, score in zip(draw.cells, own, strict=True):
                 if score is None:
                     alone += cell[side]
                 else:
                     masses[score % modulus] += cell[side]
-            shared *= arb(1) if alone.is_zero() else (1 - alone) ** times
-            powers.append((masses, times))
-        laws.append([*_law_of_sum(powers, shared), 1 - shared])
-    return list(zip(*laws, strict=True))
+            shared *= arb(1) if alone.is_zero() else (1 - alone) ** draw.times
+            powers.append((masses, draw.times))
+        lower = _law_of_sum(powers, modulus)
+        laws.append([*(arb(mass) / 2**ctx.prec for mass in lower), 1 - shared])
+        known = arb(sum(lower, fmpz(0))) / 2**ctx.prec
+        lost.append((shared - known).nonnegative_part().upper())
+    return Draw(list(zip(*laws, strict=True)), lost=(lost[0], lost[1]))
 
 
-def _law_of_sum(powers: Sequence[tuple[Sequence[arb], int]], total: arb) -> list[arb]:
-    """Return a product of powers of polynomials modulo z^n - 1; coefficients sum to ``total``.
+def _check_time(draws: Sequence[Draw], modulus: int) -> None:
+    products = sum(2 * draw.times.bit_length() for draw in draws)
+    seconds = 2 * products * modulus * ctx.prec * _COEFFICIENT
+    if seconds > _MOST_SECONDS:
+        raise TooLongError(f"sums of {modulus} scores would take about {seconds:.2g} s")
 
-    All integers are rounded down, in units of 2^-precision, so that every coefficient is a lower
-    bound; what their sum lacks is added to the upper ends.
+
+def _law_of_sum(powers: Sequence[tuple[Sequence[arb], int]], modulus: int) -> list[fmpz]:
+    """Return lower bounds of a product of powers of polynomials modulo z^n - 1.
+
+    All integers are rounded down, in units of 2^-precision.
     """
-    bits = int(ctx.prec)
-    product: list[int] = []
-    for masses, times in powers:
-        base = [int((mass.lower() * 2**bits).floor().unique_fmpz()) for mass in masses]
-        result: list[int] = []
-        for bit in bin(times)[2:]:
-            result = _product(result, result, bits) if result else []
-            if bit == "1":
-                result = _product(result, base, bits) if result else base
-        product = _product(product, result, bits) if product else result
-    lower = [arb(mass) / 2**bits for mass in product]
-    half = ((total - sum(lower, arb(0))) / 2).nonnegative_part().upper()
-    return [mass + arb(half, half) for mass in lower]
 
+    def times(first: fmpz_poly, second: fmpz_poly) -> fmpz_poly:
+        whole = first * second
+        folded: fmpz_poly = whole.truncate(modulus) + whole.right_shift(modulus)
+        return folded // 2**ctx.prec  # type: ignore[no-any-return]
 
-def _product(first: list[int], second: list[int], bits: int) -> list[int]:
-    size, left = len(first), fmpz_poly(first)
-    right = left if first is second else fmpz_poly(second)  # squares are faster
-    found = [int(c) for c in (left * right).coeffs()]
-    found += [0] * (2 * size - len(found))
-    return [(a + b) >> bits for a, b in zip(found[:size], found[size:], strict=True)]
+    product = fmpz_poly([2**ctx.prec])
+    for masses, count in powers:
+        base = fmpz_poly([(mass.lower() * 2**ctx.prec).floor().unique_fmpz() for mass in masses])
+        result = base
+        for bit in bin(count)[3:]:
+            result = times(result, result)
+            result = times(result, base) if bit == "1" else result
+        product = times(product, result)
+    found = list(product.coeffs())
+    return found + [fmpz(0)] * (modulus - len(found))
 
 
 def between(cuts: Sequence[arb], tail: Callable[[arb], tuple[bool, arb]]) -> list[arb]:

@@ -26,8 +26,7 @@ from typing import Any
 
 from flint import arb
 
-from audit_verify.laws import normal
-from audit_verify.walks import TooLongError
+from audit_verify.laws import TooLongError, normal
 
 Plain = Mapping[str, Any]
 Curve = Callable[[arb], arb]

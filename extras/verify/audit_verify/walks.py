@@ -28,7 +28,14 @@ from typing import Any
 
 from flint import arb, arb_mat, ctx
 
-from audit_verify.laws import Cell, Normals, mixture_masses, normal, normal_masses
+from audit_verify.laws import (
+    Cell,
+    Normals,
+    TooLongError,
+    mixture_masses,
+    normal,
+    normal_masses,
+)
 
 Map = tuple[tuple[float, arb, arb], ...]  # from each point on: slope, shift; the first is -inf
 Segment = tuple[int, tuple["Step", ...]]  # repetitions, steps
@@ -43,10 +50,6 @@ _ENTRY, _PRODUCT = 6e-6, 5e-8  # seconds of a transition probability, and of a p
 _PANEL = 4  # largest width of a panel, in standard deviations of a step
 _FEW = 4  # maps of a step that are taken one by one
 _STAY: Motion = (arb(1), arb(0), arb(0))
-
-
-class TooLongError(Exception):
-    """The law takes too long to compute; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)

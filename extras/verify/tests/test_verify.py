@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -227,6 +230,50 @@ def test_the_reverse_order_swaps_the_laws() -> None:
     assert verify(content).answer is Answer.REFUTED
     # the first law is at least 0.9 times the second: the other order ends at -log(0.9)
     assert verify({**content, "order": "reverse", "claimed": 0.1054}).answer is Answer.NOT_REFUTED
+
+
+@pytest.mark.parametrize("rounded", ["first", "second"])
+@pytest.mark.parametrize("seed", range(3))
+def test_composed_cells_enclose_every_sum_of_scores(seed: int, rounded: str) -> None:
+    """At few bits the rounding of one law shows; the twin adds up all outcomes as fractions."""
+    from audit_verify.laws import Draw, composed, excess, power, renyi_sum
+
+    rng = random.Random(seed)
+    ctx.prec, times, modulus = 30, rng.choice([2, 5]), 7
+
+    def law(name: str) -> list[Fraction]:
+        weights = [rng.randint(1, 5) for _ in range(3)]
+        whole = 21 if name == rounded else 16  # sixteenths are exact
+        return [Fraction(weight, whole) for weight in (*weights, whole - sum(weights))]
+
+    first, second = law("first"), law("second")
+    scores = [*(rng.randrange(modulus) for _ in range(3)), None]
+    exact: dict[int | None, list[Fraction]] = {}
+    for outcome in itertools.product(range(4), repeat=times):
+        own = [scores[i] for i in outcome]
+        key = None if None in own else sum(own) % modulus
+        masses = exact.setdefault(key, [Fraction(0), Fraction(0)])
+        for side, one in enumerate((first, second)):
+            masses[side] += math.prod(one[i] for i in outcome)
+    cells = [
+        tuple(arb(p.numerator) / p.denominator for p in pair)
+        for pair in zip(first, second, strict=True)
+    ]
+    draw = composed([Draw(cells, times)], [scores], modulus)
+    ctx.prec = 200  # what follows does not round
+    assert [float(mass) > 0 for mass in draw.lost] == [rounded == "first", rounded == "second"]
+    assert all(float(mass) < 1e-5 for mass in draw.lost)
+    for ratio in (Fraction(1, 2), Fraction(1), Fraction(3, 2)):
+        wanted = sum(max(p - ratio * q, Fraction(0)) for p, q in exact.values())
+        low, high = excess(draw, (arb(ratio.numerator) / ratio.denominator).log())
+        assert float(low) <= wanted <= float(high)
+        assert float(high - low) < 1e-5
+    moment = math.fsum(float(p) ** 2 / float(q) for p, q in exact.values() if q)
+    assert moment * (1 - 1e-5) <= float(renyi_sum(draw, arb(2))) <= moment
+    best, left = Fraction(0), Fraction(1, 5)
+    for p, q in sorted(exact.values(), key=lambda cell: cell[1] / cell[0], reverse=True):
+        best, left = best + q * min(Fraction(1), left / p), max(left - p, Fraction(0))
+    assert float(best) - 1e-5 <= float(power(draw, arb(1) / 5)) <= best
 
 
 WALKS = {
