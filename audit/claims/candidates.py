@@ -85,7 +85,6 @@ class KnownPair:
         self._used = used
         self._law: exact.BracketedCurve | ValueError | None = None
         self._given_up = 0.0  # seconds after which the law was not there
-        self._witnessed: dict[tuple[Quantity, Order], float] = {}
         self._lock = threading.Lock()
 
     @cached_property
@@ -141,13 +140,6 @@ class KnownPair:
             return exact.curve(self.pair, progress=check)
         except ValueError as error:  # no law at this precision
             return error
-
-    def witness_at(self, quantity: Quantity, order: Order) -> float:
-        """Return the place at which a witness compares the number, computed once."""
-        key = quantity, order
-        if key not in self._witnessed:
-            self._witnessed[key] = quantity.witness_at(self.law(), order)
-        return self._witnessed[key]
 
 
 class Candidates:

@@ -369,17 +369,17 @@ def _least_upper_bound(
 def _witness(claim: Claim, bound: LowerBound) -> tuple[Witness | None, str]:
     """Return the witness of a refutation, or None and why there is none."""
     quantity, order, known = bound.number.quantity, bound.order, bound.known
-    exact = bound.evidence is Evidence.EXACT
+    law = known.law() if bound.evidence is Evidence.EXACT else None
     try:
         witness = witness_of(
             claim,
             bound.number,
-            at=known.witness_at(quantity, order) if exact else quantity.witness_at(None, order),
+            at=quantity.witness_at(law, order, bound.number.value),
             pair=known.pair,
             order=order,
             bracket=(bound.low, bound.high),
             evidence=bound.evidence,
-            law=known.law() if exact else None,
+            law=law,
             audit=bound.audit,
         )
     except ValueError as error:

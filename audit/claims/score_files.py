@@ -58,7 +58,7 @@ def judge_by_samples(
         witness = witness_of(
             claim,
             number,
-            at=number.quantity.witness_at(None, closest.order),
+            at=number.quantity.witness_at(None, closest.order, number.value),
             pair=None,
             order=closest.order,
             bracket=(closest.certified, math.inf),

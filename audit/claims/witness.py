@@ -235,6 +235,7 @@ def witness_of(
         walls = process.lower, process.upper
     partition = None
     if plain is not None and evidence is Evidence.EXACT:
+        place = math.inf if law is None else number.quantity.proven_at(law, order, at)
         # where no partition is known, the verdict says that it is not verified
         with contextlib.suppress(ValueError, ArithmeticError, IndexError):
             partition = partition_of(
@@ -243,7 +244,7 @@ def witness_of(
                 quantity=number.quantity,
                 at=at,
                 claimed=number.value + number.slack,
-                certified=bracket[0],
+                certified=min(bracket[0], place),
                 swap=order is Order.REVERSE,
                 walls=walls,
             )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
-from audit.curves.bracketed import BracketedCurve
+from audit.curves.bracketed import EPSILONS, BracketedCurve, gaussian_mu
 from audit.curves.brackets import Bracket
 
 Array = NDArray[np.float64]
@@ -26,6 +26,7 @@ Flags = NDArray[np.bool_]
 
 # Error of a number interpolated between two vertices of the tradeoff function.
 _ROUNDING = 2.0**-50
+_TINY_DELTA = 1e-12
 
 
 class SampledBounds(Protocol):
@@ -158,9 +159,13 @@ class Quantity(ABC):
         """Return the value of a bound of the catalogue; None if it gives none."""
         return None
 
-    def witness_at(self, law: BracketedCurve | None, order: Order) -> float:
+    def witness_at(self, law: BracketedCurve | None, order: Order, claimed: float) -> float:
         """Return the place at which a witness compares the number; samples have no ``law``."""
         return 0.0 if self.at is None else self.at
+
+    def proven_at(self, law: BracketedCurve, order: Order, at: float) -> float:
+        """Return the most that a comparison at one place can prove."""
+        return math.inf
 
     def deciding_loss(self, at: float, claimed: float) -> float | None:
         """Return the loss at which the event ends that decides a claim; None without one event.
@@ -313,9 +318,25 @@ class Mu(Quantity):
         low = audit.mu_lower() / audit.group_size
         return (low if audit.group_size == 1 else math.nextafter(low, 0.0)), Order.FORWARD
 
-    def witness_at(self, law: BracketedCurve | None, order: Order) -> float:
-        """Return the epsilon at which delta gives the largest bound on mu; 0 for samples."""
-        return 0.0 if law is None else float(law.mu_bracket(order).epsilon)
+    def witness_at(self, law: BracketedCurve | None, order: Order, claimed: float) -> float:
+        """Return the epsilon at which delta gives the largest bound on mu; 0 for samples.
+
+        Where that delta is tiny, the least epsilon at which delta clearly refutes ``claimed``: the
+        fewer digits a verifier needs, the faster it is.
+        """
+        if law is None:
+            return 0.0
+        best = law.mu_bracket(order)
+        if law.delta_bracket(best.epsilon, order)[0] < _TINY_DELTA:
+            wanted = min(1.1 * claimed, 0.5 * (claimed + best.low))
+            for epsilon in EPSILONS[best.epsilon > EPSILONS].tolist():
+                if self.proven_at(law, order, epsilon) > wanted:
+                    return float(epsilon)
+        return float(best.epsilon)
+
+    def proven_at(self, law: BracketedCurve, order: Order, at: float) -> float:
+        """Return the bound on mu that delta proves at one epsilon."""
+        return gaussian_mu(np.array([law.delta_bracket(at, order)[0]]), np.array([at]))[0]
 
     def deciding_loss(self, at: float, claimed: float) -> float:
         """Return the epsilon at which delta is compared."""

@@ -393,3 +393,18 @@ def test_several_draws_that_one_law_never_gives_are_infinitely_far():
     low, high = exact.curve(pair).epsilon_bracket(0.4)
     assert verified(plain, Order.FORWARD, "epsilon", 0.4, 0.99 * low, low) is Answer.REFUTED
     assert verified(plain, Order.FORWARD, "epsilon", 0.4, high, high) is Answer.NOT_REFUTED
+
+
+def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
+    """The sampled tail proves mu = .159 by a delta of 1e-241: minutes of exact integers."""
+    pair = laws.Gaussian(sensitivity=1.0, noise_std=2.73, sampling_rate=0.001, times=1000)
+    found = {}
+    for claimed in (0.01, 0.1):
+        judged = judge(
+            Claim(id="mu", mechanism=None, statement=statement_of(mu=claimed), pair=pair)
+        )
+        assert judged.certified > 0.15
+        found[claimed] = judged.witness
+    best = exact.curve(pair).mu_bracket(Order.FORWARD).epsilon
+    assert found[0.01].at == 0.0 < found[0.1].at <= best
+    assert verify(json.loads(found[0.01].to_json())).answer is Answer.REFUTED
