@@ -55,13 +55,16 @@ class BatchingGap(ShortRepr):
     enough: float | None
 
     def _repr_html_(self) -> str:
-        told = self.assumed
-        assumed = (told if isinstance(told, Batching) else told.batching).value
         marks = [
-            Marks(f"claimed for {assumed} batches", upper=self.claimed),
+            Marks(f"claimed for {self._assumed} batches", upper=self.claimed),
             Marks(f"{self.mechanism.batching.value} batches", self.certified, upper=self.proven),
         ]
         return display.sandwich(str(self), marks)
+
+    @property
+    def _assumed(self) -> str:
+        run = self.assumed
+        return (run if isinstance(run, Batching) else run.batching).value
 
     @property
     def refuted(self) -> bool:
@@ -70,9 +73,7 @@ class BatchingGap(ShortRepr):
 
     def __str__(self) -> str:
         name = self.mechanism.batching.value
-        run = self.assumed
-        assumed = (run if isinstance(run, Batching) else run.batching).value
-        claim = f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {assumed} batches"
+        claim = f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {self._assumed} batches"
         if self.refuted:
             verdict = f"false for {name} batches, where it is at least {self.certified:.6g}"
         elif self.proven <= self.claimed:

@@ -630,9 +630,14 @@ class Catalogue:
         best = min(sound, default=math.inf)
         if best == math.inf:
             return tuple(rows)
+
+        def ratio(value: float) -> float:
+            if value == best:
+                return 1.0
+            return value / best if best > 0 else math.inf
+
         return tuple(
-            row if row.value is None else replace(row, ratio=_ratio(row.value, best))
-            for row in rows
+            row if row.value is None else replace(row, ratio=ratio(row.value)) for row in rows
         )
 
 
@@ -652,9 +657,3 @@ def _row(entry: Entry, mechanism: NoisySGD, delta: float, slow: bool) -> Row:
     except ValueError as error:
         return Row(entry.id, entry.status, None, None, str(error))
     return Row(entry.id, entry.status, value, None, None)
-
-
-def _ratio(value: float, best: float) -> float:
-    if value == best:
-        return 1.0
-    return value / best if best > 0 else math.inf

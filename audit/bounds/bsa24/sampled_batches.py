@@ -8,7 +8,7 @@ are families of bounds, and their curves use the best member at each point.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,21 +44,16 @@ class LengthFamilyCurve(PrivacyCurve):
 
     step: C_p(G(mu)) of one step.
     longest: The largest m.
+    gaussian: Gaussian parameter of each m, decreasing and convex in m.
+    beside: One additional sampled step, the same for every m, if any.
     """
 
     step: SubsampledGaussian
     longest: int
+    gaussian: Callable[[Array], Array]
+    beside: SubsampledGaussian | None = None
     _members: dict[int, PrivacyCurve] = field(default_factory=dict, repr=False, kw_only=True)
     _lengths: dict[int, int] = field(default_factory=dict, repr=False, kw_only=True)
-
-    @property
-    def beside(self) -> SubsampledGaussian | None:
-        """One additional sampled step, the same for every m; None for none."""
-        return None
-
-    @abstractmethod
-    def gaussian(self, length: Array) -> Array:
-        """Return the Gaussian parameter of each m, which is decreasing and convex in m."""
 
     @property
     def symmetric(self) -> bool:
@@ -174,47 +169,6 @@ class LengthFamilyCurve(PrivacyCurve):
         return self._renyi_of(length, alpha, per_step)
 
 
-@dataclass(frozen=True, eq=False)
-class InterpolationCurve(LengthFamilyCurve):
-    """The family of Theorem 4.10: gaussian(m) = crossing/sqrt(m), the domain crossed in m steps.
-
-    crossing: The Gaussian parameter of m = 1.
-    """
-
-    crossing: float
-
-    def gaussian(self, length: Array) -> Array:
-        """Return crossing/sqrt(m)."""
-        return np.asarray(self.crossing / np.sqrt(length))
-
-
-@dataclass(frozen=True, eq=False)
-class ContractionCurve(LengthFamilyCurve):
-    """The family of Theorem 4.9: gaussian(m) = scale c^(m+1) (1 - c^(longest-m))/(1 - c).
-
-    once: The sampled step at the intermediate time.
-    scale: What the Gaussian parameter is in units of.
-    gap: 1 - c, in (0, 1].
-    """
-
-    once: SubsampledGaussian
-    scale: float
-    gap: float
-
-    @property
-    def beside(self) -> SubsampledGaussian:
-        """The sampled step at the intermediate time."""
-        return self.once
-
-    def gaussian(self, length: Array) -> Array:
-        """Return scale (c^(m+1) - c^(longest+1))/(1 - c)."""
-        if self.gap == 1:
-            return np.zeros_like(length)
-        rate = math.log1p(-self.gap)
-        left = np.exp(rate * (length + 1)) * -np.expm1(rate * (self.longest - length))
-        return np.asarray(self.scale * left / self.gap)
-
-
 @bound("bsa24.theorem_4_8")
 def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for batches drawn without replacement (Theorem 4.8), L the family sensitivity.
@@ -237,14 +191,18 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
         point of the curve.
     """
     ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
-    rate = mechanism.sampling_rate
-    family = ContractionCurve(
-        SubsampledGaussian(rate, ratio),
-        mechanism.steps - 1,
-        SubsampledGaussian(rate, math.sqrt(2) * ratio),
-        math.sqrt(2) * ratio,
-        contraction_gap(mechanism),
-    )
+    rate, gap, longest = mechanism.sampling_rate, contraction_gap(mechanism), mechanism.steps - 1
+
+    def gaussian(length: Array) -> Array:
+        """Return sqrt(2) mu (c^(m+1) - c^(longest+1))/(1 - c)."""
+        if gap == 1:
+            return np.zeros_like(length)
+        log_c = math.log1p(-gap)
+        left = np.exp(log_c * (length + 1)) * -np.expm1(log_c * (longest - length))
+        return np.asarray(math.sqrt(2) * ratio * left / gap)
+
+    once = SubsampledGaussian(rate, math.sqrt(2) * ratio)  # at the intermediate time
+    family = LengthFamilyCurve(SubsampledGaussian(rate, ratio), longest, gaussian, once)
     if tau is None:
         return family
     return family.member(mechanism.steps - checked_tau(mechanism.steps, tau, least=1))
@@ -262,6 +220,6 @@ def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve
     step = SubsampledGaussian(mechanism.sampling_rate, scale * family_sensitivity(mechanism))
     crossing = math.sqrt(2) * mechanism.diameter / mechanism.step_std
     if tau is None:
-        return InterpolationCurve(step, mechanism.steps, crossing)
+        return LengthFamilyCurve(step, mechanism.steps, lambda m: crossing / np.sqrt(m))
     length = mechanism.steps - checked_tau(mechanism.steps, tau)
     return compose(step, length, crossing / math.sqrt(length))

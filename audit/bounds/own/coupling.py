@@ -34,9 +34,10 @@ def coupling(
         ones.
     """
     _check_grid(distances, weights)
-    from audit.bounds.own.coupling_curve import coupling_curve  # compiled loops are slow to import
+    from audit.bounds.own.coupling_curve import coupling_curves  # compiled loops are slow to import
 
-    return coupling_curve(WorstRun.of(mechanism), distances, weights)
+    run = WorstRun.of(mechanism)
+    return coupling_curves(run, (run.steps,), distances, weights)[0]
 
 
 def coupling_at(

@@ -239,11 +239,6 @@ class TableCurve(ProfileCurve):
         return np.full_like(alpha, np.inf)  # unknown: the profile ends at a finite epsilon
 
 
-def shifts_curve(run: WorstRun) -> GaussianCurve:
-    """Return the bound by parallel moves alone, over the last k steps, at the best k."""
-    return GaussianCurve(least_mu(run))
-
-
 def reach(run: WorstRun) -> tuple[float, bool]:
     """Return the largest distance of the grid, and whether larger distances are possible."""
     tracked = float(run.tracked(run.steps))
@@ -275,18 +270,10 @@ def _spacing(stretch: Stretch) -> float:
     return (_PER_LOSS if stretch.merged else _PER_LOSS_ALONE) * deviation
 
 
-def coupling_curve(
-    run: WorstRun, distances: int | None = None, weights: int | None = None
-) -> MinimumCurve:
-    """Return the better of the recursion, parallel moves and forgetting."""
-    (curve,) = coupling_curves(run, (run.steps,), distances, weights)
-    return curve
-
-
 def coupling_curves(
     run: WorstRun, lengths: Sequence[int], distances: int | None = None, weights: int | None = None
 ) -> tuple[MinimumCurve, ...]:
-    """Return `coupling_curve` of runs that differ in their lengths alone.
+    """Return the better of recursion, parallel moves and forgetting, for each length of a run.
 
     Lengths with the same number of merged steps share one recursion, on the grid of the longest.
 
@@ -325,4 +312,6 @@ def _without_recursion(run: WorstRun) -> MinimumCurve:
     if run.rate < 1:
         shifts = AdaptiveShiftsCurve(run)
         return MinimumCurve((forgetting, shifts), ("forgetting", "adaptive shifts"))
-    return MinimumCurve((forgetting, shifts_curve(run)), ("forgetting", "parallel moves"))
+    return MinimumCurve(
+        (forgetting, GaussianCurve(least_mu(run))), ("forgetting", "parallel moves")
+    )

@@ -11,11 +11,13 @@ import pytest
 
 from audit import Batching, Order, bounds, exact
 from audit.bounds import own
-from audit.bounds.own.coupling_curve import ClosedForms, shifts_curve
+from audit.bounds.own.coupling_curve import ClosedForms
 from audit.bounds.own.killed_walk import walk_of
 from audit.bounds.own.options import DistanceGrid
+from audit.bounds.own.parallel_moves import least_mu
 from audit.bounds.own.run import WorstRun
 from audit.constructions import Construction, DriftedWalk, Process
+from audit.curves import GaussianCurve
 from audit.numerics.normal import gaussian_delta
 from tests.bounds.own.soundness import mechanism, settings
 
@@ -154,7 +156,7 @@ def test_bounds_fall_in_weight_rise_in_distance_and_are_no_better_than_forgettin
     every = [bounds.evaluate("own.forgetting", m, m=j) for j in range(1, 17)]
     curves = [c.delta(grid.log_weights) for c in every]
     if run.rate == 1:
-        curves += [shifts_curve(run).delta(grid.log_weights)]
+        curves += [GaussianCurve(least_mu(run)).delta(grid.log_weights)]
     # the same bounds, on fewer lengths, and compositions on coarser grids
     assert np.all(values[0] >= np.min(curves, axis=0) * (1 - 1e-7) - 1e-15)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 
 from audit import Batching, NoisySGD, bounds, exact
-from audit.bounds.own.coupling_curve import coupling_curve
+from audit.bounds.own.coupling_curve import coupling_curves
 from audit.bounds.own.kernels import PADDING, mirror, reflect, split, weigh
 from audit.bounds.own.landing import landing
 from audit.bounds.own.options import DistanceGrid, reflection_of
@@ -159,7 +159,7 @@ def test_reflections_are_above_their_integrals_and_close(start, near):
 def test_options_that_are_left_out_cost_little():
     """Later rounds compute the options that won, near the weights at which they won."""
     run = WorstRun(steps=40, noise=0.15, shift=0.2, gap=0.0, diameter=1.0, period=1, rate=0.1)
-    curve = coupling_curve(run, 16, 120)
+    (curve,) = coupling_curves(run, (run.steps,), 16, 120)
     table = curve.curves[0].table
 
     def bound(every):
@@ -318,7 +318,7 @@ def test_one_step_and_composition_are_reproduced():
 
 def test_merged_steps_are_close_to_single_ones():
     run = WorstRun(120, 0.1, 0.01, 0.0, 1.0, 1, 1.0)
-    curve = coupling_curve(run, 32, 240).curves[0]
+    curve = coupling_curves(run, (run.steps,), 32, 240)[0].curves[0]
     assert curve.table.merged == 2
     single, merged = (
         replace(curve, table=replace(curve.table, merged=count)).epsilon(1e-5) for count in (1, 3)

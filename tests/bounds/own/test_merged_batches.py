@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from audit import Batching
-from audit.bounds.own.coupling_curve import coupling_curve
+from audit.bounds.own.coupling_curve import coupling_curves
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.merged_batches import MergedBatches
 from audit.bounds.own.options import DistanceGrid
@@ -71,7 +71,7 @@ def test_a_stretch_is_not_below_its_parts():
 def test_small_noise_gains_from_couplings():
     """At s = .01 D single steps gain nothing: distances are rounded up by more than the noise."""
     run = WorstRun(steps=30_000, noise=0.01, shift=1e-3, gap=0.0, diameter=1.0, period=1, rate=0.1)
-    curve = coupling_curve(run, 32, 240)
+    (curve,) = coupling_curves(run, (run.steps,), 32, 240)
     values = dict(zip(curve.labels, (c.epsilon(1e-5) for c in curve.curves), strict=True))
     assert values["couplings"] < 0.9 * min(values["forgetting"], values["adaptive shifts"])
 
@@ -82,7 +82,8 @@ def test_merged_batches_are_not_below_exact_laws(share):
     m = mechanism(
         1.0, 0.1, 12, batch_size=2, batching=Batching.WITHOUT_REPLACEMENT, gradient_sensitivity=0.6
     )
-    curve = coupling_curve(replace(WorstRun.of(m), shift=0.3 * share), 24, 240).curves[0]
+    run = replace(WorstRun.of(m), shift=0.3 * share)
+    curve = coupling_curves(run, (run.steps,), 24, 240)[0].curves[0]
     merged = replace(curve, table=replace(curve.table, merged=4))
     pair = DriftedWalk(m, drift=0.0, start=0.0)
     wrong = check({"merged": merged}, [pair], (0.5, 2.0)).wrong

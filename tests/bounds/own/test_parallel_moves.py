@@ -11,11 +11,11 @@ import pytest
 from scipy.optimize import minimize
 
 from audit import Batching, NoisySGD, bounds, exact
-from audit.bounds.own.coupling_curve import shifts_curve
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu, least_square, taut_string
 from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import layouts
 from audit.constructions import WallPinnedWalk
+from audit.curves import GaussianCurve
 from tests.bounds.own.soundness import cyclic_mechanism
 from tests.mechanisms import noisy_sgd
 
@@ -102,7 +102,7 @@ def test_a_mechanism_where_the_allocation_of_chien_and_li_is_loose():
     )
     published = bounds.evaluate("bsa24.theorem_4_5", m).mu
     assert published == pytest.approx(1.5577, abs=1e-4)
-    assert shifts_curve(WorstRun.of(m)).mu <= published * (1 + SAME)
+    assert least_mu(WorstRun.of(m)) <= published * (1 + SAME)
     # Renyi: alpha rho is that of mu = sqrt(2 rho)
     assert math.sqrt(2 * bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0) / 2) > 2.4
 
@@ -130,7 +130,7 @@ def test_a_pair_attains_one_epoch_and_refutes_moves_before_the_record():
     )
     run = WorstRun.of(m)
     low = exact.curve(WallPinnedWalk(m, before=-0.5, after=0.5)).epsilon_bracket(1e-5)[0]
-    sound = shifts_curve(run)
+    sound = GaussianCurve(least_mu(run))
     assert sound.mu == pytest.approx(10.0)
     assert low <= sound.epsilon(1e-5) * (1 + 1e-9)
     straight = taut_string([(5 * run.noise**2, run.shift)])

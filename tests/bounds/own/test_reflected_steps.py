@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 from audit import Batching
-from audit.bounds.own.coupling_curve import coupling_curve
+from audit.bounds.own.coupling_curve import coupling_curves
 from audit.bounds.own.options import DistanceGrid
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.run import WorstRun
@@ -111,7 +111,8 @@ def test_merged_steps_are_not_below_exact_laws(cyclic, share):
     changes = {"batching": Batching.CYCLIC, "batch_size": 5} if cyclic else {}
     m = mechanism(0.5, 0.15, 24, **changes)
     run = WorstRun.of(m)
-    curve = coupling_curve(replace(run, shift=run.shift * share), 24, 240).curves[0]
+    pushed = replace(run, shift=run.shift * share)
+    curve = coupling_curves(pushed, (run.steps,), 24, 240)[0].curves[0]
     merged = replace(curve, table=replace(curve.table, merged=4))
     wrong = check(
         {"merged": merged}, [DriftedWalk(m, drift=0.0, start=0.0)], (0.05, 0.2, 0.8)
