@@ -122,7 +122,7 @@ def test_drifts_of_both_laws_alike_are_not_suggested() -> None:
     [
         ({}, 7.2),
         ({"steps": 10}, 5.0),
-        ({"steps": 1000}, 13.7),
+        ({"steps": 300}, 9.4),
         ({"dataset_size": 1600, "batch_size": 16, "noise_std": 1 / 32}, 5.3),
         ({"relation": Relation.REPLACE_ONE}, 7.0),
         ({"relation": Relation.REPLACE_ONE, "batching": Batching.CYCLIC}, 25.8),

@@ -156,10 +156,10 @@ def test_theorem_4_10_reference_value_and_its_optimum():
     member = curve.member(curve.best_length(5))
     assert member.epsilon(1e-5) == best
     assert curve.beta(0.01) >= member.beta(0.01) > 0.8
-    lengths = np.arange(1.0, 60_000.0)
+    lengths, crossing = np.arange(1.0, 60_000.0), math.sqrt(2) * m.diameter / m.step_std
     per_step = curve.step.renyi(3.0)
     assert curve.renyi(3.0) == pytest.approx(
-        np.min(lengths * per_step + 3 * curve.crossing**2 / (2 * lengths)), rel=1e-12
+        np.min(lengths * per_step + 3 * crossing**2 / (2 * lengths)), rel=1e-12
     )
 
 

@@ -198,7 +198,7 @@ def test_strong_pushes_on_the_map():
     ):
         m = on_the_map(*place, relation)
         assert bounds.evaluate("own.adaptive_shifts", m).epsilon(1e-5) < most
-    assert "own.adaptive_shifts" in bounds.best(m, delta=1e-5).compared
+    assert not bounds.CATALOGUE["own.adaptive_shifts"].slow  # so that `best` compares it
 
 
 def test_weak_pushes_are_forgotten():
@@ -223,7 +223,7 @@ def test_short_runs_are_compositions(place, relation):
 
 def test_short_runs_are_not_below_exact_laws():
     """A few of those that `tests.bounds.own.soundness` checks by the thousand."""
-    wrong = check_runs(poisson_run, evaluated("own.adaptive_shifts", "own.forgetting"), 3, 3).wrong
+    wrong = check_runs(poisson_run, evaluated("own.adaptive_shifts", "own.forgetting"), 2, 3).wrong
     assert not wrong, "\n".join(wrong)
 
 

@@ -32,12 +32,12 @@ class Scaled:
 @pytest.mark.parametrize(
     ("id", "kind", "count", "factor"),
     [
-        ("own.parallel_moves", "fixed", 6, 0.97),
-        ("own.relative_entropy", "fixed", 6, 0.6),
-        ("own.adaptive_shifts", "sampled", 6, 0.8),
+        ("own.parallel_moves", "fixed", 3, 0.97),
+        ("own.relative_entropy", "fixed", 3, 0.6),
+        ("own.adaptive_shifts", "sampled", 3, 0.8),
         ("own.adaptive_shifts", "poisson", 4, 0.8),
-        ("own.coupling", "fixed", 4, 0.95),
-        ("own.coupling", "sampled", 4, 0.95),
+        ("own.coupling", "fixed", 2, 0.95),
+        ("own.coupling", "sampled", 2, 0.95),
     ],
 )
 def test_searched_pairs_are_below_the_bound_and_above_a_smaller_one(
