@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 from audit.codec import decode, encode
 from audit.curves import Order
-from audit.estimation.event_rates import EventRates
 from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, checked_orders, count_event
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
-from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
+from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]

@@ -18,6 +18,7 @@ from audit.estimation.one_run import (
     one_run_curve_p_value,
 )
 from audit.estimation.rate_limits import upper_limit
+from audit.estimation.scores import part_size
 from audit.estimation.smooth_tail import SmoothTail
 from audit.numerics.display import ShortRepr
 
@@ -259,7 +260,7 @@ def audit_one_run(
     order = np.random.default_rng(seed).permutation(seen.size)
     seen, tossed = seen[order], tossed[order]
     if isinstance(choice, PilotGuesses):
-        pilot = min(max(2, round(choice.fraction * seen.size)), seen.size - 2)
+        pilot = part_size(choice.fraction, seen.size)
         chosen: tuple[Guesses, ...] = (
             _planned(seen[:pilot], tossed[:pilot], seen.size - pilot, float(delta), error),
         )

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves import Order
-from audit.estimation.event_rates import EventRates
 from audit.estimation.evidence import (
     BOTH,
     CountedTest,
@@ -19,7 +18,7 @@ from audit.estimation.evidence import (
     checked_orders,
 )
 from audit.estimation.regions import Counts
-from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
+from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 from audit.estimation.two_rates import RankCounts, epsilon_hypothesis, p_values
 
 Array = NDArray[np.float64]

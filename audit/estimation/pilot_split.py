@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincc
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.event_rates import EventRates
 from audit.estimation.evidence import (
     BOTH,
     CountedTest,
+    Tail,
     ThresholdTest,
     checked_orders,
     count_event,
 )
-from audit.estimation.pilot import Pilot
-from audit.estimation.pilot_power import RefutingCounts, second_alone
-from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
-from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
+from audit.estimation.pilot import Pilot, Plan
+from audit.estimation.regions import (
+    Counts,
+    JointShape,
+    Rates,
+    Region,
+    joint,
+    joint_edges,
+    rectangles,
+)
+from audit.estimation.scores import part_size, split
+from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 
 Array = NDArray[np.float64]
 
-_FEWEST_SCORES = 4  # two to choose, two to certify
 _PILOTS, _LARGEST_PILOT = 8, 100_000  # that are drawn to plan an audit
+_DRAWS = 2000
+_KNOTS, _ROUNDS = 7, 8
+_CORNERS = 32  # of a joint region; those of an audit have more and certify slightly more
+_MOST_COUNTS = 4000
 
 
 @dataclass(frozen=True)
@@ -80,13 +93,8 @@ class PilotSplit(Thresholds):
     def certify(self, question: Question) -> CertifiedTests:
         """Choose tests on a part of the scores, and count them on the rest; needs a seed."""
         seed = question.seed_for(self.title)
-        for name, scores in (("samples", question.first), ("samples_prime", question.second)):
-            if scores.size < _FEWEST_SCORES:
-                at_least = f"at least {_FEWEST_SCORES} scores to be split"
-                raise ValueError(f"{name} must hold {at_least}, got {scores.size}")
-        streams = np.random.SeedSequence(seed).spawn(2)
-        first_pilot, first = self._split(question.first, streams[0])
-        second_pilot, second = self._split(question.second, streams[1])
+        parts = split(question.first, question.second, fraction=self.fraction, seed=seed)
+        (first_pilot, second_pilot), (first, second) = (part.scores for part in parts)
         pilot = Pilot(first_pilot, second_pilot, first.size, second.size, self.favours)
         counter = _Counter(first, second)
 
@@ -110,7 +118,7 @@ class PilotSplit(Thresholds):
         self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float
     ) -> float:
         """Return the mean over drawn pilots of the probability that either order's test refutes."""
-        chosen = self._pilot_size(trials)
+        chosen = part_size(self.fraction, trials)
         left = trials - chosen
         delta_error = error * (1 - self.band_share)
         lead_error = delta_error * self.lead_share
@@ -138,17 +146,6 @@ class PilotSplit(Thresholds):
             counter.joint(one.test, error * share, one.shape, delta)
             for one, share in zip(plans, shares, strict=True)
         ]
-
-    def _split(self, scores: Array, stream: np.random.SeedSequence) -> tuple[Array, Array]:
-        chosen = np.zeros(scores.size, dtype=np.bool_)
-        size = self._pilot_size(scores.size)
-        generator = np.random.default_rng(stream)
-        chosen[generator.choice(scores.size, size, replace=False, shuffle=False)] = True
-        return scores[chosen], scores[~chosen]
-
-    def _pilot_size(self, size: int) -> int:
-        """Return how many scores choose: at least 2, and at least 2 scores remain."""
-        return min(max(2, round(self.fraction * size)), size - 2)
 
 
 class _Counter:
@@ -182,3 +179,114 @@ class _Counter:
             int(count_event(second, test.tail, test.threshold)),
             second.size,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class RefutingCounts:
+    """The largest second count at which a test refutes, for some first counts."""
+
+    test: ThresholdTest
+    trials: int
+    rates: tuple[float, float]
+    knots: Array
+    largest: Array
+
+    @classmethod
+    def of(
+        cls, plan: Plan, rates: EventRates, trials: int, claim: tuple[float, float], error: float
+    ) -> RefutingCounts:
+        """Find them where the pilot's plan meets the rates of both laws."""
+        p, q = rates.above(plan.test.threshold)
+        if plan.test.tail is Tail.AT_MOST:
+            p, q = 1 - p, 1 - q
+        if plan.test.order is Order.REVERSE:
+            p, q = q, p
+        first = _likely(trials, p)
+        knots = np.unique(np.linspace(first[0], first[-1], _KNOTS).round())
+
+        def excess(second: Array) -> Array:
+            region = _regions(knots, second, trials, error, plan)
+            return np.asarray(np.min(region.epsilons(np.asarray(claim[1])), axis=-1) - claim[0])
+
+        largest = _zeros(excess, np.full(knots.size, _likely(trials, q)[-1]))
+        return cls(plan.test, trials, (p, q), knots, largest)
+
+    def at(self, first: Array) -> Array:
+        """Return the largest second count that refutes, negative if none does."""
+        return np.floor(np.interp(first, self.knots, self.largest) + 1e-6)
+
+    def power(self) -> float:
+        """Return the probability of refutation, a sum over the counts of the first law."""
+        p, q = self.rates
+        first = _likely(self.trials, p)
+        before = _at_most(first[:1] - 1, self.trials, p)
+        weight = np.diff(_at_most(first, self.trials, p), prepend=before)
+        limit = self.at(first)
+        chance = np.where(limit < 0, 0.0, _at_most(limit, self.trials, q))
+        return float(np.sum(weight * chance))
+
+
+def second_alone(
+    rates: EventRates, first: RefutingCounts, second: RefutingCounts, generator: np.random.Generator
+) -> float:
+    """Return the probability that the second test refutes and the first does not, from draws."""
+    edges = sorted((first.test.threshold, second.test.threshold))
+    reached = [(1.0, 1.0), *(rates.above(edge) for edge in edges), (0.0, 0.0)]
+    cells = np.maximum(-np.diff(np.array(reached), axis=0), 0.0)  # (3, 2): from low to high scores
+    drawn = {
+        order: generator.multinomial(first.trials, cells[:, k] / np.sum(cells[:, k]), _DRAWS)
+        for k, order in enumerate(Order)
+    }
+
+    def refutes(one: RefutingCounts) -> NDArray[np.bool_]:
+        place = 1 + edges.index(one.test.threshold)
+        inside = slice(place, 3) if one.test.tail is Tail.AT_LEAST else slice(0, place)
+        counts = {order: np.sum(n[:, inside], axis=1) for order, n in drawn.items()}
+        own, other = counts[one.test.order], counts[one.test.order.other]
+        return np.asarray(other <= one.at(own))
+
+    return float(np.mean(refutes(second) & ~refutes(first)))
+
+
+def _regions(first: Array, second: Array, trials: int, error: float, plan: Plan) -> Region:
+    """Return the region of each pair of counts; the corners are the last axis."""
+    counts: Any = Counts(first[:, None], trials, second[:, None], trials)  # type: ignore[arg-type]
+    corners = 1 if plan.shape.angle == math.pi / 2 else _CORNERS
+    return Region(*joint_edges(counts, error, [plan.shape], corners))
+
+
+def _likely(trials: int, rate: float) -> Array:
+    """Return counts that hold all but 1e-15 of the binomial law; a subset if there are many."""
+    mean, std = trials * rate, math.sqrt(trials * rate * (1 - rate))
+    low = max(0, math.floor(mean - 8 * std - 8))
+    high = min(trials, math.ceil(mean + 8 * std + 40))
+    return np.unique(np.linspace(low, high, min(high - low + 1, _MOST_COUNTS)).round())
+
+
+def _at_most(count: Array, trials: int, rate: float) -> Array:
+    """Return P(Bin(trials, rate) <= count), for counts of at least -1."""
+    inside = np.clip(count, 0, trials - 1)
+    tail = betaincc(inside + 1, trials - inside, rate)
+    return np.where(count < 0, 0.0, np.where(count >= trials, 1.0, tail))
+
+
+def _zeros(falling: Callable[[Array], Array], high: Array) -> Array:
+    """Return the zeros in [0, high] of decreasing functions; -1 for a nonpositive function.
+
+    False position with the Illinois rule.
+    """
+    low = np.zeros_like(high)
+    above, below = falling(low), falling(high)
+    never, always = above <= 0, below > 0
+    above, below = np.where(never, 1.0, above), np.where(always, -1.0, below)
+    kept = np.zeros(high.size)  # which end was kept in the last round
+    for _ in range(_ROUNDS):
+        share = np.clip(np.nan_to_num(above / (above - below), nan=0.5), 0.02, 0.98)
+        middle = low + share * (high - low)
+        found = falling(middle)
+        up = found > 0
+        above = np.where(up, found, np.where(kept == -1, 0.5 * above, above))
+        below = np.where(up, np.where(kept == 1, 0.5 * below, below), found)
+        low, high = np.where(up, middle, low), np.where(up, high, middle)
+        kept = np.where(up, 1, -1)
+    return np.where(never, -1.0, np.where(always, np.inf, low))

@@ -18,10 +18,9 @@ from scipy.special import ndtri
 
 from audit import validate
 from audit.curves import Order, PrivacyCurve
-from audit.estimation.event_rates import EventRates
 from audit.estimation.record import AnyThresholds
 from audit.estimation.samples import default_thresholds
-from audit.estimation.thresholds import Thresholds
+from audit.estimation.thresholds import EventRates, Thresholds
 
 _FEWEST = 10
 _STEP = 1.01  # the number of trials is accurate to one per cent

@@ -85,6 +85,11 @@ class _ScorePart:
     samples_prime: Array
     digest: str  # identifies the split: a hash of the data, the fraction and the seed
 
+    @property
+    def scores(self) -> tuple[Array, Array]:
+        """The draws of both laws where d is 1, shapes (n,) and (n',)."""
+        return self.samples[:, 0], self.samples_prime[:, 0]
+
 
 class Training(_ScorePart):
     """The part of a split that learners may see. Made by `split`."""
@@ -167,8 +172,8 @@ def split(
         digest.update(str(points.shape).encode())
         digest.update(np.ascontiguousarray(points).tobytes())
         chosen = np.zeros(size, dtype=np.bool_)
-        count = min(max(2, round(fraction * size)), size - 2)
         generator = np.random.default_rng(stream)
+        count = part_size(fraction, size)
         chosen[generator.choice(size, count, replace=False, shuffle=False)] = True
         parts.append((points[chosen], points[~chosen]))
     for part in (*parts[0], *parts[1]):
@@ -178,6 +183,11 @@ def split(
         Training(parts[0][0], parts[1][0], name_of_split),
         Certifying(parts[0][1], parts[1][1], name_of_split),
     )
+
+
+def part_size(fraction: float, size: int) -> int:
+    """Return how many of ``size`` draws choose: at least 2, and at least 2 draws remain."""
+    return min(max(2, round(fraction * size)), size - 2)
 
 
 def held_out_rows(

@@ -19,7 +19,7 @@ from audit.estimation import (
     JudgedScores,
     OneRunAudit,
 )
-from audit.estimation.e_processes import EProcesses
+from audit.estimation.sequential import EProcesses
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, UserClaim
 from audit.training.design import Design
 from audit.training.judging import Judged

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from audit.curves import Order
 from audit.estimation import JudgedScores, WeightedColumns, judge_scores
-from audit.estimation.e_processes import EProcesses
+from audit.estimation.sequential import EProcesses
 from audit.training.design import Design, Scored, Trial, analysis_seed
 
 Array = NDArray[np.float64]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from audit import estimation, validate
 from audit.curves import Order, PrivacyCurve
 from audit.estimation import SequentialAudit, audit_samples
-from audit.estimation.e_processes import EProcesses
-from audit.estimation.event_rates import EventRates
 from audit.estimation.judge import separated
+from audit.estimation.sequential import EProcesses
+from audit.estimation.thresholds import EventRates
 from audit.numerics.roots import last_integer
 from audit.results.verdicts import UserClaim
 from audit.training.design import claims_of

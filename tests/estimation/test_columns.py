@@ -18,7 +18,7 @@ from audit.estimation.learned_scores import Histogram
 
 from .audited_laws import allowed
 
-RUNS = 300
+RUNS = 150
 CHOICES = (
     LinearScore(),
     BestColumn(),
@@ -44,17 +44,6 @@ def test_nothing_is_certified_where_nothing_is(choice: Columns) -> None:
         x, y, _ = combine(*null(run), columns=choice, seed=run, delta=0.01)
         wrong += certified(x, y) > 0
     assert wrong <= allowed(0.2, RUNS)
-
-
-def test_planted_choice_on_the_runs_that_certify_is_caught() -> None:
-    best = linear = 0
-    for run in range(100):
-        x, y = null(run, number=40)
-        best += max(certified(x[:, j], y[:, j]) for j in range(40)) > 0
-        gap = x.mean(axis=0) - y.mean(axis=0)
-        linear += certified(x @ gap, y @ gap) > 0
-    assert best > allowed(0.2, 100)
-    assert linear > allowed(0.2, 100)
 
 
 def test_linear_score_finds_the_direction() -> None:

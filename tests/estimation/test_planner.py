@@ -21,13 +21,12 @@ from audit.estimation import (
     audit_samples,
     plan,
 )
-from audit.estimation.event_rates import EventRates
 from audit.estimation.evidence import Tail, ThresholdTest
 from audit.estimation.pilot import Plan
-from audit.estimation.pilot_power import RefutingCounts
+from audit.estimation.pilot_split import RefutingCounts
 from audit.estimation.planner import _smallest
 from audit.estimation.regions import Counts, JointShape, joint
-from audit.estimation.thresholds import Thresholds
+from audit.estimation.thresholds import EventRates, Thresholds
 from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
@@ -88,16 +87,9 @@ def test_the_sum_over_counts_is_what_drawn_counts_show() -> None:
     assert q == pytest.approx(0.0359303191, rel=1e-8)
     assert p == pytest.approx(0.2118553986, rel=1e-8)
     generator = np.random.default_rng(3)
-    drawn = [
-        Counts(
-            int(generator.binomial(trials, p)), trials, int(generator.binomial(trials, q)), trials
-        )
-        for _ in range(1000)
-    ]
-    refuted = [
-        np.min(joint(one, error, test.shape, 32).epsilons(np.asarray(claim[1]))) > claim[0]
-        for one in drawn
-    ]
+    drawn = generator.binomial(trials, (p, q), (1000, 2)).tolist()
+    regions = (joint(Counts(k, trials, j, trials), error, test.shape, 32) for k, j in drawn)
+    refuted = [np.min(one.epsilons(np.asarray(claim[1]))) > claim[0] for one in regions]
     power = RefutingCounts.of(test, rates, trials, claim, error).power()
     assert 0.2 < power < 0.95
     assert power == pytest.approx(np.mean(refuted), abs=3 * 0.0158)  # at most 1/2 sqrt(1/1000)
@@ -105,7 +97,7 @@ def test_the_sum_over_counts_is_what_drawn_counts_show() -> None:
 
 @pytest.mark.parametrize(
     ("choice", "trials", "epsilon"),
-    [(PilotSplit(), 30_000, 2.05), (OrderStatistics(favours=(Order.FORWARD,)), 2_000, 1.55)],
+    [(PilotSplit(), 6_000, 1.75), (OrderStatistics(favours=(Order.FORWARD,)), 500, 1.2)],
     ids=["pilot", "ranks"],
 )
 def test_power_is_that_of_simulated_audits(
@@ -117,8 +109,8 @@ def test_power_is_that_of_simulated_audits(
     simulated = Thresholds.power(choice, rates, trials, claim=claim, error=1 - CONFIDENCE)
     # three standard errors of 400 audits, and of the power of 8 pilots
     assert power == pytest.approx(simulated, abs=3 * 0.025 + 0.02)
-    more = Thresholds.power(choice, rates, trials * 2, claim=claim, error=1 - CONFIDENCE)
-    assert more > simulated + 0.1  # the simulation sees the number of trials
+    more = choice.power(rates, trials * 2, claim=claim, error=1 - CONFIDENCE)
+    assert more > simulated + 0.1  # another number of trials is seen
 
 
 def test_a_band_is_planned_by_simulated_audits() -> None:
@@ -139,22 +131,18 @@ def test_a_band_is_planned_by_simulated_audits() -> None:
     assert band.power(EventRates.of(PureCurve(0.4)), 200, claim=claim, error=0.05) < 0.05
 
 
-def test_a_true_claim_is_refuted_by_no_number() -> None:
+def test_a_claim_that_is_true_or_nearly_so_is_refuted_by_no_number() -> None:
     found = plan(PureCurve(1.0), epsilon=1.0, delta=0.0, confidence=CONFIDENCE)
     assert (found.refutable, found.trials, found.reached) == (False, None, 0.0)
     assert found.true_epsilon == 1.0
-
-
-def test_too_many_are_not_asked_for() -> None:
     found = plan(PureCurve(1.0), epsilon=0.99, delta=0.0, confidence=CONFIDENCE, largest=1000)
-    assert found.refutable
-    assert found.trials is None
+    assert (found.refutable, found.trials) == (True, None)
     assert found.reached < 0.8
 
 
 def test_what_asks_for_more_needs_more() -> None:
     def trials(**changes: Any) -> int:
-        asked = {"epsilon": 0.5, "delta": 0.0, "confidence": 0.95, **changes}
+        asked = {"epsilon": 0.2, "delta": 0.0, "confidence": 0.95, **changes}
         found = plan(PureCurve(1.0), **asked)
         assert found.trials is not None
         assert found.reached >= changes.get("power", 0.8)
@@ -164,7 +152,7 @@ def test_what_asks_for_more_needs_more() -> None:
     assert trials(directed=True) < usual
     assert usual < trials(confidence=0.99)
     assert usual < trials(power=0.9)
-    assert usual < trials(epsilon=0.6)
+    assert usual < trials(epsilon=0.3)
 
 
 def test_the_rates_are_those_of_the_curve() -> None:

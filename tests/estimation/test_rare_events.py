@@ -145,24 +145,35 @@ def test_certified_far_beyond_the_number_of_draws(pair, delta: float, truth: str
         assert found.value > 1.3 * np.log(20_000)
 
 
-def test_coverage_and_a_planted_mistake() -> None:
+def test_coverage_of_limits() -> None:
     walk, threshold = WALKS["pushed down between walls"], 3.0
-    exact, runs = twin_rate(walk, threshold), 600
+    exact, runs = twin_rate(walk, threshold), 400
     tilt = Tilt.of(walk, threshold)
     stakes = tilt.draw(500, np.random.SeedSequence(4)).stakes(500, ERROR)
-    low, high, best = [], [], []
-    for run in range(runs):
-        draws = tilt.draw(500, np.random.SeedSequence([5, run]))
-        low.append(draws.mean_lower(stakes, ERROR))
-        high.append(draws.mean_upper(stakes, ERROR))
-        # the planted mistake: draws that follow the law of the mean plus two standard errors
-        values = draws.values + 2 * np.std(draws.values) / np.sqrt(500)
-        best.append(BoundedDraws(values, 2 * tilt.largest).mean_lower(stakes, ERROR))
-    assert np.sum(np.array(low) > exact) <= allowed(ERROR, runs)
-    assert np.sum(np.array(high) < exact) <= allowed(ERROR, runs)
+    drawn = [tilt.draw(500, np.random.SeedSequence([5, run])) for run in range(runs)]
+    low, high = (
+        np.array([limit(draws, stakes, ERROR) for draws in drawn])
+        for limit in (BoundedDraws.mean_lower, BoundedDraws.mean_upper)
+    )
+    assert np.sum(low > exact) <= allowed(ERROR, runs)
+    assert np.sum(high < exact) <= allowed(ERROR, runs)
     assert np.median(low) > 0.7 * exact
     assert np.median(high) < 1.4 * exact
-    assert np.sum(np.array(best) > exact) > allowed(ERROR, runs)
+
+
+def test_a_reused_pilot_is_caught() -> None:
+    """The event and the stakes are chosen on the draws that certify, of a thousand events."""
+    wrong, runs, error = [0, 0], 60, 0.2
+    for run in range(runs):
+        laws = np.random.default_rng([run, 41]).random((2, 2, 1000, 30)) ** 2  # laws, parts, events
+        best = np.argmax(np.diff(np.log(np.mean(laws[:, 0], axis=-1)), axis=0)[0])
+        chosen, fresh = ([BoundedDraws(law[part, best], 1.0) for law in laws] for part in (0, 1))
+        stakes = [draws.stakes(30, error / 2) for draws in chosen]
+        for k, (low, high) in enumerate((chosen, fresh)):
+            upper = low.mean_upper(stakes[0], error / 2)
+            wrong[k] += high.mean_lower(stakes[1], error / 2) > upper
+    assert wrong[0] > allowed(error, runs)
+    assert wrong[1] <= allowed(error, runs)
 
 
 def test_a_maximum_that_is_one_per_cent_too_small_is_seen() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,14 +21,28 @@ from audit.estimation.betting import choose_bets, nearest_null, play
 from audit.estimation.sequential import SequentialRecord, candidate_ranks
 
 from .audited_laws import BINOMIAL, CLAMPED, COIN, GAUSSIAN, IDENTICAL, LAPLACE, KnownPair, allowed
-from .fixed_plans import clopper_pearson_power, joint_size
 
 DELTA = 1e-2
+ONE = [(1.0, 0.1)]
 TRUTH = GaussianCurve(1.0).epsilon(DELTA)  # 2.318
 
 
 def truth(pair: KnownPair, delta: float) -> float:
     return max(float(pair.epsilon(np.array([delta]), order)[0]) for order in Order)
+
+
+def audited(claims: Any, first: Any = None, second: Any = None, **changed: Any) -> SequentialAudit:
+    audit = SequentialAudit(claims, **{"confidence": 0.95, **changed})
+    if first is not None:
+        audit.update(first, second)
+    return audit
+
+
+def bet(first: np.ndarray, second: np.ndarray, epsilon: float, delta: float, *how: float) -> Any:
+    """Return the bet against one claim that samples suggest; caution and shrinkage are options."""
+    claim = np.array([np.exp(epsilon)]), np.array([delta])
+    ranks = candidate_ranks(first.size)
+    return choose_bets(np.sort(first), np.sort(second), ranks, *claim, (True, True), 1.0, *how)
 
 
 def draws(pair: KnownPair, seed: int, run: int, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,8 +61,7 @@ def test_true_claims_are_rarely_ever_refuted(pair: KnownPair, delta: float) -> N
         epsilon = 12.0 if pair is GAUSSIAN else 1.0
     wrong = 0
     for run in range(100):
-        audit = SequentialAudit([(epsilon, delta)], confidence=0.9)
-        audit.update(*draws(pair, 1, run, 2000))
+        audit = audited([(epsilon, delta)], *draws(pair, 1, run, 2000), confidence=0.9)
         wrong += audit.evidence[0].refuted_after is not None
     assert wrong <= allowed(0.1, 100)
 
@@ -55,21 +69,9 @@ def test_true_claims_are_rarely_ever_refuted(pair: KnownPair, delta: float) -> N
 def run_by_hand(first: np.ndarray, second: np.ndarray, epsilon: float, *, foresight: bool) -> bool:
     """Whether a claim falls; with foresight, bets know the samples they are played on."""
     wealth, peak, crossed = np.zeros(2), np.zeros(2), np.zeros(2, dtype=np.int64)
-    ratios, deltas = np.array([np.exp(epsilon)]), np.array([DELTA])
-    edges = [50, 100, 200, 400, 800]
-    for start, end in itertools.pairwise(edges):
+    for start, end in itertools.pairwise([50, 100, 200, 400, 800]):
         seen = end if foresight else start
-        bets = choose_bets(
-            np.sort(first[:seen]),
-            np.sort(second[:seen]),
-            candidate_ranks(seen),
-            ratios,
-            deltas,
-            (True, True),
-            1.0,
-            0.5,
-            3.0,
-        )
+        bets = bet(first[:seen], second[:seen], epsilon, DELTA, 0.5, 3.0)
         play(first[start:end], second[start:end], bets, start, np.log(10), wealth, peak, crossed)
     return bool(crossed[0] > 0)
 
@@ -91,13 +93,12 @@ def test_e_values_have_expectation_one_at_most() -> None:
     # At a fixed time and at a stopping time, for a claim that is exactly true. The mean of 400
     # wealths is above 1 + 3 standard errors with probability below 1%.
     epsilon = truth(COIN, DELTA)
-    for stop in (np.inf, 2.0):
+    for stop, looks in ((np.inf, 1), (2.0, 20)):
         values = []
         for run in range(400):
-            audit = SequentialAudit([(epsilon, DELTA)], confidence=0.9)
-            first, second = draws(COIN, 3, run, 400)
-            for part in range(0, 400, 20):
-                audit.update(first[part : part + 20], second[part : part + 20])
+            audit = audited([(epsilon, DELTA)])
+            for part in zip(*(np.split(x, looks) for x in draws(COIN, 3, run, 400)), strict=True):
+                audit.update(*part)
                 if audit.evidence[0].e_value >= stop:
                     break
             values.append(audit.evidence[0].e_value)
@@ -109,30 +110,15 @@ def test_every_payoff_is_fair_or_worse_under_every_claim() -> None:
     # The proof's inequality, on grids of claims, alternatives and null rates.
     generator = np.random.default_rng(4)
     for _ in range(300):
-        ratio, delta = (
-            float(np.exp(generator.uniform(0, 5))),
-            float(generator.choice([0, 1e-3, 0.2])),
-        )
-        first = np.sort(generator.normal(generator.uniform(0, 4), 1, 50))
-        second = np.sort(generator.normal(0, 1, 50))
-        bet = choose_bets(
-            first,
-            second,
-            candidate_ranks(50),
-            np.array([ratio]),
-            np.array([delta]),
-            (True, True),
-            1.0,
-            0.0,
-            0.1,
-        )[0]
+        epsilon, delta = generator.uniform(0, 5), float(generator.choice([0, 1e-3, 0.2]))
+        first, second = generator.normal(generator.uniform(0, 4), 1, 50), generator.normal(size=50)
+        made = bet(first, second, epsilon, delta, 0.0, 0.1)[0]
         q = np.linspace(0, 1, 201)
-        p = np.minimum(delta + ratio * q, 1.0)
-        mean = (p * np.exp(bet[3]) + (1 - p) * np.exp(bet[4])) * (
-            q * np.exp(bet[5]) + (1 - q) * np.exp(bet[6])
-        )
+        p = np.minimum(delta + np.exp(epsilon) * q, 1.0)
+        won = np.exp(made[3:7])
+        mean = (p * won[0] + (1 - p) * won[1]) * (q * won[2] + (1 - q) * won[3])
         assert np.all(mean <= 1 + 1e-12)
-        if bet[7]:
+        if made[7]:
             assert np.max(mean) > 1 - 1e-2  # nothing is wasted at the nearest null
 
 
@@ -140,30 +126,18 @@ def test_nearest_null_is_nearest() -> None:
     def divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
         return p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
 
-    for p, q, ratio, delta in (
-        (0.5, 0.1, 2.0, 0.01),
-        (0.9, 0.01, 3.0, 0.0),
-        (0.05, 1e-4, 20, 1e-3),
-    ):
+    cases = (0.5, 0.1, 2.0, 0.01), (0.9, 0.01, 3.0, 0.0), (0.05, 1e-4, 20, 1e-3)
+    for p, q, ratio, delta in cases:
         x = np.linspace(1e-7, (1 - delta) / ratio - 1e-7, 400_001)
         y = delta + ratio * x
         total = divergence(np.full_like(y, p), y) + divergence(np.full_like(x, q), x)
         assert nearest_null(p, q, ratio, delta) == pytest.approx(x[np.argmin(total)], abs=1e-5)
 
 
-# Factor, and pairs that the best fixed plans need (see `fixed_plans`): Clopper-Pearson on each rate
-# with the event {x >= t} and the split of the error optimised, its t, and the joint test.
-PLANS = [(4.0, 249, 1.4, 126), (2.0, 1194, 2.0, 650), (1.2, 28_288, 2.6, 16_696)]
-
-
-@pytest.mark.parametrize(("factor", "clopper_pearson", "threshold", "joint"), PLANS)
-def test_fixed_plans_are_as_stated(
-    factor: float, clopper_pearson: int, threshold: float, joint: int
-) -> None:
-    epsilon = TRUTH / factor
-    assert clopper_pearson_power(round(1.01 * clopper_pearson), epsilon, DELTA, threshold) >= 0.9
-    assert clopper_pearson_power(round(0.96 * clopper_pearson), epsilon, DELTA, threshold) < 0.9
-    assert joint_size(epsilon, DELTA) == pytest.approx(joint, rel=0.01)
+# Factor, and pairs that the best fixed plans need for power .9: Clopper and Pearson's limit on each
+# rate, of the best event {x >= t} and split of the error (exact sums over the counts), and the most
+# powerful test of both rates against the nearest null (normal approximation).
+PLANS = [(4.0, 249, 126), (2.0, 1194, 650), (1.2, 28_288, 16_696)]
 
 
 @pytest.mark.parametrize(
@@ -171,12 +145,12 @@ def test_fixed_plans_are_as_stated(
     [(PLANS[0], 300, 1000), (PLANS[1], 200, 5000), (PLANS[2], 80, 80_000)],
     ids=["4", "2", "1.2"],
 )
-def test_wrong_claims_fall_soon(plan: tuple[float, int, float, int], runs: int, size: int) -> None:
-    factor, clopper_pearson, _, joint = plan
+def test_wrong_claims_fall_soon(plan: tuple[float, int, int], runs: int, size: int) -> None:
+    factor, clopper_pearson, joint = plan
     # Medians are .9 to 1.1 of the joint plan's numbers over 300 to 1,000 other seeds.
     stops = []
     for run in range(runs):
-        audit = SequentialAudit([(TRUTH / factor, DELTA)], confidence=0.95)
+        audit = audited([(TRUTH / factor, DELTA)])
         first, second = draws(GAUSSIAN, 5, run, size)
         for part in range(0, size, size // 20):
             audit.update(first[part : part + size // 20], second[part : part + size // 20])
@@ -188,7 +162,7 @@ def test_wrong_claims_fall_soon(plan: tuple[float, int, float, int], runs: int, 
 
 
 def test_lower_bound_grows_and_stays_valid() -> None:
-    epsilons = np.linspace(0.0, 4.0, 41)
+    epsilons = np.linspace(0.0, 4.0, 21)
     claims = [(e, DELTA) for e in epsilons.tolist()]
     wrong, last = 0, []
     for run in range(20):
@@ -207,19 +181,14 @@ def test_lower_bound_grows_and_stays_valid() -> None:
 
 def test_order_can_be_fixed() -> None:
     # BINOMIAL is not symmetric: at delta .01 its orders have epsilons of their own.
-    forward, reverse = (
-        float(BINOMIAL.epsilon(np.array([DELTA]), order)[0])
-        for order in (Order.FORWARD, Order.REVERSE)
-    )
-    low, high = min(forward, reverse), max(forward, reverse)
-    weaker = Order.FORWARD if forward < reverse else Order.REVERSE
-    stronger = weaker.other
+    epsilons = {order: float(BINOMIAL.epsilon(np.array([DELTA]), order)[0]) for order in Order}
+    weaker, stronger = sorted(Order, key=lambda order: epsilons[order])
+    low, high = epsilons[weaker], epsilons[stronger]
     claim = 0.9 * low + 0.1 * high
     first, second = draws(BINOMIAL, 7, 0, 400_000)
     found = {}
     for order in (weaker, stronger, None):
-        audit = SequentialAudit([(claim, DELTA)], confidence=0.95, order=order)
-        audit.update(first, second)
+        audit = audited([(claim, DELTA)], first, second, order=order)
         found[order] = audit.evidence[0].refuted_after
     assert found[weaker] is None
     assert found[stronger] is not None
@@ -229,23 +198,18 @@ def test_order_can_be_fixed() -> None:
 def test_same_numbers_however_the_pairs_are_cut() -> None:
     first, second = draws(CLAMPED, 8, 0, 3000)
     claims = [(0.2, DELTA), (0.5, DELTA), (0.5, 0.1)]
-    whole = SequentialAudit(claims, confidence=0.95)
-    whole.update(first, second)
-    cut = SequentialAudit(claims, confidence=0.95)
-    start = 0
-    for size in (1, 2, 7, 90, 400, 1500, 1000):
-        cut.update(first[start : start + size], second[start : start + size])
-        start += size
-    assert [e.log_e_value for e in cut.evidence] == [e.log_e_value for e in whole.evidence]
-    assert [e.refuted_after for e in cut.evidence] == [e.refuted_after for e in whole.evidence]
-    assert cut.together.log_e_value == whole.together.log_e_value
+    whole, cut = audited(claims, first, second), audited(claims)
+    for part in zip(
+        *(np.split(x, (1, 3, 10, 100, 500, 2000)) for x in (first, second)), strict=True
+    ):
+        cut.update(*part)
+    assert cut.record() == whole.record()
     assert cut.pairs == whole.pairs == 3000
 
 
 def test_claims_together_are_averaged() -> None:
     first, second = draws(GAUSSIAN, 9, 0, 4000)
-    audit = SequentialAudit([(0.5, DELTA), (1.0, DELTA), (5.0, DELTA)], confidence=0.95)
-    audit.update(first, second)
+    audit = audited([(0.5, DELTA), (1.0, DELTA), (5.0, DELTA)], first, second)
     logs = [evidence.log_e_value for evidence in audit.evidence]
     assert audit.together.log_e_value == pytest.approx(average_e_values(logs))
     alone = [evidence.refuted_after for evidence in audit.evidence]
@@ -276,12 +240,11 @@ def test_average_e_values() -> None:
 
 
 def test_trivial_data_and_claims_win_nothing() -> None:
-    audit = SequentialAudit([(0.0, 0.0), (1e9, 0.0), (0.0, 1.0)], confidence=0.95)
-    audit.update(np.ones(500), np.ones(500))
+    audit = audited([(0.0, 0.0), (1e9, 0.0), (0.0, 1.0)], np.ones(500), np.ones(500))
     assert [evidence.log_e_value for evidence in audit.evidence] == [0.0, 0.0, 0.0]
     assert audit.epsilon_lower(0.0) == 0.0
-    audit = SequentialAudit([(0.0, 0.0), (1.0, 0.0), (800.0, 0.0), (0.0, 1.0)], confidence=0.95)
-    audit.update(np.full(3000, 1e308), np.full(3000, -1e308))
+    claims = [(0.0, 0.0), (1.0, 0.0), (800.0, 0.0), (0.0, 1.0)]
+    audit = audited(claims, np.full(3000, 1e308), np.full(3000, -1e308))
     assert audit.epsilon_lower(0.0) == 1.0
     assert audit.evidence[2].log_e_value == audit.evidence[3].log_e_value == 0.0
     assert audit.evidence[0].e_value == pytest.approx(np.finfo(float).max)
@@ -290,55 +253,40 @@ def test_trivial_data_and_claims_win_nothing() -> None:
 
 
 def test_many_pairs_and_a_grid() -> None:
-    first, second = draws(GAUSSIAN, 10, 0, 300_000)
-    audit = SequentialAudit([(e, DELTA) for e in np.linspace(1, 3, 21).tolist()], confidence=0.95)
-    audit.update(first, second)
+    claims = [(e, DELTA) for e in np.linspace(1, 3, 21).tolist()]
+    audit = audited(claims, *draws(GAUSSIAN, 10, 0, 300_000))
     assert 2.1 <= audit.epsilon_lower(DELTA) < TRUTH
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "message"),
+    ("make", "message"),
     [
-        ([], [], "samples must be a non-empty one-dimensional array"),
-        ([1.0, np.nan], [1.0, 2.0], "samples must hold finite numbers only, got nan"),
-        ([1.0, 2.0], [1.0, -np.inf], "samples_prime must hold finite numbers only, got -inf"),
-        (
-            [1.0, 2.0],
-            [1.0, 2j],
-            "samples_prime must be an array of real numbers, got one of complex",
-        ),
-        ([1.0, 2.0], [1.0], r"samples_prime must hold one score for each of samples \(2\), got 1"),
+        (lambda: audited(ONE, [], []), "samples must be a non-empty one-dimensional array"),
+        (lambda: audited(ONE, [1.0, np.nan], [1, 2]), "samples must hold finite numbers only, got"),
+        (lambda: audited(ONE, [1, 2], [1, -np.inf]), "samples_prime must hold finite numbers only"),
+        (lambda: audited(ONE, [1, 2], [1, 2j]), "samples_prime must be an array of real numbers"),
+        (lambda: audited(ONE, [1, 2], [1]), r"samples_prime must hold one score for each of sam"),
+        (lambda: audited([]), "claims must be at least one pair"),
+        (lambda: audited([1.0]), "claims must be a sequence of pairs"),
+        (lambda: audited([(-1.0, 0.1)]), "epsilon must be a finite number of at least 0, got -1.0"),
+        (lambda: audited([(np.inf, 0.1)]), "epsilon must be a finite number of at least 0, got"),
+        (lambda: audited([(1.0, 1.5)]), r"delta must be in \[0, 1\], got 1.5"),
+        (lambda: audited(ONE, confidence=1), r"confidence must be in \(0, 1\), got 1"),
+        (lambda: audited(ONE, order="forward"), "order must be an Order"),
+        (lambda: audited(ONE).epsilon_lower(0.2), r"delta must be the delta of a claim, got 0\.2"),
+        (lambda: Betting(first=3), "first must be a whole number of at least 4, got 3"),
+        (lambda: Betting(renewal=1.0), "renewal must be a finite number above 1, got 1.0"),
+        (lambda: Betting(pseudo_count=0.0), "pseudo_count must be a positive"),
+        (lambda: Betting(shrinkage=-1.0), "shrinkage must be a finite number of at least 0"),
     ],
 )
-def test_bad_samples(first: list[float], second: list[float], message: str) -> None:
-    audit = SequentialAudit([(1.0, DELTA)], confidence=0.95)
+def test_bad_input(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        audit.update(first, second)
+        make()
+
+
+def test_refused_samples_are_not_bet_on() -> None:
+    audit = audited(ONE)
+    with pytest.raises(ValueError, match="samples_prime must hold one score"):
+        audit.update([1.0, 2.0], [1.0])
     assert audit.pairs == 0
-
-
-@pytest.mark.parametrize(
-    ("claims", "message"),
-    [
-        ([], "claims must be at least one pair"),
-        ([1.0], "claims must be a sequence of pairs"),
-        ([(-1.0, 0.1)], "epsilon must be a finite number of at least 0, got -1.0"),
-        ([(np.inf, 0.1)], "epsilon must be a finite number of at least 0, got inf"),
-        ([(1.0, 1.5)], r"delta must be in \[0, 1\], got 1.5"),
-    ],
-)
-def test_bad_claims(claims: list, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SequentialAudit(claims, confidence=0.95)
-
-
-def test_other_bad_arguments() -> None:
-    with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1"):
-        SequentialAudit([(1.0, 0.1)], confidence=1)
-    with pytest.raises(ValueError, match="order must be an Order"):
-        SequentialAudit([(1.0, 0.1)], confidence=0.9, order="forward")
-    with pytest.raises(ValueError, match=r"delta must be the delta of a claim, got 0\.2"):
-        SequentialAudit([(1.0, 0.1)], confidence=0.9).epsilon_lower(0.2)
-    for bad in ({"first": 3}, {"renewal": 1.0}, {"pseudo_count": 0.0}, {"shrinkage": -1.0}):
-        with pytest.raises(ValueError, match="must be"):
-            Betting(**bad)

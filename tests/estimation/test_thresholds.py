@@ -462,7 +462,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (
         asked,
         {"first": [1.0] * 3, "thresholds": "pilot"},
-        "samples must hold at least 4 scores .* 3",
+        "samples must hold at least 4 draws .* 3",
     ),
     (asked, {"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
     (asked, {"confidence": math.nan}, r"confidence must be in \(0, 1\), got nan"),

@@ -8,8 +8,8 @@ import pytest
 from audit import training
 from audit.curves import GaussianCurve, Order, PrivacyCurve, PureCurve
 from audit.estimation import judge_scores
-from audit.estimation.e_processes import EProcesses
 from audit.estimation.judge import separated
+from audit.estimation.sequential import EProcesses
 from audit.results import UserClaim
 from audit.training.plan import fewest
 
