@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, betainc, expit, ndtr, ndtri
 
-from audit.estimation.guess_counts import (
-    LARGEST_EPSILON,
-    LARGEST_MU,
-    GuessCounts,
-    largest_refuted,
-)
+from audit.estimation.guess_counts import LARGEST_EPSILON, LARGEST_MU, GuessCounts
+from audit.numerics.roots import root_from_below
 
 Array = NDArray[np.float64]
 # Least probability of a wrong guess, given that of a right one; arrays with one entry per claim.
@@ -86,7 +82,7 @@ def epsilon_lower(counts: GuessCounts, delta: float, error: float) -> float:
     def excess(epsilon: float) -> float:
         return epsilon_p_value(counts, epsilon, delta) - error
 
-    steinke = largest_refuted(excess, LARGEST_EPSILON)
+    steinke = root_from_below(excess, LARGEST_EPSILON)
     if delta == 0 or steinke == LARGEST_EPSILON:  # the binomial is exact
         return steinke
     return max(steinke, _largest_refuted(refuted, LARGEST_EPSILON))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from audit import validate
 from audit.estimation.evidence import Evidence
-from audit.numerics.roots import bracketed_root
+from audit.numerics.roots import root_from_below
 
 # Assumed epsilon of one record when the pair's delta is planned; the scaled delta depends on it.
 _PLANNED_EPSILON = 1.0
@@ -118,18 +118,9 @@ def per_record_epsilon(lower: Callable[[float], float], delta: float, group_size
     validate.closed_unit(delta=delta)
     validate.integer(1, group_size=group_size)
 
-    def excess(epsilon: float) -> float:
+    def missing(epsilon: float) -> float:
         group_epsilon, group_delta = group_claim(epsilon, delta, group_size)
-        return (lower(group_delta) if group_delta < 1 else 0.0) - group_epsilon
+        return group_epsilon - (lower(group_delta) if group_delta < 1 else 0.0)
 
     top = lower(delta) / group_size if delta < 1 else 0.0
-    if top <= 0:
-        return 0.0
-    if excess(top) >= 0:  # the scaled delta equals delta
-        return top
-    if excess(0.0) <= 0:
-        return 0.0
-    root = bracketed_root(excess, 0.0, top, xtol=1e-12)
-    while root > 0 and excess(root) < 0:
-        root = max(root - 1e-12 * max(root, 1.0), 0.0)
-    return root
+    return root_from_below(missing, top) if top > 0 else 0.0

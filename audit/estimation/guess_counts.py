@@ -1,8 +1,7 @@
-"""Counts of guesses about canaries of one run, and what both theorems about them share."""
+"""Counts of guesses about canaries of one run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
 
@@ -65,15 +63,3 @@ class Profile(Protocol):
     def delta(self, epsilon: Array, /) -> float | Array:
         """Return the smallest delta at each epsilon."""
         ...
-
-
-def largest_refuted(excess: Callable[[float], float], most: float) -> float:
-    """Return the root in [0, most] of an increasing function from its negative side, or an end."""
-    if excess(0.0) >= 0:
-        return 0.0
-    if excess(most) < 0:
-        return most
-    root = bracketed_root(excess, 0.0, most, xtol=1e-12)
-    while root > 0 and excess(root) > 0:
-        root = max(root - 1e-12 * max(root, 1.0), 0.0)
-    return root

@@ -49,14 +49,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, betainc, betaincinv, betaln, expit, ndtr, xlog1py, xlogy
 
-from audit.estimation.guess_counts import (
-    LARGEST_EPSILON,
-    LARGEST_MU,
-    GuessCounts,
-    largest_refuted,
-)
+from audit.estimation.guess_counts import LARGEST_EPSILON, LARGEST_MU, GuessCounts
 from audit.numerics.panels import gauss_legendre
-from audit.numerics.roots import decreasing_root
+from audit.numerics.roots import decreasing_root, root_from_below
 
 Array = NDArray[np.float64]
 # Least share of wrong guesses when a share c of canaries is guessed, for an array of c in (0, 1].
@@ -99,7 +94,7 @@ def curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:
 def epsilon_lower(counts: GuessCounts, delta: float, error: float) -> float:
     """Return the largest epsilon whose `epsilon_p_value` is below ``error``."""
     revealed = _Revealed.of(counts.canaries, delta)
-    return largest_refuted(lambda e: revealed.p_value(counts, e) - error, LARGEST_EPSILON)
+    return root_from_below(lambda e: revealed.p_value(counts, e) - error, LARGEST_EPSILON)
 
 
 def mu_lower(counts: GuessCounts, error: float) -> float:
@@ -111,7 +106,7 @@ def mu_lower(counts: GuessCounts, error: float) -> float:
     def excess(mu: float) -> float:
         return _p_value(counts, lambda share: gaussian_wrong(share, mu)) - error
 
-    return largest_refuted(excess, LARGEST_MU)
+    return root_from_below(excess, LARGEST_MU)
 
 
 def gaussian_wrong(share: Array, mu: float) -> Array:

@@ -38,7 +38,7 @@ from audit.estimation.result import Audit
 from audit.estimation.samples import audit_samples
 from audit.estimation.score_source import ScoreSource, sample
 from audit.estimation.sequential import EProcesses
-from audit.estimation.verdicts import UserClaim, Verdict
+from audit.estimation.verdicts import UserClaim, Verdict, user_claim
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
 
@@ -181,7 +181,7 @@ def judge_scores(
     >>> judged[1].reason
     'this many scores certify at most 5.8, whatever their values'
     """
-    made = tuple(_claim(claim) for claim in claims)
+    made = tuple(_claim(claim, f"claims[{i}]") for i, claim in enumerate(claims))
     if not made:
         raise validate.fail("claims", "one or more", claims)
     if canaries is not None:
@@ -280,16 +280,11 @@ def _strict(confidence: float) -> float:
     return max(confidence, 1 - _SAME_LAW)
 
 
-def _claim(claim: ClaimedNumber | UserClaim | tuple[float, float]) -> ClaimedNumber:
+def _claim(claim: ClaimedNumber | UserClaim | tuple[float, float], name: str) -> ClaimedNumber:
     if isinstance(claim, ClaimedNumber):
         return claim
-    if not isinstance(claim, UserClaim):
-        try:
-            epsilon, delta = claim
-        except (TypeError, ValueError):
-            raise validate.fail("claims", "pairs (epsilon, delta)", claim) from None
-        claim = UserClaim("", epsilon, delta)
-    return ClaimedNumber(EpsilonAtDelta(float(claim.delta)), float(claim.epsilon))
+    made = user_claim(claim, name)
+    return ClaimedNumber(EpsilonAtDelta(float(made.delta)), float(made.epsilon))
 
 
 def _delta(claim: ClaimedNumber) -> float:

@@ -67,6 +67,17 @@ class UserClaim:
         validate.half_open_unit(delta=self.delta)
 
 
+def user_claim(claim: UserClaim | tuple[float, float], name: str) -> UserClaim:
+    """Return a claim, or that of a pair (epsilon, delta); ``name`` is for messages."""
+    if isinstance(claim, UserClaim):
+        return claim
+    try:
+        epsilon, delta = claim
+    except (TypeError, ValueError):
+        raise validate.fail(name, "a pair (epsilon, delta)", claim) from None
+    return UserClaim("", epsilon, delta)
+
+
 def judge_upper_bound(claimed: float, certified_low: float) -> Verdict:
     """Judge the claim "the true value is at most ``claimed``".
 

@@ -71,3 +71,15 @@ def bracketed_root(
     from scipy.optimize import brentq  # SciPy's optimizers are slow to import
 
     return float(brentq(function, low, high, xtol=xtol, rtol=rtol))
+
+
+def root_from_below(function: Callable[[float], float], high: float) -> float:
+    """Return the root in [0, high] of an increasing function from its negative side, or an end."""
+    if function(0.0) >= 0:
+        return 0.0
+    if function(high) < 0:
+        return high
+    root = bracketed_root(function, 0.0, high, xtol=1e-12)
+    while root > 0 and function(root) > 0:
+        root = max(root - 1e-12 * max(root, 1.0), 0.0)
+    return root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -224,18 +224,3 @@ def reference_to(train: object) -> str:
 
 def _stem(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
-
-
-def claims_of(claims: Sequence[Any]) -> tuple[UserClaim, ...]:
-    """Convert `UserClaim` objects and pairs (epsilon, delta) to a tuple of `UserClaim`."""
-    found = []
-    for i, claim in enumerate(claims):
-        if isinstance(claim, UserClaim):
-            found.append(claim)
-            continue
-        try:
-            epsilon, delta = claim
-        except (TypeError, ValueError):
-            raise validate.fail(f"claims[{i}]", "a pair (epsilon, delta)", claim) from None
-        found.append(UserClaim("", epsilon, delta))
-    return tuple(found)

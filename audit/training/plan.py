@@ -14,9 +14,9 @@ from audit.estimation import SequentialAudit, audit_samples
 from audit.estimation.judge import separated
 from audit.estimation.sequential import EProcesses
 from audit.estimation.thresholds import EventRates
+from audit.estimation.verdicts import user_claim
 from audit.numerics.roots import last_integer
 from audit.results.verdicts import UserClaim
-from audit.training.design import claims_of
 
 Array = NDArray[np.float64]
 
@@ -134,7 +134,7 @@ def plan(
     >>> found.fewest, found.trials
     (12, 20)
     """
-    (made,) = claims_of([claim])
+    made = user_claim(claim, "claim")
     validate.open_unit(confidence=confidence, power=power)
     validate.integer(8, largest=largest)
     least = fewest(made, confidence=confidence, early_stop=early_stop, largest=largest)

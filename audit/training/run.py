@@ -18,6 +18,7 @@ from audit.codec.atomic import write_atomic
 from audit.curves import Order
 from audit.estimation import Canaries, Columns, judge_scores
 from audit.estimation.judge import separated
+from audit.estimation.verdicts import user_claim
 from audit.isolation import UserCodeError
 from audit.numerics.display import ShortRepr
 from audit.progress import StageProgress, on_terminal
@@ -33,7 +34,7 @@ from audit.results import (
 )
 from audit.results.provenance import current_environment, package_version
 from audit.simulation.fingerprint import STREAM
-from audit.training.design import Argument, Design, claims_of, reference_to
+from audit.training.design import Argument, Design, reference_to
 from audit.training.engine import Processes, opened
 from audit.training.findings import training_findings
 from audit.training.judging import judge
@@ -298,7 +299,7 @@ def run(
     """
     design = Design(
         train=reference_to(train),
-        claims=claims_of(claims),
+        claims=tuple(user_claim(one, f"claims[{i}]") for i, one in enumerate(claims)),
         trials=trials,
         minutes=minutes,
         early_stop=early_stop,

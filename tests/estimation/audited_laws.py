@@ -12,10 +12,9 @@ from scipy.stats import binom, norm
 
 from audit.curves import Order
 from audit.estimation import Audit
+from results.calibration.mechanisms import Mechanism, Sampler, discrete, gaussian, laplace
 
 Array = NDArray[np.float64]
-Sampler = Callable[[np.random.Generator, int], Array]
-Claim = Callable[[Array, Array, int], Audit]
 
 DELTAS = np.array([1e-6, 1e-4, 1e-2, 0.1, 0.3])
 JUDGED = DELTAS[1::2]  # in `wrong_anywhere`: errors at near deltas come together
@@ -27,16 +26,21 @@ RENYI_ORDER = 2.0
 class KnownPair:
     """A pair whose likelihood ratio is monotone, so that threshold events are optimal.
 
-    ``first`` and ``second`` are the probabilities of {x >= t} at all thresholds that matter (a
-    grid for continuous laws, fine enough for the truth to be right to 1e-6).
+    Its rates of {x >= t} are those at all thresholds that matter (a grid for continuous laws, fine
+    enough for the truth to be right to 1e-6).
     """
 
     name: str
-    draw_first: Sampler
-    draw_second: Sampler
-    first: Array
-    second: Array
-    renyi: float
+    law: Mechanism
+    renyi: float  # of order 2
+
+    @property
+    def draw_first(self) -> Sampler:
+        return self.law.draw_first
+
+    @property
+    def draw_second(self) -> Sampler:
+        return self.law.draw_second
 
     def epsilon(self, delta: Array, order: Order) -> Array:
         p, q = self._rates(order)
@@ -51,89 +55,49 @@ class KnownPair:
         return np.interp(alpha, points[:, 0], points[:, 1])
 
     def mu(self) -> float:
-        inside = (self.first > 0) & (self.first < 1) & (self.second > 0) & (self.second < 1)
-        return float(np.max(norm.ppf(self.first[inside]) - norm.ppf(self.second[inside])))
+        p, q = self.law.first, self.law.second
+        inside = (np.minimum(p, q) > 1e-9) & (np.maximum(p, q) < 1 - 1e-9)  # else digits are lost
+        return float(np.max(norm.ppf(p[inside]) - norm.ppf(q[inside])))
 
     def _rates(self, order: Order) -> tuple[Array, Array]:
-        if order is Order.FORWARD:
-            return self.first, self.second
-        return 1 - self.second, 1 - self.first
+        p, q = self.law.first, self.law.second
+        return (p, q) if order is Order.FORWARD else (1 - q, 1 - p)
 
 
-def _two_point_divergence(p: float, q: float) -> float:
-    return float(np.log(p * p / q + (1 - p) ** 2 / (1 - q)))
+def _clamped(mean: float) -> tuple[Mechanism, float]:
+    """Return clip(N(mean, 1)) beside clip(N(-mean, 1)), and their divergence of order 2.
 
-
-_T = np.linspace(-9.0, 10.0, 40001)
-_C = np.append(np.linspace(-1.0, 1.0, 20001), [-1.5, 1.5])
-
-
-def _laplace_survival(t: Array) -> Array:
-    return np.where(t > 0, 0.5 * np.exp(-np.abs(t)), 1 - 0.5 * np.exp(-np.abs(t)))
-
-
-def _clamped_survival(t: Array, mean: float) -> Array:
-    return np.where(t <= -1, 1.0, np.where(t > 1, 0.0, norm.sf(t - mean)))
-
-
-def _clamped_renyi(mean: float) -> float:
-    """Order 2 of clip(N(mean, 1)) from clip(N(-mean, 1)), by the two atoms and an integral."""
-    x = np.linspace(-1.0, 1.0, 200001)
+    It is that of the two atoms and an integral.
+    """
+    t, x = np.append(np.linspace(-1.0, 1.0, 20001), [-1.5, 1.5]), np.linspace(-1.0, 1.0, 200001)
+    rates = [np.where(t <= -1, 1.0, np.where(t > 1, 0.0, norm.sf(t - m))) for m in (mean, -mean)]
     inside = np.trapezoid(norm.pdf(x - mean) ** 2 / norm.pdf(x + mean), x)
     low = norm.cdf(-1 - mean) ** 2 / norm.cdf(-1 + mean)
     high = norm.sf(1 - mean) ** 2 / norm.sf(1 + mean)
-    return float(np.log(inside + low + high))
+    law = Mechanism(
+        "clamped normal",
+        lambda g, n: np.clip(g.normal(mean, 1.0, n), -1, 1),
+        lambda g, n: np.clip(g.normal(-mean, 1.0, n), -1, 1),
+        *rates,
+        fixed=(0.0,),
+    )
+    return law, float(np.log(inside + low + high))
 
 
-_COIN = np.array([1.0, 0.75, 0.0]), np.array([1.0, 0.25, 0.0])
-_K = np.arange(-1, 9)
-GAUSSIAN = KnownPair(
-    "gaussian",
-    lambda g, n: g.normal(1.0, 1.0, n),
-    lambda g, n: g.normal(0.0, 1.0, n),
-    norm.sf(_T - 1),
-    norm.sf(_T),
-    RENYI_ORDER / 2,
-)
-LAPLACE = KnownPair(
-    "laplace",
-    lambda g, n: g.laplace(1.0, 1.0, n),
-    lambda g, n: g.laplace(0.0, 1.0, n),
-    _laplace_survival(_T - 1),
-    _laplace_survival(_T),
-    # Mironov 2017, Proposition 6, order 2, scale 1
-    float(np.log(2 / 3 * np.exp(1) + 1 / 3 * np.exp(-2))),
-)
-IDENTICAL = KnownPair(
-    "identical",
-    lambda g, n: g.normal(0.0, 1.0, n),
-    lambda g, n: g.normal(0.0, 1.0, n),
-    norm.sf(_T),
-    norm.sf(_T),
-    0.0,
-)
-CLAMPED = KnownPair(
-    "clamped",
-    lambda g, n: np.clip(g.normal(0.3, 1.0, n), -1, 1),
-    lambda g, n: np.clip(g.normal(-0.3, 1.0, n), -1, 1),
-    _clamped_survival(_C, 0.3),
-    _clamped_survival(_C, -0.3),
-    _clamped_renyi(0.3),
-)
-BINOMIAL = KnownPair(
-    "binomial",
-    lambda g, n: g.binomial(8, 0.5, n).astype(float),
-    lambda g, n: g.binomial(8, 0.3, n).astype(float),
-    binom.sf(_K, 8, 0.5),
-    binom.sf(_K, 8, 0.3),
-    8 * _two_point_divergence(0.5, 0.3),
-)
+def _two_points(p: float, q: float) -> float:
+    return float(np.log(p * p / q + (1 - p) ** 2 / (1 - q)))
+
+
+_COIN, _K = np.array([0.25, 0.75]), np.arange(9.0)
+_BINOMIAL = discrete("binomial", _K, binom.pmf(_K, 8, 0.5), binom.pmf(_K, 8, 0.3))
+GAUSSIAN = KnownPair("gaussian", gaussian(1.0), RENYI_ORDER / 2)
+# Mironov 2017, Proposition 6, order 2, scale 1
+LAPLACE = KnownPair("laplace", laplace(), float(np.log(2 / 3 * np.exp(1) + 1 / 3 * np.exp(-2))))
+IDENTICAL = KnownPair("identical", gaussian(0.0), 0.0)
+CLAMPED = KnownPair("clamped", *_clamped(0.3))
+BINOMIAL = KnownPair("binomial", _BINOMIAL, 8 * _two_points(0.5, 0.3))
 COIN = KnownPair(
-    "coin",
-    lambda g, n: (g.random(n) < 0.75).astype(float),
-    lambda g, n: (g.random(n) < 0.25).astype(float),
-    *_COIN,
-    _two_point_divergence(0.75, 0.25),
+    "coin", discrete("coin", np.array([0.0, 1.0]), _COIN, _COIN[::-1]), _two_points(0.75, 0.25)
 )
 PAIRS = (GAUSSIAN, LAPLACE, IDENTICAL, CLAMPED, BINOMIAL, COIN)
 
