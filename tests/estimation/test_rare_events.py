@@ -191,6 +191,13 @@ def test_limits_of_bounded_draws() -> None:
     stakes = zeros.stakes(1000, ERROR)
     assert zeros.mean_lower(stakes, ERROR) == 0.0
     assert 2.9e-12 < zeros.mean_upper(stakes, ERROR) < 3.2e-12  # log(20) / n of the largest
+    x = np.random.default_rng(7).random(200)  # at a limit the capital is 1 / error
+    low, high = (
+        limit(BoundedDraws(x, 1.0), Stakes(0.5, 0.4), ERROR)
+        for limit in (BoundedDraws.mean_lower, BoundedDraws.mean_upper)
+    )
+    assert np.prod(1 + 0.5 * (x - low)) == pytest.approx(1 / ERROR, rel=1e-6)
+    assert np.prod(1 - 0.4 * (x - high)) == pytest.approx(1 / ERROR, rel=1e-6)
     same = BoundedDraws(np.full(1000, 0.5), 1.0)
     stakes = same.stakes(1000, ERROR)
     assert 0.49 < same.mean_lower(stakes, ERROR) < 0.5 < same.mean_upper(stakes, ERROR) < 0.51

@@ -238,10 +238,7 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: parts([], [1.0]),
-            r"samples must be a non-empty array of shape \(n,\) or",
-        ),
+        (lambda: parts([], [1.0]), r"samples must be a non-empty array of shape \(n,\) or"),
         (lambda: parts(np.zeros((5, 0)), np.zeros((5, 0))), "samples must be a non-empty array"),
         (lambda: parts(np.zeros((5, 2, 2)), [1.0]), "samples must be a non-empty array"),
         (
@@ -262,10 +259,7 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: Logistic(squares=1), "squares must be a"),
         (lambda: NearestNeighbours(0), "neighbours must be a whole number of at least 1, got 0"),
         (lambda: GradientBoosting(rounds=0), "rounds must be a whole number of at least 1, got 0"),
-        (
-            lambda: GradientBoosting(learning_rate=1.0),
-            r"learning_rate must be in \(0, 1\), got",
-        ),
+        (lambda: GradientBoosting(learning_rate=1.0), r"learning_rate must be in \(0, 1\), got"),
         (lambda: GradientBoosting(leaves=1), "leaves must be a whole number of at least 2, got 1"),
         (
             lambda: held_out(Histogram(64), *shifted(20, 7, 8)),

@@ -465,11 +465,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (asked, {"second": np.ma.masked_less(SECOND, 0)}, "samples_prime must be an array without a"),
     (asked, {"first": [None, "a"]}, "samples must be a one-dimensional array of numbers, got"),
     (asked, {"first": [[1], [1, 2]]}, "samples must be a one-dimensional array of numbers, got"),
-    (
-        asked,
-        {"first": [1.0] * 3, "thresholds": "pilot"},
-        "samples must hold at least 4 draws .* 3",
-    ),
+    (asked, {"first": [1.0] * 3, "thresholds": "pilot"}, "samples must hold at least 4 draws .* 3"),
     (asked, {"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
     (asked, {"confidence": math.nan}, r"confidence must be in \(0, 1\), got nan"),
     (asked, {"deltas": (-0.1,)}, r"deltas must be in \[0, 1\), got -0.1"),

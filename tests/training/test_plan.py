@@ -84,6 +84,7 @@ def test_deltas_share_the_error_of_e_processes() -> None:
         noise = drawn.normal(size=(2, 150))
         for shift in (1.0, 2.5):
             tests = EProcesses([(c.epsilon, c.delta) for c in claims], 0.8, farthest=3.0)
+            assert tests.error == pytest.approx(0.1, rel=1e-12)
             tests.update(noise[0] + shift, noise[1])
             refuted = any(tests.epsilon_lower(c.delta) > c.epsilon for c in claims)
             wrong += refuted and shift == 1.0
