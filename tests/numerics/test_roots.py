@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from audit.numerics.roots import bracketed_root, decreasing_root, last_integer
+from audit.numerics.roots import bracketed_root, decreasing_root, last_integer, root_from_below
 
 
 def test_one_root_between_two_ends():
@@ -51,3 +51,11 @@ def test_last_integer_of_a_condition(last):
     assert last_integer(holds, 3, 99) == last
     assert len(tried) <= 7
     assert not {3, 99} & set(tried)
+
+
+def test_a_root_is_taken_from_below() -> None:
+    for goal in np.linspace(0.01, 3.9, 50).tolist():
+        root = root_from_below(lambda x, goal=goal: x * x - goal, 2.0)
+        assert 0 <= goal - root * root < 1e-11
+    assert root_from_below(lambda x: x + 1, 2.0) == 0.0
+    assert root_from_below(lambda x: x - 3, 2.0) == 2.0
