@@ -146,9 +146,8 @@ def attack(messages, number):
                 if not os.readlink(path).startswith("pipe:"):
                     continue
                 pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-                for message in messages:
-                    for content in (message, b"\\0" * 32 + message):
-                        os.write(pipe, struct.pack("!i", len(content)) + content)
+                for content in messages:
+                    os.write(pipe, struct.pack("!i", len(content)) + content)
             except OSError:
                 continue
     for relative in relatives[:-1]:  # all but the process that waits
@@ -156,19 +155,30 @@ def attack(messages, number):
 """
 
 
+NONCE = b"\0" * 32  # a wrong one
 FORGED = (
-    b'{"expected": [], "status": 0, "good": []}',
-    b'{"status": 0, "good": ["good"]}',
-    b"\0",
+    NONCE + b'{"expected": [], "status": 0, "good": []}',
+    NONCE + b'{"status": 0, "good": ["good"]}',
 )
+JUNK = (b"\0", NONCE + b"\0", *(message[len(NONCE) :] for message in FORGED))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_no_attack_ends_with_status_0_and_no_table(number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("messages", "number"),
+    [
+        (FORGED, signal.SIGKILL),
+        (FORGED, signal.SIGTERM),
+        (FORGED, signal.SIGINT),
+        (JUNK, signal.SIGKILL),
+    ],
+)
+def test_no_attack_ends_with_status_0_and_no_table(
+    messages: tuple[bytes, ...], number: signal.Signals, tmp_path: Path
+) -> None:
     """Not even one that may open the pipes, as it runs as the same user."""
     (tmp_path / "attack.py").write_text(MODULE)
-    harm = ATTACK.format(messages=FORGED, number=int(number)).replace("\n", " ")
+    harm = ATTACK.format(messages=messages, number=int(number)).replace("\n", " ")
     with command(tmp_path, harm) as run:
         out, err = run.communicate(timeout=60)
     assert run.returncode != 0

@@ -12,6 +12,7 @@ from audit.bounds import Status
 from audit.constructions import GradientPair, PiecewiseLinear
 from audit.report import joined, queries, setting_tables
 from audit.report.conclusion import conclusion
+from audit.report.document import EXACT, LOWER, PARAMETER, UPPER
 from audit.report.figures import positions, renyi, sandwich, scores
 from audit.results import (
     AtPosition,
@@ -167,3 +168,12 @@ def test_a_user_defined_mechanism_has_the_figure_of_its_scores(tmp_path: Path) -
     own: UserMechanismResult = user_mechanism()
     names = {path.stem for path in report.write(result(own), tmp_path)}
     assert names == {"report", "sandwich", "own-scores"}
+
+
+def test_numbers_are_rounded_to_the_side_of_their_format() -> None:
+    value = 1.000049
+    assert (LOWER.cell(value).text, UPPER.cell(value).text) == ("1.0000", "1.0001")
+    assert EXACT.cell(Number(value, value - 1e-4, value + 1e-4)).text == "1.000"
+    for form in (LOWER, UPPER, PARAMETER):
+        assert form.cell(value).value == repr(value)
+        assert form.cell(None).text == "–"

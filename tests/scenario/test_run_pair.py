@@ -9,10 +9,12 @@ import pytest
 import audit
 from audit.constructions import BiasedWalk, Construction, TwoSidedWalk
 from audit.exact import curve
-from audit.results import EpsilonAgainstSteps
-from audit.scenario.run_pair import epsilon_against_steps, with_best
+from audit.results import EpsilonAgainstSteps, Verdict
+from audit.scenario.run_pair import epsilon_against_steps, evaluated_bounds, with_best
 
 from .small import mechanism
+
+RATE = "at22.eq_1_3"
 
 
 def shown(pair: Construction) -> EpsilonAgainstSteps:
@@ -63,3 +65,12 @@ def test_the_tightest_proven_bound_comes_beside_the_listed_ones() -> None:
     assert with_best(m, [found.id], [1e-5, 1e-5]) == (found.id,)
     nothing = mechanism(convex=False, relation=audit.Relation.ADD_REMOVE, smoothness=None)
     assert listed in with_best(nothing, [listed], [1e-5])
+
+
+def test_a_rate_without_constants_is_never_judged() -> None:
+    (rate, bound) = evaluated_bounds(mechanism(steps=3), [RATE, "bsa24.theorem_4_8"])
+    assert rate.curve is not None  # it is drawn
+    rows = [one.row(lambda curve: curve.epsilon(1e-2), 1e3) for one in (rate, bound)]
+    assert [row.verdict for row in rows] == [Verdict.NOT_APPLICABLE, Verdict.REFUTED]
+    assert (rows[0].value, rows[0].reason) == (None, "a rate without constants is never judged")
+    assert rows[1].ratio == rows[1].value / 1e3

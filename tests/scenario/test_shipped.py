@@ -181,6 +181,9 @@ def test_a_shipped_scenario_runs_and_its_sandwich_holds(name: str) -> None:
     text = to_json(result(name))
     SCHEMA.validate(json.loads(text))
     assert from_json(text) == result(name)
+    kept = result(name).reproducible()
+    assert kept.provenance.environment is None
+    assert from_json(to_json(kept)) == kept
     for setting in settings(name).values():
         if isinstance(setting, StudyResult):
             # statements that papers get wrong are tested one by one, beside the study's class
