@@ -56,15 +56,14 @@ class BatchingGap(ShortRepr):
 
     def _repr_html_(self) -> str:
         marks = [
-            Marks(f"claimed for {self._assumed} batches", upper=self.claimed),
+            Marks(f"claimed for {self._assumed.value} batches", upper=self.claimed),
             Marks(f"{self.mechanism.batching.value} batches", self.certified, upper=self.proven),
         ]
         return display.sandwich(str(self), marks)
 
     @property
-    def _assumed(self) -> str:
-        run = self.assumed
-        return (run if isinstance(run, Batching) else run.batching).value
+    def _assumed(self) -> Batching:
+        return self.assumed if isinstance(self.assumed, Batching) else self.assumed.batching
 
     @property
     def refuted(self) -> bool:
@@ -73,7 +72,9 @@ class BatchingGap(ShortRepr):
 
     def __str__(self) -> str:
         name = self.mechanism.batching.value
-        claim = f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {self._assumed} batches"
+        claim = (
+            f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {self._assumed.value} batches"
+        )
         if self.refuted:
             verdict = f"false for {name} batches, where it is at least {self.certified:.6g}"
         elif self.proven <= self.claimed:

@@ -137,7 +137,6 @@ class Batching(enum.Enum):
         fields=("poisson_rate", "max_batch_size"),
     )
 
-    _value_: str
     batches: str
     sentence: str
     is_random: bool
