@@ -15,6 +15,7 @@ from audit.dominating.layer import LOOSE, TILTS, Layer, Piece, TooManyCells
 from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 __all__ = ["GridComposition", "TooManyCells"]
 
@@ -78,7 +79,7 @@ class GridComposition:
 
     def log_bound(self, epsilon: float) -> float:
         """Return the approximate log of the moment bound on delta at ``epsilon``."""
-        return float(self._layers[-1].log_bounds(epsilon).min())
+        return float(self._layers[-1].log_bounds(np.array([epsilon])).min())
 
     @cached_property
     def swapped(self) -> GridComposition:
@@ -111,11 +112,11 @@ class GridComposition:
             for base, part, _ in self._layers[-1].pieces
         )
 
-    def _loss_error(self, epsilon: float) -> float:
+    def _loss_error(self, epsilon: Array) -> Array:
         """Bound on the error of the sum of the losses, near ``epsilon``."""
         total = sum(times * pair.loss_error for pair, times in self.parts)
         stretch = max(pair.loss_stretch for pair, _ in self.parts)
-        return total + stretch * abs(epsilon)
+        return np.asarray(total + stretch * np.abs(epsilon))
 
     def epsilon(self, delta: float, near: float | None = None) -> float:
         """Return a bound on the least epsilon >= 0 with delta(epsilon) <= ``delta``.
@@ -132,22 +133,24 @@ class GridComposition:
         floor = math.log(max(delta, 1e-300)) + _LOG_SMALL
         found: list[float] = []
         for _ in range(_TILTS):
-            tilts = [layer.tilt(start, floor) for layer in self._layers]
-            bound = self._bound(tilts)
-            found.append(_crossing(bound, delta, start, above=self.above))
-            if not math.isfinite(found[-1]) or self._near(tilts, found[-1], floor):
+            tilts = self._tilts(start, floor)
+            found.append(_crossing(self._bound(tilts), delta, start, above=self.above))
+            if not math.isfinite(found[-1]) or self._near(tilts, np.array(found[-1:]), floor)[0]:
                 break
             # a lower side without a result was tilted too far
             start = found[-1] or 0.5 * start
         return min(found) if self.above else max(found)
 
-    def _near(self, tilts: Sequence[int], epsilon: float, floor: float) -> bool:
-        """Return whether the tilts are suitable for an epsilon."""
+    def _tilts(self, epsilon: float, floor: float) -> list[int]:
+        return [layer.tilt(epsilon, floor) for layer in self._layers]
+
+    def _near(self, tilts: Sequence[int], epsilons: Array, floors: Array | float) -> Flags:
+        """Return whether the tilts are suitable for each epsilon."""
+        result = np.ones(epsilons.shape, dtype=np.bool_)
         for layer, tilt in zip(self._layers, tilts, strict=True):
-            logs = layer.log_bounds(epsilon)
-            if logs[tilt] > max(float(logs.min()), floor) + _NEAR:
-                return False
-        return True
+            logs = layer.log_bounds(epsilons)
+            result &= logs[:, tilt] <= np.maximum(logs.min(axis=1), floors) + _NEAR
+        return result
 
     def delta(self, epsilon: float) -> float:
         """Return a bound on delta(``epsilon``), from the side of the pairs."""
@@ -156,57 +159,59 @@ class GridComposition:
     def deltas(self, epsilons: Array) -> Array:
         """Return `delta` at several numbers; similar ones share their tilts."""
         result = np.empty(epsilons.shape)
-        bound: Callable[[float], float] | None = None
-        tilts: list[int] = []
-        for place in np.argsort(epsilons):
-            epsilon = float(epsilons[place])
-            if epsilon < 0:
-                result[place] = self._below_zero(epsilon)
-                continue
-            if self._proves_nothing:
-                result[place] = max(self.p_only * (1 - self.rounding), 0.0)
-                continue
-            least = self.log_bound(epsilon)
-            floor = least + _LOG_SMALL
-            if bound is None or not self._near(tilts, epsilon, floor):
-                tilts = [layer.tilt(epsilon, floor) for layer in self._layers]
-                bound = self._bound(tilts)
-            value = bound(epsilon)
+        for place in np.flatnonzero(epsilons < 0):
+            result[place] = self._below_zero(float(epsilons[place]))
+        places = np.flatnonzero(epsilons >= 0)
+        if self._proves_nothing:
+            result[places] = max(self.p_only * (1 - self.rounding), 0.0)
+            return result
+        places = places[np.argsort(epsilons[places])]
+        floors = self._layers[-1].log_bounds(epsilons[places]).min(axis=1) + _LOG_SMALL
+        while places.size:
+            first = float(epsilons[places[0]])
+            tilts = self._tilts(first, float(floors[0]))
+            near = self._near(tilts, epsilons[places], floors)
+            count = max(int(np.argmin(np.append(near, False))), 1)
+            result[places[:count]] = self._bound(tilts)(epsilons[places[:count]])
+            least = float(floors[0]) - _LOG_SMALL
             for back in _BACK:
-                if not self.above or value < 1 or least > _LOG_LARGE:
+                if not self.above or result[places[0]] < 1 or least > _LOG_LARGE:
                     break  # delta is bounded, or not small
-                # a window right of epsilon bounds nothing; those of smaller tilts lie further left
+                # a window right of epsilon bounds nothing; smaller tilts' windows lie further left
                 tilts = [max(tilt - back, 0) for tilt in tilts]
-                bound = self._bound(tilts)
-                value = bound(epsilon)
-            result[place] = min(max(value, 0.0), 1.0)
-        return result
+                result[places[0]] = self._bound(tilts)(epsilons[places[:1]])[0]
+                count = 1
+            places, floors = places[count:], floors[count:]
+        return np.clip(result, 0.0, 1.0)
 
     def _below_zero(self, epsilon: float) -> float:
         # P(S) - e^eps Q(S) = 1 - e^eps + e^eps (Q - e^-eps P)(complement of S)
         other = self.swapped.delta(-epsilon)
         return -math.expm1(epsilon) + math.exp(epsilon) * other
 
-    def _bound(self, tilts: Sequence[int]) -> Callable[[float], float]:
+    def _bound(self, tilts: Sequence[int]) -> Callable[[Array], Array]:
         """Return delta as a function of epsilon, with every error taken toward its side."""
         sets = [layer.sets(tilt) for layer, tilt in zip(self._layers, tilts, strict=True)]
         side = 1 if self.above else -1
+        scale = 1 + side * self.rounding
 
-        def bound(epsilon: float) -> float:
-            place = epsilon - side * self._loss_error(epsilon)
-            total = math.fsum(one.delta(place) for one in sets)
-            return total * (1 + side * self.rounding) + self.p_only * (1 + side * self.rounding)
+        def bound(epsilons: Array) -> Array:
+            places = epsilons - side * self._loss_error(epsilons)
+            total = np.sum([one.deltas(places) for one in sets], axis=0)
+            return np.asarray(scale * total + scale * self.p_only)
 
         return bound
 
 
-def _crossing(
-    function: Callable[[float], float], level: float, start: float, *, above: bool
-) -> float:
+def _crossing(bound: Callable[[Array], Array], level: float, start: float, *, above: bool) -> float:
     """Return where a decreasing function crosses a level, on the requested side.
 
     The function is certainly at most the level there for ``above``, and above it otherwise.
     """
+
+    def function(place: float) -> float:
+        return float(bound(np.array([place]))[0])
+
     if above and function(0.0) <= level:
         return 0.0
     low, high, step = 0.0, max(start, 1e-300), max(1e-3 * start, 1e-300)

@@ -11,13 +11,15 @@ A layer is the measure (base + part)^T - base^T: the runs in which some step has
 ``part``. If the losses in ``part`` are far above those in ``base``, a coarser grid suffices for it.
 Large numbers are never subtracted: delta is a sum of positive terms, and the small difference of
 the two laws of a lower side, and of a layer, is propagated through the powers.
+
+Errors of arrays are bounded in the Euclidean norm, which transforms preserve.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -46,22 +48,26 @@ TILTS: Array = np.append(0.0, np.exp(0.2 * np.arange(-70, 139)))
 _LOOSE, LOOSE = 1.0, 3.0
 # Bounds on errors are computed in floating point themselves.
 _SAFETY = 2.0
+_SAYS_NOTHING = 1e300  # an error of a side that overflows
 # Number of cached sets.
 _KEPT = 2
-# Number of blocks of cells, over all pairs, in the copies used to choose tilts and windows.
-_BLOCKS, _FEWEST_BLOCKS = 1024, 96
+# Number of blocks of cells, over all pairs, from which tilts and the steps of Chernoff bounds are
+# chosen; and how many such steps are compared.
+_BLOCKS, _FEWEST_BLOCKS, _STEPS = 512, 96, 40
 # Parts of a spectrum below this are dropped.
 _LOG_INACTIVE = -75.0
-# Relative rounding of a factor of a power.
-_UNITS = 8 * UNIT_ROUNDOFF
+# Relative rounding of a factor of a power: that of a product of complex numbers (the root of 5
+# units, Brent, Percival and Zimmermann 2007) and of a sum; and of a factor of a power less another,
+# relative to what moduli give.
+_UNITS, _UNITS_OF_DIFFERENCE = 4 * UNIT_ROUNDOFF, 16 * UNIT_ROUNDOFF
+_FEW = 1 << 14  # frequencies at a time, which fit a cache
 # Exponents of weights on the left of the mean, and deviations of the tilted loss; sets that start
 # further left are not considered.
-_LARGEST_EXPONENT = 600.0
+_LARGEST_EXPONENT, _LEFT = 600.0, 8.0
 # What sums of up to 2^24 terms that underflow may lack, before they are multiplied.
 _UNDERFLOW = 1e-310
-_LEFT = 8.0
 # Cells around the likeliest one that a lower side tries for its best set.
-_MOVES = (-64, -16, -4, -1, 0, 1, 4, 16, 64)
+_MOVES = np.array([-64, -16, -4, -1, 0, 1, 4, 16, 64])
 
 
 class TooManyCells(ValueError):
@@ -90,13 +96,11 @@ class _Cells:
         loss = np.asarray(index * pair.interval, dtype=np.float64)
         return cls(index, loss, np.log(p), excess)
 
-    def blocks(self, most: int) -> tuple[Array, Array, Array, Array]:
-        """Return log mass, mean loss and ends of blocks of cells, shape ``(blocks,)``."""
+    def blocks(self, most: int) -> tuple[Array, Array]:
+        """Return log mass and mean loss of blocks of cells, shape ``(blocks,)``."""
         size = self.index.size
-        if not size:
-            return np.array([-np.inf]), np.zeros(1), np.zeros(1), np.zeros(1)
         if size <= most:
-            return self.log_p, self.loss, self.loss, self.loss
+            return self.log_p, self.loss
         # half of the blocks evenly spaced, half by mass; large tilts see the ends only
         even = np.arange(0, size, -(-2 * size // most))
         p = np.exp(self.log_p)
@@ -106,82 +110,17 @@ class _Cells:
         near = np.concatenate([np.arange(1, 16), near])
         starts = np.unique(np.concatenate([even, massy, near, size - near]))
         mass = np.add.reduceat(p, starts)
-        mean = np.add.reduceat(p * self.loss, starts) / mass
-        ends = np.append(starts[1:], size) - 1
-        return np.log(mass), mean, self.loss[starts], self.loss[ends]
+        return np.log(mass), np.add.reduceat(p * self.loss, starts) / mass
 
-    def lifted(self) -> _Cells:
-        """Return the cells with lifted masses in place of those under P."""
-        if self.excess is None:
-            return self
-        return _Cells(self.index, self.loss, self.log_p + np.log1p(self.excess), None)
-
-
-def _stacked(rows: Sequence[Array], fill: float) -> Array:
-    """Return rows of different lengths as one array."""
-    result = np.full((len(rows), max(row.size for row in rows)), fill)
-    for target, row in zip(result, rows, strict=True):
-        target[: row.size] = row
-    return result
-
-
-@dataclass(frozen=True, eq=False)
-class _Copy:
-    """Few blocks of each pair, with sums close to those over all cells."""
-
-    log_mass: Array
-    loss: Array
-    # masses split between the ends of each block, which only raises moments
-    log_ends: Array
-    ends: Array
-
-    @classmethod
-    def of(cls, groups: Sequence[Sequence[_Cells]], most: int) -> _Copy:
-        columns: tuple[list[Array], ...] = ([], [], [], [])
-        for group in groups:
-            blocks = [one.blocks(most) for one in group]
-            log_mass, mean, low, high = (np.concatenate(part) for part in zip(*blocks, strict=True))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                up = np.where(high > low, np.clip((mean - low) / (high - low), 0.0, 1.0), 0.0)
-                ends = np.concatenate([log_mass + np.log1p(-up), log_mass + np.log(up)])
-            for column, row in zip(
-                columns, (log_mass, mean, ends, np.concatenate([low, high])), strict=True
-            ):
-                column.append(row)
-        return cls(
-            _stacked(columns[0], -np.inf),
-            _stacked(columns[1], 0.0),
-            _stacked(columns[2], -np.inf),
-            _stacked(columns[3], 0.0),
-        )
-
-    def moments(self, times: Array) -> tuple[Array, Array, Array]:
-        """Return log mass, mean and variance of the composed loss under each of `TILTS`."""
-        total = np.zeros((3, TILTS.size))
-        for log, loss, count in zip(self.log_mass, self.loss, times, strict=True):
-            kept = np.isfinite(log)
-            log, loss = log[kept], loss[kept]
-            exponents = log + TILTS[:, None] * loss
-            top = exponents.max(axis=1)
-            weights = np.exp(exponents - top[:, None])
-            sums = weights.sum(axis=1)
-            mean = weights @ loss / sums
-            spread = np.maximum(weights @ loss**2 / sums - mean**2, 0.0)
-            near = spread < 1e-6 * mean**2  # where the difference cancels
-            for k in np.flatnonzero(near):
-                spread[k] = weights[k] @ (loss - mean[k]) ** 2 / sums[k]
-            total += count * np.array([top + np.log(sums), mean, spread])
-        return total[0], total[1], total[2]
-
-    def largest(self, thetas: Array) -> Array:
-        """Return upper bounds on the logs of the sums of each pair, shape ``(pairs, thetas)``."""
-        result = np.empty((self.ends.shape[0], thetas.size))
-        for row, log, places in zip(result, self.log_ends, self.ends, strict=True):
-            exponents = log + thetas[:, None] * places
-            top = np.maximum(exponents.max(axis=1), -1e300)
-            sums = np.exp(exponents - top[:, None]).sum(axis=1)
-            row[:] = top + np.log(np.maximum(sums, 1e-300))
-        return np.asarray(result + 1e-12 * (1 + np.abs(result)))
+    def log_moment(self, theta: float) -> float:
+        """Return the log of the sum of e^(theta loss), of the larger of both laws."""
+        exponents = self.log_p + theta * self.loss
+        top = float(exponents.max(initial=-1e300))
+        weights = np.exp(exponents - top)
+        total = float(weights.sum())
+        if self.excess is not None:
+            total = max(total, total + float(weights @ self.excess))
+        return top + math.log(max(total, 1e-300))
 
 
 class Layer:
@@ -199,16 +138,21 @@ class Layer:
         first = self.pieces[0][1]
         self.above, self.interval = first.above, first.interval
         self.times = np.array([times for _, _, times in pieces], dtype=float)
-        self._part = [_Cells.of(part) for _, part, _ in pieces]
-        self._base = [_Cells.of(base) for base, _, _ in pieces if base is not None]
+        # base and part of each pair, or its part only
+        self._groups = [
+            [_Cells.of(pair) for pair in (base, part) if pair is not None]
+            for base, part, _ in pieces
+        ]
         most = max(_BLOCKS // len(self.pieces), _FEWEST_BLOCKS)
-        groups = zip(self._base, self._part, strict=True) if self._base else zip(self._part)
-        both = [*groups]
-        self._copy = _Copy.of(both, most)
-        self._lifted_copy: _Copy | None = None
-        if not self.above:
-            self._lifted_copy = _Copy.of([[c.lifted() for c in group] for group in both], most)
-        self._sets: dict[int, _Sets] = {}
+        self._copy = []
+        for group in self._groups:
+            log_mass, loss = map(
+                np.concatenate, zip(*(cells.blocks(most) for cells in group), strict=True)
+            )
+            if not log_mass.size:
+                log_mass, loss = np.array([-np.inf]), np.zeros(1)
+            self._copy.append((log_mass, loss))
+        self._sets: dict[int, Sets] = {}
 
     def swapped(self) -> Layer:
         """Return the layer of the pairs (Q, P)."""
@@ -225,17 +169,37 @@ class Layer:
         return np.array([sum(float(p.p.sum()) for p in group if p is not None) for group in pairs])
 
     @cached_property
-    def cumulants(self) -> tuple[Array, Array, Array]:
-        """Return approximate log mass, mean and variance of the total loss under `TILTS`."""
-        return self._copy.moments(self.times)
+    def cumulants(self) -> Array:
+        """Approximate log mass, mean and variance of the total loss under `TILTS`."""
+        return self.approximate(TILTS)
 
-    @cached_property
-    def _shares(self) -> Array:
-        return _shares(TILTS, self.cumulants[2])
+    def approximate(self, tilts: Array) -> Array:
+        """Return approximations of the same under other tilts, which may be negative."""
+        total = np.zeros((3, tilts.size))
+        for (log, loss), count in zip(self._copy, self.times, strict=True):
+            exponents = log + tilts[:, None] * loss
+            top = np.maximum(exponents.max(axis=1), -1e300)
+            weights = np.exp(exponents - top[:, None])
+            sums = np.maximum(weights.sum(axis=1), 1e-300)
+            mean = weights @ loss / sums
+            spread = np.maximum(weights @ loss**2 / sums - mean**2, 0.0)
+            for k in np.flatnonzero(spread < 1e-6 * mean**2):  # where the difference cancels
+                spread[k] = weights[k] @ (loss - mean[k]) ** 2 / sums[k]
+            total += count * np.array([top + np.log(sums), mean, spread])
+        return total
 
     def epsilon_guess(self, delta: float) -> float:
-        """Return the approximate epsilon of ``delta``."""
-        return saddle_point_epsilon(TILTS, np.array(self.cumulants), delta)
+        """Return the approximate epsilon of ``delta``, by the saddle point method."""
+        log, mean, variance = self.cumulants
+        logs = log - TILTS * mean + np.log(_shares(TILTS, variance))
+        below = np.flatnonzero(logs <= math.log(delta))
+        if not below.size:
+            return float(mean[-1])
+        k = int(below[0])
+        if not k:
+            return max(float(mean[0]), 0.0)
+        step = (math.log(delta) - logs[k - 1]) / (logs[k] - logs[k - 1])
+        return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
 
     def tilt(self, epsilon: float, floor: float, loose: float = _LOOSE) -> int:
         """Return the index of the tilt in `TILTS` for ``epsilon``.
@@ -243,14 +207,14 @@ class Layer:
         It is the least one whose log moment bound on delta is at most ``loose`` above the least, or
         below ``floor``, since a smaller tilt has a shorter window.
         """
-        logs = self.log_bounds(epsilon)
+        logs = self.log_bounds(np.array([epsilon]))[0]
         return int(np.argmax(logs <= max(float(logs.min()) + loose, floor)))
 
-    def log_bounds(self, epsilon: float) -> Array:
-        """Return the logs of the moment bounds on delta of each of `TILTS`."""
-        return np.asarray(self.cumulants[0] - TILTS * epsilon)
+    def log_bounds(self, epsilons: Array) -> Array:
+        """Return the logs of the moment bounds on delta of each of `TILTS`, for each epsilon."""
+        return np.asarray(self.cumulants[0] - TILTS * epsilons[:, None])
 
-    def sets(self, tilt: int) -> _Sets:
+    def sets(self, tilt: int) -> Sets:
         """Return the probabilities of sets of outcomes, accurate around the tilt's mean loss."""
         if tilt not in self._sets:
             while len(self._sets) >= _KEPT:
@@ -258,128 +222,98 @@ class Layer:
             self._sets[tilt] = self._tilted(tilt)
         return self._sets[tilt]
 
-    def _tilted(self, tilt: int) -> _Sets:
+    def _tilted(self, tilt: int) -> Sets:
         theta = float(TILTS[tilt])
-        tilted = [_Tilted(cells, theta) for cells in self._part]
-        under = [_Tilted(cells, theta) for cells in self._base]
-        scales = np.array([one.log_sum for one in tilted])
-        if under:
-            scales = np.logaddexp(scales, [one.log_sum for one in under])
+        _, mean, variance = self.cumulants[:, tilt]
+        log_outside = math.log(_OUTSIDE * _shares(TILTS[[tilt]], variance)[0])
+        tilted = [[_Tilted(cells, theta) for cells in group] for group in self._groups]
+        scales = np.array([np.logaddexp.reduce([one.log_sum for one in group]) for group in tilted])
         here, sizes = float(self.times @ scales), float(self.times @ np.abs(scales))
         # each mass is tilted and divided by the sum
-        groups = (tilted, under) if under else (tilted,)
-        units = np.max([[one.units for one in group] for group in groups], axis=0)
-        units = units + 2 * np.abs(scales)
-        log_outside = math.log(_OUTSIDE * self._shares[tilt])
+        units = np.array([max(one.units for one in group) for group in tilted])
+        units += 2 * np.abs(scales)
         low, high = self._window(tilt, here, log_outside)
-        mean = sum(
-            times * one.sum_of(one.cells.loss, float(scale))
-            for group in groups
-            for one, scale, times in zip(group, scales, self.times, strict=True)
-        )
-        middle = min(max(round(mean / self.interval), low), high)
         size = fft.next_fast_len(max(high - low + 1, 16), real=True)
         if size > _LARGEST_SIZE:
             raise TooManyCells(
                 f"interval must be so large that the composition fits in {_LARGEST_SIZE} cells, "
                 f"got {self.interval:g}"
             )
-        transform = _Transform(size, -(low % size))
+        transform = _Transform(size, low)
         drift = 0.0
-        for number, (part, scale) in enumerate(zip(tilted, scales, strict=True)):
-            base = under[number] if under else None
-            transform.take(base, part, float(scale), int(self.times[number]))
-            all_cells = [part] if base is None else [base, part]
-            drift += self.times[number] * sum(one.drift(float(scale)) for one in all_cells)
-        (p, p_error), skew = transform.law(), None
-        skew_error = _Error(0.0, 0.0)
-        if not self.above:
-            skew, skew_error = transform.difference()
+        for group, scale, times in zip(tilted, scales, self.times, strict=True):
+            transform.take(group, float(scale), int(times))
+            drift += times * sum(one.drift(float(scale)) for one in group)
+        p, p_error = transform.law()
         # keeps weights finite
-        left = min(_LARGEST_EXPONENT / (theta + 1), _LEFT * math.sqrt(self.cumulants[2][tilt]))
-        leftmost = middle - math.floor(left / self.interval)
-        cut = min(max(leftmost - low, 0), size - 1)
-        steps = np.arange(low + cut - middle, low + size - middle) * self.interval
+        left = min(_LARGEST_EXPONENT / (theta + 1), _LEFT * math.sqrt(variance))
+        middle = min(max(round(mean / self.interval), low), high)
+        first = max(middle - math.floor(left / self.interval), low)
+        reference = middle * self.interval
+        steps = np.arange(first, low + size) * self.interval - reference
         weights = np.exp(-theta * steps)
         fall = np.exp(-steps)
-        p_tails = _tails(np.maximum(p[cut:], 0.0) * weights)
-        skews = None
-        if skew is not None:
-            terms = skew[cut:] * weights * fall
+        p_tails = _tails(np.maximum(p[first - low :], 0.0) * weights)
+        skews, skew_error = None, 0.0
+        if not self.above:
+            skew, skew_error = transform.difference()
+            terms = skew[first - low :] * weights * fall
             skews = _tails(terms), _tails(np.abs(terms))
-        reference = middle * self.interval
-        return _Sets(
+        return Sets(
             theta=theta,
-            first=low + cut,
+            first=first,
             interval=self.interval,
             reference=reference,
             log_scale=here - theta * reference,
             log_outside=log_outside,
             p=p_tails,
-            gain=_tails(p_tails * fall),
+            gain=np.append(_tails(p_tails[:-1] * fall), 0.0),
             skews=skews,
             p_error=p_error,
             skew_error=skew_error,
             units=(2 * steps.size + 4 * (sizes + _LARGEST_EXPONENT) + 64) * UNIT_ROUNDOFF,
             masses=math.expm1(float(self.times @ units) * UNIT_ROUNDOFF),
-            complete=cut == 0,
+            complete=first == low,
             drift=drift,
         )
+
+    def _log_moment(self, theta: float) -> float:
+        """Return an upper bound on the log moment of the total loss, under either law."""
+        logs = np.array(
+            [np.logaddexp.reduce([c.log_moment(theta) for c in group]) for group in self._groups]
+        )
+        return float(self.times @ (logs + 1e-12 * (1 + np.abs(logs))))
 
     def _window(self, tilt: int, here: float, log_outside: float) -> tuple[int, int]:
         """Return grid indices outside of which Chernoff's bound is negligible.
 
         The steps from theta are those at which a law of the window's scale has its bound.
         """
+        theta, h = float(TILTS[tilt]), self.interval
         ends = [(times * least, times * most) for least, most, times in map(_ends_of, self.pieces)]
         first, last = sum(low for low, _ in ends), sum(high for _, high in ends)
-        theta = float(TILTS[tilt])
-        width = math.sqrt(float(self.cumulants[2][tilt])) + self.interval
-        steps = np.geomspace(max(1e-3 / width, 1 / ((last - first + 1) * self.interval)),
-                             max(40.0 / width, 20.0 / self.interval), 40)  # fmt: skip
+        log, _, variance = self.cumulants[:, tilt]
+        width = math.sqrt(variance) + h
+        steps = np.geomspace(
+            max(1e-3 / width, 1 / ((last - first + 1) * h)), max(40 / width, 20 / h), _STEPS
+        )
 
         def reach(sign: int) -> float:
-            """Cells beyond which Chernoff leaves next to nothing, on one side."""
-            thetas = theta + sign * steps
-            moments = self.times @ self._copy.largest(thetas)
-            if self._lifted_copy is not None:
-                moments = np.maximum(moments, self.times @ self._lifted_copy.largest(thetas))
-            return float(np.min((moments - here - log_outside) / steps)) / self.interval
+            """Return the least of Chernoff's bounds on one side, in cells."""
+            bounds = (self.approximate(theta + sign * steps)[0] - log - log_outside) / steps
+            step = float(steps[np.argmin(bounds)])
+            return (self._log_moment(theta + sign * step) - here - log_outside) / step / h
 
         low, high = max(float(first), -reach(-1)), min(float(last), reach(1))
         low, high = math.floor(low) - 1, math.ceil(high) + 1
         return low, max(high, low + 1)
 
 
-def _shares(tilts: Array, variance: Array) -> Array:
+def _shares(tilts: Array, variance: Array | float) -> Array:
     """Return delta at the mean loss over the moment bound, by the saddle point method."""
     spread = np.sqrt(variance / 2)
     shares = 0.5 * (erfcx(tilts * spread) - erfcx((tilts + 1) * spread))
     return np.asarray(np.clip(shares, 1e-300, 1.0))
-
-
-def saddle_point_epsilon(tilts: Array, cumulants: Array, delta: float) -> float:
-    """Return the approximate epsilon of ``delta`` by the saddle point method.
-
-    Parameters
-    ----------
-    tilts
-        Increasing numbers of at least 0, shape ``(n,)``.
-    cumulants
-        Log mass, mean and variance of the loss under each tilt, shape ``(3, n)``.
-    delta
-        A positive number.
-    """
-    log, mean, variance = cumulants
-    logs = log - tilts * mean + np.log(_shares(tilts, variance))
-    below = np.flatnonzero(logs <= math.log(delta))
-    if not below.size:
-        return float(mean[-1])
-    k = int(below[0])
-    if not k:
-        return max(float(mean[0]), 0.0)
-    step = (math.log(delta) - logs[k - 1]) / (logs[k] - logs[k - 1])
-    return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
 
 
 def _ends_of(piece: Piece) -> tuple[int, int, int]:
@@ -394,8 +328,8 @@ def _exp(value: float) -> float:
 
 
 def _tails(values: Array) -> Array:
-    """Return the sums of all entries from each index on."""
-    return np.cumsum(values[::-1])[::-1]
+    """Return the sums of all entries from each index on, and 0."""
+    return np.append(np.cumsum(values[::-1])[::-1], 0.0)
 
 
 class _Tilted:
@@ -416,142 +350,15 @@ class _Tilted:
         """Return the mean of log lifted/p over all masses over e^log_scale."""
         if self.cells.excess is None:
             return 0.0
-        return self.sum_of(np.log1p(self.cells.excess), log_scale)
-
-    def sum_of(self, values: Array, log_scale: float) -> float:
-        """Return the sum of values weighted by the masses over e^log_scale."""
-        return self._factor(log_scale) * float(self.weights @ values)
+        return float(self.scaled(log_scale) @ np.log1p(self.cells.excess))
 
     def scaled(self, log_scale: float) -> Array:
         """Return the masses over e^log_scale."""
-        return self.weights * self._factor(log_scale)
-
-    def _factor(self, log_scale: float) -> float:
-        return math.exp(min(self._top - log_scale, 1.0))
+        return self.weights * math.exp(min(self._top - log_scale, 1.0))
 
 
-class _Transform:
-    """Spectra of the powers, on frequencies where they are not negligible.
-
-    Pairs (b, d) represent b^T and (b + d)^T - b^T. Their majorants use absolute values, with and
-    without the rounding of the FFT.
-    """
-
-    def __init__(self, size: int, roll: int) -> None:
-        self.size, self.roll = size, roll
-        self.stages = _UNITS_A_STAGE * math.log2(size) * UNIT_ROUNDOFF
-        self.active: NDArray[np.int64] = np.arange(size // 2 + 1)
-        self.log_size = np.zeros(self.active.size)  # upper bound for the law of P
-        self.grown = 0.0
-        self.p: _Power | None = None
-        self.lifted: _Power | None = None
-        self._buffer = np.zeros(size)
-
-    def take(self, base: _Tilted | None, part: _Tilted, log_scale: float, times: int) -> None:
-        """Compose with the power of one pair."""
-        sources = [part] if base is None else [base, part]
-        spectra = []
-        for one in sources:
-            masses = one.scaled(log_scale)
-            spectra.append(self._spectrum(one.cells.index, masses))
-            if one.cells.excess is not None:
-                skew = masses * one.cells.excess
-                spectra.append(self._spectrum(one.cells.index, skew))
-                self.grown += times * float(np.abs(skew).sum())
-        exact = part.cells.excess is None
-        # bound on the transforms of both laws, from the total sums
-        size = sum(np.abs(one.values) + one.entry for one in spectra)
-        self.log_size += times * np.log(size)
-        kept = self.log_size > _LOG_INACTIVE
-        if not kept.all():
-            self.active, self.log_size = self.active[kept], self.log_size[kept]
-            spectra = [replace(one, values=one.values[kept]) for one in spectra]
-            for power in (self.p, self.lifted):
-                if power is not None:
-                    power.keep(kept)
-        if base is None:
-            p = _Power(spectra[0], None if exact else spectra[1], times)
-            self.p = p if self.p is None else self.p.times(p)
-        elif exact:
-            p = _Power(spectra[0], spectra[1], times)
-            self.p = p if self.p is None else self.p.times(p)
-        else:
-            b, more_b, d, more_d = spectra
-            p = _Power(b, d, times)
-            lifted = _Power(b + more_b, d + more_d, times)
-            self.p = p if self.p is None else self.p.times(p)
-            self.lifted = lifted if self.lifted is None else self.lifted.times(lifted)
-        self.layered = base is not None
-
-    def _spectrum(self, index: NDArray[np.int64], masses: Array) -> _Spectrum:
-        """Return the active part of the transform."""
-        if not index.size:
-            return _Spectrum(np.zeros(self.active.size, dtype=np.complex128), 0.0, 0.0, 0.0)
-        place = index % self.size
-        if index[-1] - index[0] < self.size:
-            self._buffer[:] = 0.0
-            self._buffer[place] = masses
-            wrapped = self._buffer
-        else:
-            wrapped = np.bincount(place, weights=masses, minlength=self.size).astype(float)
-        whole = fft.rfft(wrapped)
-        values = whole if self.active.size == whole.size else whole[self.active]
-        total = float(np.abs(masses).sum())
-        norm = float(np.linalg.norm(wrapped))
-        return _Spectrum(values, total, self.stages * total, self.stages * norm)
-
-    def law(self) -> tuple[Array, _Error]:
-        """Return the masses under P, and their error."""
-        assert self.p is not None
-        return self._back(self.p.increments() if self.layered else self.p.powers())
-
-    def difference(self) -> tuple[Array, _Error]:
-        """Return the masses under P minus the lifted ones, and their error."""
-        assert self.p is not None
-        if not self.layered:
-            found = self.p.increments()
-            return self._back(replace(found, values=-found.values))
-        assert self.lifted is not None
-        one, other = self.p.increments(), self.lifted.increments()
-        return self._back(
-            _Powers(
-                one.values - other.values,
-                one.most + other.most,
-                one.errors + other.errors,
-                max(one.rounding, other.rounding),
-                one.norm + other.norm,
-            )
-        )
-
-    def _back(self, found: _Powers) -> tuple[Array, _Error]:
-        spectrum = np.zeros(self.size // 2 + 1, dtype=np.complex128)
-        spectrum[self.active] = found.values
-        modulus = np.abs(found.values)
-        left_out = _exp(_LOG_INACTIVE + self.grown)
-        # mean over both halves of the spectrum, and the dropped part
-        entry = 2 * float(found.errors.sum()) / self.size + left_out
-        entry += self.stages * 2 * float(modulus.sum()) / self.size
-        # by Parseval's identity
-        norm = min(self._norm(found.errors), found.norm + found.rounding * self._norm(found.most))
-        norm += self.stages * self._norm(modulus) + left_out
-        error = _Error(_SAFETY * min(entry, norm), _SAFETY * norm)
-        return np.roll(fft.irfft(spectrum, self.size), self.roll), error
-
-    def _norm(self, half: Array) -> float:
-        """Return the Euclidean norm of an array whose transform has these moduli."""
-        return math.sqrt(2 / self.size) * float(np.linalg.norm(half))
-
-
-@dataclass(frozen=True)
-class _Error:
-    """Bounds on the error of each entry of an array, and on the Euclidean norm of all errors."""
-
-    entry: float
-    norm: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Spectrum:
+@dataclass(eq=False)
+class _Measure:
     """Transform of masses with absolute sum ``total``.
 
     ``entry`` bounds the error of each value, and ``norm`` the Euclidean norm of the inverse
@@ -559,12 +366,12 @@ class _Spectrum:
     """
 
     values: Spectrum
-    total: float
-    entry: float
-    norm: float
+    total: float = 0.0
+    entry: float = 0.0
+    norm: float = 0.0
 
-    def __add__(self, other: _Spectrum) -> _Spectrum:
-        return _Spectrum(
+    def __add__(self, other: _Measure) -> _Measure:
+        return _Measure(
             self.values + other.values,
             self.total + other.total,
             self.entry + other.entry,
@@ -572,102 +379,174 @@ class _Spectrum:
         )
 
 
-@dataclass(frozen=True, eq=False)
+class _Transform:
+    """Transforms of the law of P, and of the lifted one, on frequencies that are not negligible.
+
+    Parameters
+    ----------
+    size : int
+        Size of the transforms.
+    low : int
+        Grid point at which inverse transforms begin.
+    """
+
+    def __init__(self, size: int, low: int) -> None:
+        self.size, self._low = size, low
+        self._units = _UNITS_A_STAGE * math.log2(size) * UNIT_ROUNDOFF
+        self._active: NDArray[np.int64] = np.arange(size // 2 + 1)
+        self._log_size = np.zeros(self._active.size)  # upper bound for both laws
+        self._errors = np.zeros(self._active.size)  # bound on their errors, relative to that
+        self._grown = 0.0
+        self._p, self._lifted = _Powers(self._active.size), _Powers(self._active.size)
+
+    def take(self, group: Sequence[_Tilted], log_scale: float, times: int) -> None:
+        """Compose with the power of one pair: its base and part, or its part only."""
+        laws, skews = [], []
+        for one in group:
+            masses = one.scaled(log_scale)
+            laws.append(self._transformed(one.cells.index, masses))
+            if one.cells.excess is not None:
+                skew = masses * one.cells.excess
+                skews.append(self._transformed(one.cells.index, skew))
+                self._grown += times * float(np.abs(skew).sum())
+        # bound on the transforms of both laws, from the total sums
+        size = sum(np.abs(one.values) + one.entry for one in (*laws, *skews)) + 1e-300
+        self._log_size += times * np.log(size)
+        self._errors += times * sum(one.entry for one in (*laws, *skews)) / size
+        kept = self._log_size > _LOG_INACTIVE
+        if not kept.all():
+            self._active, self._errors = self._active[kept], self._errors[kept]
+            self._log_size = self._log_size[kept]
+            for measure in (*laws, *skews):
+                measure.values = measure.values[kept]
+            for powers in (self._p, self._lifted):
+                powers.keep(kept)
+        self._layered = len(laws) == 2
+        if self._layered:
+            self._p.take(laws[0], laws[1], times)
+            if skews:
+                self._lifted.take(laws[0] + skews[0], laws[1] + skews[1], times)
+        else:
+            self._p.take(laws[0], skews[0] if skews else None, times)
+
+    def _transformed(self, index: NDArray[np.int64], masses: Array) -> _Measure:
+        """Return the active part of the transform."""
+        if not index.size:
+            return _Measure(np.zeros(self._active.size, dtype=np.complex128))
+        total, atom = float(np.abs(masses).sum()), 0.0
+        # of an atom at loss 0 the transform is known: beside it rare losses keep their digits
+        place = int(np.searchsorted(index, 0))
+        if place < index.size and index[place] == 0:
+            masses = masses.copy()
+            atom, masses[place] = float(masses[place]), 0.0
+        wrapped = np.bincount(index % self.size, weights=masses, minlength=self.size)
+        whole = fft.rfft(wrapped)
+        values = whole if self._active.size == whole.size else whole[self._active]
+        values += atom
+        entry = self._units * (total - abs(atom))
+        return _Measure(values, total, entry, self._units * float(np.linalg.norm(wrapped)))
+
+    def law(self) -> tuple[Array, float]:
+        """Return the masses under P, and a bound on the norm of their errors."""
+        powers = self._p.growth if self._layered else self._p.whole
+        return self._back(*powers(self._norm, self._damped))
+
+    def difference(self) -> tuple[Array, float]:
+        """Return the masses under P minus the lifted ones, and the same bound for them."""
+        values, error = self._p.growth(self._norm, self._damped)
+        if not self._layered:
+            return self._back(-values, error)
+        other, other_error = self._lifted.growth(self._norm, self._damped)
+        return self._back(values - other, error + other_error)
+
+    @property
+    def _damped(self) -> float:
+        """Norm of what the errors of all transforms become, frequency by frequency."""
+        return self._norm(np.exp(np.minimum(self._log_size, 700.0)) * self._errors)
+
+    def _back(self, values: Spectrum, error: float) -> tuple[Array, float]:
+        last = int(self._active[-1]) if self._active.size else 0
+        spectrum = np.zeros(last + 1, dtype=np.complex128)
+        spectrum[self._active] = values
+        error += self._units * self._norm(values) + _exp(_LOG_INACTIVE + self._grown)
+        masses = np.roll(fft.irfft(spectrum, self.size), -(self._low % self.size))
+        return masses, min(_SAFETY * error, _SAYS_NOTHING)
+
+    def _norm(self, half: Spectrum | Array) -> float:
+        """Return the Euclidean norm of an array whose transform has these moduli."""
+        return math.sqrt(2 / self.size) * float(np.linalg.norm(half))
+
+
 class _Powers:
-    """Spectra with majorants ``most`` and ``errors``.
+    """Products of b^T and of (b + d)^T, less the former, with bounds on their errors.
 
-    The rounding errors are ``rounding * most``, and ``norm`` bounds the consequences of the
-    transforms' errors in the Euclidean norm.
+    An error e of b changes b^T by at most T |e| (sum of b)^(T-1), and so on: polynomials with
+    positive coefficients are largest at the sums of the masses. Rounding is relative to what the
+    absolute values give.
     """
 
-    values: Spectrum
-    most: Array
-    errors: Array
-    rounding: float
-    norm: float
-
-
-class _Power:
-    """The powers b^T and (b + d)^T - b^T, with majorants that bound their errors.
-
-    An error e of b changes the first by at most T |e| (sum of b)^(T-1), and likewise the second:
-    polynomials with positive coefficients are largest at the sums of the masses.
-    """
-
-    def __init__(self, base: _Spectrum, part: _Spectrum | None, times: int) -> None:
-        b = base.values
-        modulus = np.abs(b)
-        least = np.maximum(modulus * (1 - _UNITS), 1e-300)
-        most = np.maximum(modulus * (1 + _UNITS) + base.entry, 1e-300)
-        self._log_least = times * np.log(least)
-        self._log_most = times * np.log(most)
-        self.base = _power(b, times)
-        self._times = times
-        total = max(base.total + base.entry, 1e-300)
-        self._log_total = times * math.log(total)
-        self._base_norm = times * base.norm / total
-        self.part: Spectrum | None = None
-        if part is not None:
-            d = part.values
-            self.part = _increment(b, d, times)
-            size = np.abs(d)
-            self._grow_least = times * np.log1p(size * (1 - _UNITS) / least)
-            self._grow_most = times * np.log1p((size * (1 + _UNITS) + part.entry) / most)
-            both = total + part.total + part.entry
-            self._log_both = times * math.log(both)
-            self._beside_part = times * base.norm / both
-            self._part_norm = times * part.norm / both
+    def __init__(self, count: int) -> None:
+        self._base = np.ones(count, dtype=np.complex128)
+        self._growth = np.zeros(count, dtype=np.complex128)
+        self._log_base, self._log_growth = np.zeros(count), np.zeros(count)
+        self._times = 0
+        self._log_total = self._log_both = 0.0
+        self._base_norm = self._beside_norm = self._part_norm = 0.0
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Drop all other frequencies."""
-        self.base = self.base[kept]
-        self._log_least, self._log_most = self._log_least[kept], self._log_most[kept]
-        if self.part is not None:
-            self.part = self.part[kept]
-            self._grow_least, self._grow_most = self._grow_least[kept], self._grow_most[kept]
+        self._base, self._growth = self._base[kept], self._growth[kept]
+        self._log_base, self._log_growth = self._log_base[kept], self._log_growth[kept]
 
-    def times(self, other: _Power) -> _Power:
-        """Return the product."""
-        if self.part is not None and other.part is not None:
-            self.part = self.part * (other.base + other.part) + self.base * other.part
-            self._grow_least = self._grow_least + other._grow_least
-            self._grow_most = self._grow_most + other._grow_most
-            self._log_both += other._log_both
-            self._beside_part += other._beside_part
-            self._part_norm += other._part_norm
-        self.base = self.base * other.base
-        self._log_least = self._log_least + other._log_least
-        self._log_most = self._log_most + other._log_most
-        self._times += other._times
-        self._log_total += other._log_total
-        self._base_norm += other._base_norm
-        return self
+    def take(self, base: _Measure, part: _Measure | None, times: int) -> None:
+        """Multiply by the power of a pair."""
+        for start in range(0, self._base.size, _FEW):
+            few = slice(start, start + _FEW)
+            b = base.values[few]
+            power = _power(b, times)
+            if part is not None:
+                d = part.values[few]
+                with np.errstate(over="ignore", invalid="ignore"):
+                    grown = _increment(b, d, times)
+                    self._growth[few] *= power + grown
+                    self._growth[few] += self._base[few] * grown
+                size = np.maximum(np.abs(b), 1e-300)
+                self._log_base[few] += times * np.log(size)
+                self._log_growth[few] += times * np.log1p(np.abs(d) / size)
+            self._base[few] *= power
+        self._times += times
+        total = max(base.total + base.entry, 1e-300)
+        self._log_total += times * math.log(total)
+        self._base_norm += times * base.norm / total
+        if part is not None:
+            both = total + part.total + part.entry
+            self._log_both += times * math.log(both)
+            self._beside_norm += times * base.norm / both
+            self._part_norm += times * part.norm / both
 
-    @property
-    def _rounding(self) -> float:
-        """Return the rounding error relative to the majorants."""
-        return math.expm1(2 * self._times * _UNITS) + 1e-15
+    def whole(
+        self, norm: Callable[[Array | Spectrum], float], damped: float
+    ) -> tuple[Spectrum, float]:
+        """Return the product of b^T, and the norm of its error."""
+        rounding = math.expm1(self._times * _UNITS)
+        error = min(_exp(self._log_total) * self._base_norm, damped)
+        return self._base, error + rounding * norm(self._base)
 
-    def powers(self) -> _Powers:
-        """Return b^T and its errors."""
-        most = np.exp(self._log_most)
-        errors = most - np.abs(self.base) * (1 - 1e-15)
-        norm = math.exp(self._log_total) * self._base_norm
-        return _Powers(self.base, most, errors, self._rounding, norm)
-
-    def increments(self) -> _Powers:
-        """Return (b + d)^T - b^T and its errors."""
-        assert self.part is not None
+    def growth(
+        self, norm: Callable[[Array | Spectrum], float], damped: float
+    ) -> tuple[Spectrum, float]:
+        """Return the difference of the products, and the norm of its error."""
         with np.errstate(over="ignore", invalid="ignore"):
-            most = np.exp(self._log_most) * np.expm1(self._grow_most)
-            least = np.exp(self._log_least) * np.expm1(self._grow_least)
-        least = np.where(np.isfinite(least), least, 0.0)
-        errors = np.maximum(most - least, 0.0) + 1e-15 * most
+            most = np.exp(self._log_base) * np.expm1(self._log_growth)
+            most = np.where(np.isfinite(most), most, np.exp(self._log_base + self._log_growth))
         both = _exp(self._log_both)
         # without rounding of the difference
         added = both * -math.expm1(min(self._log_total - self._log_both, 0.0))
-        norm = min(added * self._base_norm, both * self._beside_part) + both * self._part_norm
-        return _Powers(self.part, most, errors, self._rounding, norm)
+        error = min(added * self._base_norm, both * self._beside_norm) + both * self._part_norm
+        rounding = math.expm1(self._times * _UNITS_OF_DIFFERENCE) + 1e-15
+        if not np.isfinite(self._growth).all():
+            return np.zeros_like(self._growth), math.inf
+        return self._growth, min(error, damped) + rounding * norm(most)
 
 
 def _power(values: Spectrum, power: int) -> Spectrum:
@@ -696,7 +575,7 @@ def _increment(b: Spectrum, d: Spectrum, power: int) -> Spectrum:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sets:
+class Sets:
     """Probabilities of the sets {loss >= grid point} of a layer, from which delta follows.
 
     With s the distance of a grid point from ``reference``: ``p`` are the sums of P, ``gain`` of
@@ -714,97 +593,66 @@ class _Sets:
     p: Array
     gain: Array
     skews: tuple[Array, Array] | None
-    p_error: _Error
-    skew_error: _Error
+    p_error: float
+    skew_error: float
     units: float
     masses: float
     complete: bool
     drift: float
 
-    def delta(self, epsilon: float) -> float:
-        """Return a bound on the layer's part of delta, without the rounding of the pairs."""
-        side = 1 if self.skews is None else -1
-        return (1 + side * self.masses) * self._delta(epsilon, side)
-
-    def _delta(self, epsilon: float, side: int) -> float:
-        k = math.ceil(epsilon / self.interval) - self.first
-        if side > 0:
-            return self._from(min(max(k, 0), self.p.size), epsilon)
+    def deltas(self, epsilons: Array) -> Array:
+        """Return bounds on the layer's part of delta, without the rounding of the pairs."""
+        k = np.ceil(epsilons / self.interval).astype(np.int64) - self.first
+        if self.skews is None:
+            return (1 + self.masses) * self._from(np.clip(k, 0, self.p.size - 1), epsilons)
         # merged cells, and so their sums, have other losses than their grid points
         k += round(self.drift / self.interval)
-        near = {min(max(k + move, 0), self.p.size - 1) for move in _MOVES}
-        return max(0.0, *(self._from(k, epsilon) for k in near))
+        near = np.clip(k[:, None] + _MOVES, 0, self.p.size - 2)
+        found = self._from(near, epsilons[:, None]).max(axis=1)
+        return np.asarray((1 - self.masses) * np.maximum(found, 0.0))
 
-    def _from(self, k: int, epsilon: float) -> float:
-        h, size = self.interval, self.p.size
+    def _from(self, k: NDArray[np.int64], epsilon: Array) -> Array:
+        """Return the bounds from the sets that begin at the k-th grid points."""
+        h, theta, cells = self.interval, self.theta, self.p.size - 1 - k
         place = epsilon - self.reference
-        if self.skews is None and not self.complete and epsilon < self.first * h:
-            return 1.0  # left of the window
         step = (self.first + k) * h - self.reference
-        above = self.skews is None
-        main = skew = error = 0.0
-        ahead = place - step  # at most 0 above
-        if not above and max(place, ahead) > _LARGEST_EXPONENT:
-            return 0.0
-        if place > _LARGEST_EXPONENT:  # P alone bounds delta from above
-            if k < size:
-                main, error = float(self.p[k]), self.p_error.entry * self._weights(self.theta, k)
-        elif k < size:
-            p = float(self.p[k])
-            rest = float(self.gain[k + 1]) if k + 1 < size else 0.0
-            # sum over j >= k of P_j (1 - e^(epsilon - x_j)), by summation by parts
-            main = -math.expm1(ahead) * p + math.exp(place) * math.expm1(h) * rest
-            sums = self._weights(self.theta, k), self._weights(self.theta + 1, k)
-            if math.isinf(sums[1]):
-                return 1.0 if above else 0.0
-            gains = abs(sums[0] - math.exp(place) * sums[1]) + 1e-12 * sums[0]
-            largest = self._largest_gain(place, k)
-            # products and squares may underflow where their roots do not
-            norm = self.p_error.norm * math.sqrt(largest) * math.sqrt(gains)
-            error = min(self.p_error.entry * gains, norm)
+        ahead = np.minimum(place - step, _LARGEST_EXPONENT)  # at most 0 above
+        behind = np.where(cells == 0, 0.0, np.maximum(ahead, 0.0))
+        grow = np.exp(np.minimum(place, _LARGEST_EXPONENT))
+        # sum over j >= k of P_j (1 - e^(epsilon - x_j)), by summation by parts
+        main = -np.expm1(ahead) * self.p[k] + grow * math.expm1(h) * self.gain[k + 1]
+        # the norm of e^(-theta s) |1 - e^(place - s)|, which is at most min(1, u) e^(-theta u) at
+        # u = s - place > 0 and rises and falls once; the sum of its squares is at most their
+        # integral over h and their maximum
+        with np.errstate(divide="ignore", over="ignore"):
+            steep = np.float64(theta)
+            most = np.clip(cells * h - ahead, 0.0, 1.0) ** 2
+            square = np.minimum(cells * most, min(1 / (2 * steep), 1 / (4 * steep**3)) / h)
+            norm = np.sqrt(square + np.minimum(most, 1 / (7 * steep**2)))
+            error = np.exp(np.minimum(-theta * place, 690.0)) * norm
+            # and of those left of epsilon
+            norm = np.expm1(behind) * np.sqrt(behind / h + 1)
+            error = self.p_error * (error + np.exp(np.minimum(-theta * step, 690.0)) * norm)
+            skew = np.zeros_like(main)
             if self.skews is not None:
-                skew = math.exp(place) * float(self.skews[0][k])
-                squares = self._weights(2 * self.theta + 2, k, power=0.5)
-                error += math.exp(place) * min(
-                    self.skew_error.entry * sums[1], self.skew_error.norm * squares
-                )
-                error += self.units * math.exp(place) * float(self.skews[1][k])
-                error += self.units * abs(math.expm1(ahead)) * p
-        if above and self.log_scale > _LARGEST_EXPONENT:
-            return 1.0  # sums that underflow may stand for any probability
-        error += _UNDERFLOW * (1 + math.exp(min(place, _LARGEST_EXPONENT)))
+                skew = grow * self.skews[0][k]
+                norm = np.sqrt(np.minimum(cells, 1 + 1 / (2 * (theta + 1) * h)))
+                error += self.skew_error * np.exp(np.minimum(ahead - theta * step, 690.0)) * norm
+                error += self.units * grow * self.skews[1][k]
+                error += self.units * np.abs(np.expm1(ahead)) * self.p[k]
+        error += _UNDERFLOW * (1 + grow)
         # mass outside may lie on any grid point from k on, as the transform is periodic, or beyond
         # both the window and epsilon
-        least = place if k >= size else min(place, step)
-        lost = self.log_outside - self.theta * least + self.log_scale
-        outside = 4 * math.exp(min(lost, 0.0))
+        least = np.where(cells == 0, place, np.minimum(place, step))
+        logs = self.log_outside + self.log_scale
+        outside = 4 * np.exp(np.minimum(logs - theta * least, 0.0) + behind)
         scale = math.exp(min(self.log_scale, _LARGEST_EXPONENT))  # below, less is certified
-        if above:
-            return (main * (1 + self.units) + error) * scale + outside
-        return (main * (1 - self.units) + skew - error) * scale - outside
-
-    def _largest_gain(self, place: float, k: int) -> float:
-        """Return a bound on e^(-theta s) |1 - e^(place - s)| over the grid points from k."""
-        first = (self.first + k) * self.interval - self.reference
-        last = first + (self.p.size - 1 - k) * self.interval
-        # increasing from place to the point where e^(place - s) is theta/(1 + theta)
-        best = place + math.log1p(1 / self.theta) if self.theta else math.inf
-        points = (first, min(max(best, first), last))
-        return 1.000001 * max(
-            math.exp(-self.theta * s) * abs(math.expm1(place - s)) for s in points
-        )
-
-    def _weights(self, rate: float, k: int, power: float = 1.0) -> float:
-        """Return a power of the sum of e^(-rate s) over the grid points from k.
-
-        It is infinite if too large.
-        """
-        count = self.p.size - k
-        exponent = -rate * ((self.first + k) * self.interval - self.reference) * power
-        if exponent > _LARGEST_EXPONENT:
-            return math.inf
-        start = math.exp(exponent)
-        fall = rate * self.interval
-        if fall * count < 1e-9:
-            return float(start * count**power)
-        return float(start * (math.expm1(-fall * count) / math.expm1(-fall)) ** power)
+        if self.skews is not None:
+            found = (main * (1 - self.units) + skew - error) * scale - outside
+            return np.asarray(np.where(np.maximum(place, ahead) >= _LARGEST_EXPONENT, 0.0, found))
+        # P alone bounds delta from above
+        main = np.where(place > _LARGEST_EXPONENT, self.p[k], main)
+        found = (main * (1 + self.units) + error) * scale + outside
+        # left of the window, and sums that underflow may stand for any probability
+        unknown = (epsilon < self.first * h) & (not self.complete)
+        return np.asarray(np.where(unknown | (self.log_scale > _LARGEST_EXPONENT), 1.0, found))
