@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from audit import validate
-from audit.curves.base import Order, PrivacyCurve
-from audit.curves.brackets import checked_all
+from audit.curves.base import Order
+from audit.curves.bracketed import BracketedCurve
+from audit.curves.brackets import Bracket, checked
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.renyi import RenyiCurve
 
@@ -144,7 +144,7 @@ def _discounted_tails(masses: Array, interval: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class PLDCurve(PrivacyCurve):
+class PLDCurve(BracketedCurve):
     """Upper bound on a composition from its privacy loss distribution, with a lower bound.
 
     The pair must be symmetric: both orders have the same profile. ``epsilon`` and ``delta`` come
@@ -184,59 +184,24 @@ class PLDCurve(PrivacyCurve):
     def _lower(self) -> tuple[LossDistribution, float]:
         return self.lower()
 
-    def epsilon_bracket(self, delta: ArrayLike) -> tuple[float | Array, float | Array]:
-        """Return a lower and an upper bound on the epsilon of the composition.
-
-        Parameters
-        ----------
-        delta : array_like
-            Values in (0, 1).
-
-        Returns
-        -------
-        tuple of (float or ndarray, float or ndarray)
-            Lower and upper bound in nats, each of the shape of ``delta``.
-
-        Raises
-        ------
-        ValueError
-            If a delta lies outside (0, 1).
-        BracketError
-            If a lower bound exceeds an upper one.
-        """
-        d = validate.array_in(0, 1, open_ends=True, delta=delta)
-        flat = np.atleast_1d(d).ravel()
+    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+        lower, rounding = self._lower
         # the lower end is 0 where delta plus rounding reaches 1
+        low = lower.epsilon(np.array([min(delta + rounding, 1.0)]))[0]
+        high = self._epsilon(np.array([delta]), order)[0]
+        return checked(f"epsilon at delta {delta:g}", (float(low), float(high)), None)
+
+    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         lower, rounding = self._lower
-        low = lower.epsilon(np.minimum(flat + rounding, 1.0))
-        high = self._epsilon(flat, Order.FORWARD)
-        low, high = checked_all("epsilon at delta", flat, (low, high), None)
-        if d.ndim == 0:
-            return float(low[0]), float(high[0])
-        return low.reshape(d.shape), high.reshape(d.shape)
+        low = max(float(lower.delta(np.array([abs(epsilon)]))[0]) - rounding, 0.0)
+        if epsilon < 0:
+            low = math.exp(epsilon) * low - math.expm1(epsilon)
+        high = float(self._delta(np.array([epsilon]), order)[0])
+        return checked(f"delta at epsilon {epsilon:g}", (low, high), None, most=1.0)
 
-    def delta_bracket(self, epsilon: ArrayLike) -> tuple[float | Array, float | Array]:
-        """Return a lower and an upper bound on the delta of the composition.
-
-        Parameters
-        ----------
-        epsilon : array_like
-            Values of at least 0, in nats.
-
-        Returns
-        -------
-        tuple of (float or ndarray, float or ndarray)
-            Lower and upper bound, each of the shape of ``epsilon``.
-        """
-        e = validate.array_in(0, np.inf, open_ends=False, epsilon=epsilon)
-        flat = np.atleast_1d(e).ravel()
-        lower, rounding = self._lower
-        low = np.maximum(lower.delta(flat) - rounding, 0.0)
-        high = self._delta(flat, Order.FORWARD)
-        low, high = checked_all("delta at epsilon", flat, (low, high), None, most=1.0)
-        if e.ndim == 0:
-            return float(low[0]), float(high[0])
-        return low.reshape(e.shape), high.reshape(e.shape)
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        high = float(self.moments.renyi(alpha))
+        return checked(f"Renyi divergence of order {alpha:g}", (0.0, high), None)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         certified = delta > self.floor

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from audit.curves import LossDistribution, PLDCurve, RenyiCurve
+from audit.curves import LossDistribution, Order, PLDCurve, RenyiCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 
@@ -83,8 +83,6 @@ def test_bracket_is_as_wide_as_the_rounding():
     middle = float(randomised_response().epsilon(np.array([0.1]))[0])
     assert low < middle < high
     assert high - low < 1e-4
-    shaped = curve().epsilon_bracket(np.full((2, 3), 0.1))
-    assert shaped[0].shape == shaped[1].shape == (2, 3)
 
 
 def test_below_the_floor_only_renyi_answers():
@@ -96,7 +94,10 @@ def test_below_the_floor_only_renyi_answers():
 
 def test_negative_epsilon_follows_from_the_other_order():
     c = curve()
-    assert c.delta(-0.5) == pytest.approx(1 - math.exp(-0.5) * (1 - c.delta(0.5)), rel=1e-12)
+    exact = 1 - math.exp(-0.5) * (1 - c.delta(0.5))
+    assert c.delta(-0.5) == pytest.approx(exact, rel=1e-12)
+    low, high = c.delta_bracket(-0.5)
+    assert exact - 1e-12 < low < exact <= high
 
 
 def test_beta_of_randomised_response():
@@ -108,11 +109,15 @@ def test_beta_of_randomised_response():
     assert c.beta(0.0) == pytest.approx(1, rel=1e-6)
 
 
-def test_refuses_bad_input():
-    with pytest.raises(ValueError, match="delta must be in"):
-        curve().epsilon_bracket(0.0)
-    with pytest.raises(ValueError, match="epsilon must be in"):
-        curve().delta_bracket(-1.0)
+def test_brackets_of_other_quantities():
+    """The best test of type I error at most 1/(1 + e) has power e/(1 + e); epsilon at 0 is 1."""
+    c, share = curve(), 1 / (1 + math.e)
+    low, high = c.power_bracket(share, Order.FORWARD)
+    assert low <= math.e * share <= high
+    assert high - low < 1e-3
+    assert c.epsilon_bracket(0.0) == (pytest.approx(1.0, abs=1e-9), math.inf)
+    assert c.renyi_bracket(2.0) == (0.0, 1.0)
+    assert 0 < c.errors(0.1)["grid"] < 1e-10
 
 
 def test_duality_recovers_the_gaussian_from_below():

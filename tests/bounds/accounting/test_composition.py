@@ -74,34 +74,50 @@ def test_bracket_contains_the_twofold_composition(rate, mu, delta):
     assert high - low <= 2e-5
 
 
-@pytest.mark.parametrize(
-    ("mu", "times", "gaussian_mu"), [(0.1, 100, 0.0), (0.01, 10_000, 1.0), (2.0, 100, 5.0)]
-)
-def test_grid_composition_of_gaussians_brackets_the_closed_form(mu, times, gaussian_mu):
-    """The path that sampled steps take, at p = 1 where the answer is known."""
+def on_grid(mu, times, mu_once=0.0, size=1 << 20):
+    """The path that sampled steps take, at p = 1: the truth, the grid and the curve."""
     step = SubsampledGaussian(1.0, mu)
-    gaussian = SubsampledGaussian(1.0, gaussian_mu) if gaussian_mu else None
-    total = GaussianCurve(math.hypot(math.sqrt(times) * mu, gaussian_mu))
-    grid = _Grid.choose(step, times, gaussian, None, 1 << 18)
-    laws = [gaussian] if gaussian else []
-    curve = _compose_on_grid(step, times, laws, grid, RenyiCurve.linear(total.mu**2 / 2))
+    gaussian = SubsampledGaussian(1.0, mu_once) if mu_once else None
+    total = GaussianCurve(math.hypot(math.sqrt(times) * mu, mu_once))
+    grid = _Grid.choose(step, times, gaussian, None, size)
+    moments = RenyiCurve.linear(total.mu**2 / 2)
+    return total, grid, _compose_on_grid(step, times, [gaussian] * bool(mu_once), grid, moments)
+
+
+@pytest.mark.parametrize(
+    ("mu", "times", "mu_once", "size", "stages", "rel"),
+    [
+        (0.1, 100, 0.0, 1 << 18, 0, 5e-4),
+        (0.01, 10_000, 1.0, 1 << 18, 2, 5e-4),
+        (2.0, 100, 5.0, 1 << 18, 0, 5e-4),
+        (0.02, 10_000, 0.0, 1 << 20, 2, 1e-5),
+        # the masses of wide Gaussians may add up to more than 1
+        (24.07, 2, 0.0, 1 << 20, 0, 1e-4),
+        (22.46, 1, 0.0, 1 << 20, 0, 1e-4),
+        (21.79, 2, 0.0, 1 << 20, 0, 1e-4),
+    ],
+)
+def test_grid_composition_of_gaussians_brackets_the_closed_form(
+    mu, times, mu_once, size, stages, rel
+):
+    total, grid, curve = on_grid(mu, times, mu_once, size)
+    assert len(_stages(SubsampledGaussian(1.0, mu), times, grid)) == stages
     for delta in (0.3, 1e-2, 1e-5, 1e-8, 1e-10, 1e-12, 1e-15):
         low, high = curve.epsilon_bracket(delta)
         assert low <= total.epsilon(delta) <= high
-        if delta >= 1e-8:
-            assert high == pytest.approx(total.epsilon(delta), rel=5e-4)
-    epsilons = np.array([0.0, 1.0, total.epsilon(1e-3), total.epsilon(1e-9)])
-    low, high = curve.delta_bracket(epsilons)
-    assert np.all(low <= total.delta(epsilons))
-    assert np.all(total.delta(epsilons) <= high)
+        if delta >= 1e-7:
+            assert high == pytest.approx(total.epsilon(delta), rel=rel)
+    for epsilon in (0.0, 1.0, total.epsilon(1e-3), total.epsilon(1e-9)):
+        low, high = curve.delta_bracket(epsilon)
+        assert low <= total.delta(epsilon) <= high
+    high = curve.upper.epsilon(np.array([2e-11 - curve.rounding]))
+    assert high >= total.epsilon(2e-11)
 
 
 def test_losses_outside_the_window_are_counted(monkeypatch):
     """A window that leaves out up to 1e-3 on either side, where they are not negligible."""
     monkeypatch.setattr("audit.bounds.accounting.composition._LOG_TAIL", math.log(1e3))
-    step, total = SubsampledGaussian(1.0, 0.1), GaussianCurve(1.0)
-    grid = _Grid.choose(step, 100, None, None, 1 << 16)
-    curve = _compose_on_grid(step, 100, [], grid, RenyiCurve.linear(0.5))
+    total, _, curve = on_grid(0.1, 100, size=1 << 16)
     assert 1e-5 < curve.rounding < 1e-2
     for delta in (0.3, 0.1, 1e-2, 4e-3):
         low, high = curve.epsilon_bracket(delta)
@@ -392,19 +408,6 @@ def test_stages_are_as_accurate_as_one_large_grid(step, times, mu_once):
         assert high <= alone * (1 + allowed)
 
 
-def test_stages_of_gaussians_bracket_the_closed_form():
-    """At p = 1, where the answer is known; `compose` itself uses the closed form."""
-    step, times = SubsampledGaussian(1.0, 0.02), 10_000
-    total = GaussianCurve(2.0)
-    grid = _Grid.choose(step, times, None, None, 1 << 20)
-    assert len(_stages(step, times, grid)) == 2
-    curve = _compose_on_grid(step, times, [], grid, RenyiCurve.linear(2.0))
-    for delta in (0.3, 1e-2, 1e-5, 1e-7):
-        low, high = curve.epsilon_bracket(delta)
-        assert low <= total.epsilon(delta) <= high
-        assert high == pytest.approx(total.epsilon(delta), rel=1e-5)
-
-
 def test_a_stage_that_rounds_down_is_found(monkeypatch):
     """With the masses of a stage at the grid points below, the bound falls under the truth."""
 
@@ -416,11 +419,9 @@ def test_a_stage_that_rounds_down_is_found(monkeypatch):
         right[0] = 1 - np.sum(right) - np.sum(left)
         return HalfGrid(right, left, 0.0)
 
-    step, times = SubsampledGaussian(1.0, 0.02), 10_000
-    grid = _Grid.choose(step, times, None, None, 1 << 20)
     monkeypatch.setattr("audit.bounds.accounting.composition.rounded_up", lower)
-    curve = _compose_on_grid(step, times, [], grid, RenyiCurve.linear(2.0))
-    assert curve.epsilon(1e-5) < GaussianCurve(2.0).epsilon(1e-5)
+    total, _, curve = on_grid(0.02, 10_000)
+    assert curve.epsilon(1e-5) < total.epsilon(1e-5)
 
 
 def test_rare_losses_are_composed_on_one_grid():
@@ -486,16 +487,6 @@ def test_the_two_grids_are_in_order(step, times, mu_once, beside, delta):
     low, high = raw_bracket(curve, delta)
     assert low <= high
     assert curve.epsilon_bracket(delta) == (low, min(high, curve.moments.epsilon(delta)))
-
-
-@pytest.mark.parametrize(("mu", "times"), [(24.07, 2), (22.46, 1), (21.79, 2)])
-def test_wide_gaussians_on_a_grid_are_not_below_the_closed_form(mu, times):
-    step, total = SubsampledGaussian(1.0, mu), GaussianCurve(math.sqrt(times) * mu)
-    grid = _Grid.choose(step, times, None, None, 1 << 20)
-    curve = _compose_on_grid(step, times, [], grid, RenyiCurve.linear(total.mu**2 / 2))
-    for delta in (0.3, 1e-3, 1e-8, 2e-11):
-        high = curve.upper.epsilon(np.array([delta - curve.rounding]))
-        assert high >= total.epsilon(delta)
 
 
 @pytest.mark.parametrize(
