@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -104,6 +105,14 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "epsilon": lambda: audit.epsilon(noise_multiplier=1.0, delta=1e-5, **TRAINING),
     "noise": lambda: audit.noise_multiplier(advantage=0.1, **TRAINING),
 }
+
+
+@functools.cache
+def made(name: str) -> Any:
+    """Return an object, made once for all tests."""
+    return OBJECTS[name]()
+
+
 PICTURES = (
     "best bound",
     "exact law",
@@ -120,7 +129,7 @@ PICTURES = (
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_reprs_are_short_and_show_no_machinery(name: str) -> None:
-    text = repr(OBJECTS[name]())
+    text = repr(made(name))
     assert len(text) < 350
     assert re.fullmatch(r"[A-Z]\w+\(.*\)", text)
     for machinery in (" at 0x", "lru_cache", "mappingproxy", "array(", "<function", "<Batching"):
@@ -168,7 +177,7 @@ def test_what_a_repr_leaves_out() -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_have_a_mark_for_every_number(name: str) -> None:
-    thing = OBJECTS[name]()
+    thing = made(name)
     picture = thing._repr_html_()
     assert picture.count("<svg") == picture.count("</svg>") == 1
     assert re.search(r"<path|<rect", picture)
@@ -206,7 +215,7 @@ def test_a_number_that_cannot_be_computed_is_said_so() -> None:
 @pytest.mark.parametrize("name", ["exact law", "audit"])
 def test_plots(name: str) -> None:
     axes = Figure().subplots()
-    assert OBJECTS[name]().plot(axes, color="red") is axes
+    assert made(name).plot(axes, color="red") is axes
     (line,) = axes.lines
     deltas, epsilons = line.get_data()
     assert line.get_color() == "red"
@@ -223,7 +232,7 @@ def test_a_plot_of_an_upper_bound() -> None:
 
 
 def test_an_audit_prints_what_it_certifies() -> None:
-    audited = samples()
+    audited = made("audit")
     text = str(audited)
     assert re.fullmatch(r"(epsilon >= [\d.]+ at delta [\de.-]+(; )?)+confidence 0\.\d+", text), text
     for low, delta in re.findall(r"epsilon >= ([\d.]+) at delta ([\de.-]+)", text):
