@@ -26,16 +26,16 @@ RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 # would keep one core busy and the other one waiting.
 LONG = (
     "test_docs.py",
+    "panel/test_judging.py",
+    "test_stored_numbers.py",
     "scenario/test_shipped.py",
-    "estimation/test_coverage.py",
-    "cli/test_audit.py",
     "bounds/test_soundness.py",
     "claims/test_witness.py",
-    "results/test_json.py",
+    "training/test_run.py",
+    "estimation/test_coverage.py",
     "claims/test_judge.py",
+    "cli/test_audit.py",
     "simulation/runs/test_command.py",
-    "report/test_collisions.py",
-    "report/test_run_report.py",
 )
 
 
