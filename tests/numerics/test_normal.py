@@ -179,3 +179,15 @@ def test_quadrature_of_the_density(nodes: int, width: float, steepness: float) -
     """Errors are within the bound, which half the nodes do not meet."""
     bound = panel_error(nodes, width, steepness)
     assert worst_panel(nodes, width, steepness) <= bound < worst_panel(nodes // 2, width, steepness)
+
+
+def test_the_quick_upper_bound_is_one() -> None:
+    """At least the counted one, in all tails and for mu up to 1000, and hardly above it."""
+    rng = np.random.default_rng(4)
+    mu = 10 ** rng.uniform(-9, 3, 4000)
+    epsilon = np.maximum(mu * (mu / 2 + rng.uniform(-40, 38, 4000)), -700)
+    counted = normal.gaussian_delta_bracket(epsilon, mu)[1]
+    quick = normal.gaussian_delta_above(epsilon, mu)
+    some = counted > 1e-310
+    assert np.all(quick[some] >= counted[some])
+    assert np.all(quick[some] <= counted[some] * (1 + 1e-10))

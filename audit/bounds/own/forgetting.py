@@ -27,10 +27,11 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.profile import ProfileCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array, Integers
-from audit.numerics.normal import gaussian_delta
+from audit.numerics.normal import gaussian_delta_above
 from audit.numerics.roots import decreasing_root
 
 _FORGOTTEN = 1e-16  # longer lengths are never better
+_FEW, _ROOM = 1 + 8 * 2.0**-53, 2.0**-30  # roundings of parameters and sums; and room for a root
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
 _NEAR = 4  # ratio of lengths that are compared on one grid
 _FINEST = 5000  # relative accuracy of a length, inverse
@@ -99,8 +100,8 @@ class GaussianForgettingCurve(ForgettingCurve):
 
     def _profile(self, epsilon: Array, order: Order) -> Array:
         def cost(place: Integers) -> Array:
-            profile = gaussian_delta(epsilon[:, None], self.mus[place])
-            return np.asarray(profile + self.lengths.betas[place])
+            profile = gaussian_delta_above(epsilon[:, None], self.mus[place])
+            return np.asarray((profile + self.lengths.betas[place]) * _FEW)
 
         return smallest_by_row(cost, epsilon.size, self.mus.size)
 
@@ -209,25 +210,30 @@ def forgetting_curve(run: WorstRun, count: int | None = None) -> ForgettingCurve
         lengths = lengths.only(count)
     if run.rate < 1:
         return SampledForgettingCurve(lengths, run.composition(run.steps), run)
-    mus = run.ratio * np.sqrt(run.meetings(lengths.counts))
+    mus = _FEW * run.ratio * np.sqrt(run.meetings(lengths.counts))
     whole = run.ratio * math.sqrt(float(run.meetings(run.steps)))
     return GaussianForgettingCurve(lengths, GaussianCurve(whole), mus)
 
 
 def gaussian_epsilon(delta: Array, mu: Array) -> Array:
-    """Return the epsilon of G(mu) at delta, for arrays that broadcast; infinite for delta <= 0."""
+    """Return the epsilon of G(mu) at delta, for arrays that broadcast; infinite for delta <= 0.
+
+    Rounded up: a root of an upper bound on delta, right of which that is at most delta.
+    """
     delta, mu = np.broadcast_arrays(delta, mu)
     some = delta > 0
     d, m = np.where(some, delta, 0.5), mu
     d = np.minimum(d, 1.0)
-    nothing = gaussian_delta(np.zeros_like(m), m) <= d
+    nothing = gaussian_delta_above(np.zeros_like(m), m) <= d
     with np.errstate(divide="ignore"):
-        high = np.where(nothing, 0.0, np.maximum(m * (m / 2 - ndtri(d)), 0.0))
+        # Phi(-x) bounds delta, with room for the rounding of both
+        most = m * ((m / 2 - ndtri(d)) * (1 + _ROOM) + _ROOM)
+        high = np.where(nothing, 0.0, np.maximum(most, 0.0))
         target = np.log(d)
 
     def excess(epsilon: Array) -> Array:
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(gaussian_delta(epsilon, m)) - target)
+            return np.asarray(np.log(gaussian_delta_above(epsilon, m)) - target)
 
     root = decreasing_root(excess, np.zeros_like(d), high)
     return np.where(some, root, np.inf)

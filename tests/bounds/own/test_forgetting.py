@@ -189,7 +189,8 @@ def test_batches_that_meet_the_record_seldom():
     beta = Lengths.of(run).only(100).betas[0]
     expected = GaussianCurve(run.ratio * math.sqrt(20)).delta(1.0) + beta
     curve = bounds.evaluate("own.forgetting", cyclic, m=100)
-    assert curve.delta(1.0) == pytest.approx(expected, rel=1e-12)
+    # raised by 2^16 units
+    assert expected <= curve.delta(1.0) <= expected * (1 + 8e-12)
     # a shuffled cycle is a mixture of cycles
     shuffled = replace(cyclic, batching=Batching.SHUFFLED)
     assert WorstRun.of(shuffled) == run
