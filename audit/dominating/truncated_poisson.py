@@ -40,7 +40,7 @@ from audit.numerics.normal import log_interval, log_interval_error
 
 Array = NDArray[np.float64]
 
-# Rarer cuts are left out, and counted as lost.
+# What is rarer, to be cut or not, is left out and counted as lost.
 _RARE_CUT = 1e-290
 # Of the second adversary: its sums are spread over the sizes of a batch.
 _LARGEST_BATCH = 400
@@ -161,8 +161,9 @@ def truncated_poisson(
     pairs = [
         (weight, MixturePair(rate, z, mean, two_sided=False))
         for weight, rate, mean in ((cut.uncut, cut.rate, 1.0), (cut.cut, cut.kept, 2.0))
-        if weight
+        if weight >= _RARE_CUT
     ]
+    lost = 2 * steps * cut.uncut if cut.uncut < _RARE_CUT else 0.0
     spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
     reaches = [np.ptp(pair.losses(log_tails(steps))) for _, pair in pairs]
     reach = float(max(reaches))
@@ -186,7 +187,7 @@ def truncated_poisson(
         f"{steps} steps on truncated Poisson batches",
     )
     curve = ComposedCurve(lower[0], GridComposition([(upper, steps)]), limits=limits)
-    return EnclosedCurve(tuple(lower[1:]), curve, curve)
+    return EnclosedCurve(tuple(lower[1:]), curve, curve, lost)
 
 
 def others_against(

@@ -23,7 +23,7 @@ _COEFFICIENTS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 # below 1e-18 of D.
 _NEAR, _POWERS = 0.1, tuple(range(3, 19, 2))
 # Deviations of a tail that are summed, and terms at least; a geometric series bounds the rest.
-_DEVIATIONS, _FEWEST, _TINY = 12.0, 64, 1e-300
+_DEVIATIONS, _FEWEST, _TINY, _RARE = 12.0, 64, 1e-300, 1e-290
 
 
 def log_binomial(successes: Integers, trials: int, rate: float) -> tuple[Array, Array]:
@@ -55,10 +55,12 @@ def log_binomial(successes: Integers, trials: int, rate: float) -> tuple[Array, 
 def binomial_tails(successes: int, trials: int, rate: float) -> tuple[float, float, float]:
     """Return the probabilities of fewer and of at least ``successes``, and their relative error.
 
-    The error is large where a probability is below the range of doubles, but is at most returned.
+    The error is that of the larger one where the other is below 1e-290, and at most returned.
     """
     if not 0 < successes <= trials:
         return (0.0, 1.0, 0.0) if successes <= 0 else (1.0, 0.0, 0.0)
+    if rate == 1:
+        return 0.0, 1.0, 0.0
     mean = trials * rate
     side = 1 if successes > mean else -1  # the tail that is away from the mean is summed
     first = successes if side > 0 else successes - 1
@@ -69,11 +71,13 @@ def binomial_tails(successes: int, trials: int, rate: float) -> tuple[float, flo
     masses = np.exp(logs)
     total = max(math.fsum(masses.tolist()), _TINY)  # more than what underflows
     # beyond the last number, a probability is at most this share of the one before
-    odds = rate / (1 - rate) if rate < 1 else math.inf
+    odds = rate / (1 - rate)
     fall = (trials - last) / (last + 1) * odds if side > 0 else last / (trials - last + 1) / odds
     slips = float(masses @ (errors + 4 * _UNIT)) + (float(masses[-1]) * fall / (1 - fall) + _TINY)
     rest = 1 - total
-    error = slips / min(total, rest) + 4 * _UNIT if rest > 0 else math.inf
+    if total < _RARE:
+        total += slips
+    error = slips / (rest if total < _RARE else min(total, rest)) + 4 * _UNIT
     return (rest, total, error) if side > 0 else (total, rest, error)
 
 

@@ -119,6 +119,16 @@ def test_what_is_always_cut() -> None:
     assert high - low < 2e-3
 
 
+def test_what_is_cut_but_for_less_than_the_range_of_doubles() -> None:
+    """Batches of always 50 of 2000, also where every record is sampled."""
+    for rate in (0.5, 1.0):
+        curve = truncated(1.0, 2000, rate, 50, 3)
+        assert (curve.lost > 0) is (rate < 1)
+        assert curve.lost < 1e-285
+        low, high = curve.epsilon_bracket(1e-5)
+        assert 0 < low <= high < low * 1.02
+
+
 def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that takes no other's place: the upper end falls below the lower one."""
     mixture_pair = module.MixturePair

@@ -77,5 +77,10 @@ def test_tails_against_incomplete_beta_functions(n: int, q: float, k: int) -> No
 def test_tails_beyond_the_range() -> None:
     assert binomial_tails(0, 5, 0.5) == (0, 1, 0)
     assert binomial_tails(6, 5, 0.5) == (1, 0, 0)
-    _, above, _ = binomial_tails(900_000, 10**6, 0.1)
-    assert 0 < above < 1e-290  # a bound on what is far below the range of doubles
+    assert binomial_tails(5, 5, 1.0) == (0, 1, 0)
+    # bounds on what is far below the range of doubles, and errors of the others
+    _, above, error = binomial_tails(900_000, 10**6, 0.1)
+    below, _, other = binomial_tails(10_000, 10**6, 0.1)
+    assert 0 < above < 1e-290
+    assert 0 < below < 1e-290
+    assert max(error, other) < 1e-14
