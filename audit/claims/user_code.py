@@ -75,7 +75,11 @@ def values_of(
     ) as function:
 
         def answer(deltas: Sequence[float], orders: Sequence[float]) -> Values:
-            found: Values = decode(Values, function(asked.name, plain, list(deltas), list(orders)))
+            given = function(asked.name, plain, list(deltas), list(orders))
+            try:
+                found: Values = decode(Values, given)
+            except ValueError as error:
+                raise UserCodeError(f"{asked.name}: {error}") from None
             return found
 
         if source is NumberSource.ACCOUNTANT:

@@ -105,5 +105,6 @@ def test_the_judge_reads_answers_itself(tmp_path: Path) -> None:
     checked = check_functions(tmp_path, module, [f"odd{number}" for number in range(5)], 1)
     for judgement in checked.judgements:
         assert judgement.verdict is Verdict.ERROR
+        assert judgement.message.startswith(("spoiling:odd", "the claimed epsilon"))
         assert "must" in judgement.message
         assert "\n" not in judgement.message
