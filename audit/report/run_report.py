@@ -59,5 +59,5 @@ def summaries(result: Result) -> list[Table]:
     compared = [(one, stem) for one, stem in named if not isinstance(one, StudyResult)]
     studies = [(one, stem) for one, stem in named if isinstance(one, StudyResult)]
     statements = study_section.summary(studies)
-    epsilons = [setting_tables.summary(compared)] if compared or statements is None else []
-    return [*epsilons, *([] if statements is None else [statements])]
+    epsilons = [setting_tables.summary(compared)] if compared or not statements.rows else []
+    return [*epsilons, *([statements] if statements.rows else [])]

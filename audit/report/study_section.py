@@ -37,15 +37,13 @@ def worst(verdicts: Sequence[Verdict]) -> Verdict:
     return next((one for one in _WORST_FIRST if one in verdicts), Verdict.HOLDS)
 
 
-def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table | None:
-    """Return the statements of all studies, what is refuted first; None if there is none.
+def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table:
+    """Return the statements of all studies, what is refuted first.
 
     Each study comes with its stem. Where there are many statements, those that stand have one row
     for each setting.
     """
     found = [(one, stem) for study, stem in settings for one in queries.statements([study])]
-    if not found:
-        return None
     ranked = sorted(found, key=lambda pair: _FIRST.get(pair[0].verdict, len(_FIRST)))
     shown = [
         (one, stem) for one, stem in ranked if len(found) <= _MOST_FIRST or one.verdict in _FIRST

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from audit import validate
 from audit.codec import decode, encode
 from audit.codec.hints import did_you_mean, hints_of, init_fields
 from audit.codec.schemas import FieldsOf
@@ -15,6 +16,7 @@ from audit.codec.schemas import FieldsOf
 if TYPE_CHECKING:
     from audit.progress import StageProgress
     from audit.results import SettingResult
+    from audit.results.verdicts import UserClaim
     from audit.scenario.prefetch import PrefetchedSamples
     from audit.scenario.sampling import Sampling
 
@@ -209,3 +211,10 @@ def known_keys(cls: type[Setting], name: str, plain: Mapping[str, Any]) -> dict[
     if given.get("title", "") == "":
         given["title"] = name
     return given
+
+
+def check_claims(claims: Sequence[UserClaim]) -> None:
+    """Raise ``ValueError`` unless there are claims, each with a name of its own."""
+    names = [claim.name for claim in claims]
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise validate.fail("claims", "one or more, each with a name of its own", names)

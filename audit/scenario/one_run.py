@@ -15,7 +15,7 @@ from audit.estimation.one_run import Canaries
 from audit.estimation.score_source import one_alternative
 from audit.isolation import call
 from audit.results.verdicts import UserClaim
-from audit.scenario.kinds import RunContext, Setting, setting_kind
+from audit.scenario.kinds import RunContext, Setting, check_claims, setting_kind
 from audit.scenario.user_code import load
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ class OneRunSetting(Setting):
     delta: float | None = None
 
     def __post_init__(self) -> None:
-        names = [claim.name for claim in self.claims]
-        if not names or not all(names) or len(set(names)) < len(names):
-            raise validate.fail("claims", "one or more, each with a name of its own", names)
+        check_claims(self.claims)
         one_alternative(self)
         if self.number is not None:
             validate.integer(4, number=self.number)

@@ -13,7 +13,7 @@ from audit.curves import Order
 from audit.estimation.columns import Columns
 from audit.estimation.score_source import ScoreSource
 from audit.results.verdicts import UserClaim as UserClaim
-from audit.scenario.kinds import RunContext, Setting, setting_kind
+from audit.scenario.kinds import RunContext, Setting, check_claims, setting_kind
 
 if TYPE_CHECKING:
     from audit.results import UserMechanismResult
@@ -60,9 +60,7 @@ class UserMechanismSetting(Setting):
 
     def __post_init__(self) -> None:
         validate.integer(1, group_size=self.group_size)
-        names = [claim.name for claim in self.claims]
-        if not names or not all(names) or len(set(names)) < len(names):
-            raise validate.fail("claims", "one or more, each with a name of its own", names)
+        check_claims(self.claims)
         validate.half_open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
 
     @property

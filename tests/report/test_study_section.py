@@ -72,7 +72,6 @@ def test_a_refuted_statement_is_in_the_first_sentence_and_row() -> None:
         "; The root of 2 is 1.41421356: expected 1.414, found 2.000, in “About roots”."
     )
     table = study_section.summary([(study(), "powers"), (study("roots", wrong=True), "roots")])
-    assert table is not None
     assert [row[-1].text for row in table.rows] == ["refuted", "holds", "holds", "holds"]
     assert table.rows[0][0].note == "About roots"
 
@@ -136,7 +135,6 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
 def test_many_statements_are_counted_on_the_first_screen() -> None:
     many = with_findings(study(), statements=study().findings.statements[:1] * 13)
     table = study_section.summary([(many, "powers"), (study("roots", wrong=True), "roots")])
-    assert table is not None
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["The root of 2 is 1.41421356", "1.41421", "2", "refuted"],
         ["About powers", "–", "–", "holds"],
@@ -173,7 +171,6 @@ def test_a_setting_is_no_better_than_its_weakest_statement() -> None:
     weak = replace(statement, verdict=Verdict.CONSISTENT)
     many = with_findings(study(), statements=(*[statement] * 12, weak))
     table = study_section.summary([(many, "powers")])
-    assert table is not None
     assert [(row[0].note, row[-1].text) for row in table.rows] == [
         ("statements that hold: 12 of 13", "consistent")
     ]
