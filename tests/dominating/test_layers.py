@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import fft
-from scipy.stats import norm
 
 from audit.curves import Order
 from audit.dominating import dominating_curve
@@ -47,29 +46,21 @@ def test_layers_that_leave_outcomes_out_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("noise", "rate", "steps", "delta"),
-    [(0.6, 1e-6, 2500, 5e-8), (0.5, 1e-4, 1000, 1e-6)],
+    ("noise", "rate", "steps", "delta", "accuracy"),
+    [
+        (0.6, 1e-6, 2500, 5e-8, 1e-4),
+        (0.5, 1e-4, 1000, 1e-6, 1e-4),
+        # beside the rounding of most of the mass, these deltas are small
+        (0.8, 6.5e-6, 3, 7e-11, 1e-6),
+        (0.85, 3e-5, 9, 1.5e-7, 1e-6),
+    ],
 )
-def test_rare_large_losses(noise, rate, steps, delta):
-    curve = poisson_curve(noise, rate, steps, Relation.ADD_REMOVE, accuracy=1e-4)
-    low, high = curve.epsilon_bracket(delta)
-    assert 0 < low <= high < low * (1 + 2e-4)
-
-
-@pytest.mark.parametrize(("rate", "noise"), [(1e-8, 1.0), (0.1, 0.7), (0.3, 5.0)])
-def test_one_step(rate, noise):
-    """Delta at the epsilon of a delta is that delta, by the laws of half-lines."""
-    curve = poisson_curve(noise, rate, 1, Relation.ADD_REMOVE, accuracy=1e-6)
-    pair = MixturePair(rate, noise, 1.0, two_sided=False)
-    for order, delta in ((Order.FORWARD, 1e-12), (Order.FORWARD, 1e-9), (Order.REVERSE, 1e-10)):
-        low, high = curve.epsilon_bracket(delta, order)
-        assert 0 < low <= high <= low * (1 + 1e-8)
-        sign = 1.0 if order is Order.FORWARD else -1.0
-        edge = float(pair.place(np.array(sign * low)))
-        zero, moved = (norm.cdf(sign * (mean - edge) / noise) for mean in (0.0, 1.0))
-        laws = (1 - rate) * zero + rate * moved, zero
-        first, second = laws if order is Order.FORWARD else laws[::-1]
-        assert first - math.exp(low) * second == pytest.approx(delta, rel=1e-4, abs=3e-16)
+def test_rare_large_losses(noise, rate, steps, delta, accuracy):
+    curve = poisson_curve(noise, rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
+    low, high = curve.epsilon_bracket(delta, Order.FORWARD)
+    assert 0 < low <= high < low * (1 + 2 * accuracy)
+    assert curve.delta_bracket(low, Order.FORWARD)[1] >= delta
+    assert curve.delta_bracket(high, Order.FORWARD)[0] <= delta
 
 
 def test_epsilon_at_delta_zero():
@@ -140,18 +131,6 @@ def test_the_rounding_of_transforms_is_bounded(monkeypatch):
     rfft = fft.rfft
     monkeypatch.setattr(fft, "rfft", lambda values: rfft(values.astype(np.float32)).astype(complex))
     assert share() > 10
-
-
-@pytest.mark.parametrize(
-    ("noise", "rate", "steps", "delta"), [(0.8, 6.5e-6, 3, 7e-11), (0.85, 3e-5, 9, 1.5e-7)]
-)
-def test_few_steps_with_small_deltas_are_narrow(noise, rate, steps, delta):
-    """Beside the rounding of most of the mass, these deltas are small."""
-    curve = poisson_curve(noise, rate, steps, Relation.ADD_REMOVE, accuracy=1e-6)
-    low, high = curve.epsilon_bracket(delta, Order.FORWARD)
-    assert 0 < low <= high < low * (1 + 2e-6)
-    assert curve.delta_bracket(low, Order.FORWARD)[1] >= delta
-    assert curve.delta_bracket(high, Order.FORWARD)[0] <= delta
 
 
 def test_delta_falls_where_it_is_far_below_the_smallest_numbers_of_interest():
