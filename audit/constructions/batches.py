@@ -65,7 +65,10 @@ def batched_process(
     >>> len(process), process.distinct_steps()[0].noise_std
     (5, 1.0)
     """
-    _check_covered(mechanism)
+    # the updates define the neighbours
+    refusal = mechanism.uncovered((*SAMPLERS, *Relation, Losses.CHANGING))
+    if refusal is not None:
+        raise ValueError(f"this process {refusal}")
     check_position(mechanism, position)
     batching = mechanism.batching
     if not present:
@@ -120,13 +123,6 @@ def _maps(
     others = tuple((count, update(eta, False, size)) for count, update in runs)
     record = own(eta, True, size - 1) if present else None
     return (BatchMaps(m.steps, eta, at, others, record, own(eta, False, 0) if sized else None),)
-
-
-def _check_covered(mechanism: NoisySGD) -> None:
-    # the updates define the neighbours
-    refusal = mechanism.uncovered((*SAMPLERS, *Relation, Losses.CHANGING))
-    if refusal is not None:
-        raise ValueError(f"this process {refusal}")
 
 
 def cycle_length(mechanism: NoisySGD) -> int:

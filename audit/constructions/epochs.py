@@ -33,12 +33,9 @@ def epoch_steps(mechanism: NoisySGD, update: BatchUpdate, present: bool) -> list
     batches = {(holds, others) for place in moves for _, holds, others, _, _ in place}
     one_map = all(len({update(eta, *batch) for batch in batches}) == 1 for eta in etas)
     if one_map:  # for every batch, so no memory is needed
-        return [lambda eta: _plain(mechanism, update, eta, *next(iter(batches)))] * length
+        any_batch, std = next(iter(batches)), mechanism.noise_std
+        return [lambda eta: Step((update(eta, *any_batch),), (1.0,), eta * std)] * length
     return [_maker(mechanism, update, place) for place in moves]
-
-
-def _plain(mechanism: NoisySGD, update: BatchUpdate, eta: float, holds: bool, others: int) -> Step:
-    return Step((update(eta, holds, others),), (1.0,), eta * mechanism.noise_std)
 
 
 def _maker(mechanism: NoisySGD, update: BatchUpdate, moves: list[Move]) -> StepMaker:

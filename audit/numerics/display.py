@@ -112,7 +112,11 @@ class Marks:
     @property
     def values(self) -> list[float]:
         """The finite numbers."""
-        return [v for v in (self.lower, *(self.exact or ()), self.upper) if _finite(v)]
+        return [
+            v
+            for v in (self.lower, *(self.exact or ()), self.upper)
+            if v is not None and math.isfinite(v)
+        ]
 
     @property
     def text(self) -> str:
@@ -124,10 +128,6 @@ class Marks:
         crossed = low is not None and high is not None and low > high
         both = left if left == right else f"{left} {'>' if crossed else 'to'} {right}"
         return self.note or (both if left and right else f"≥ {left}" if left else f"≤ {right}")
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def sandwich(title: str, rows: Sequence[Marks]) -> str:

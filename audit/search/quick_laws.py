@@ -99,7 +99,8 @@ class _Run:
         head, rest = split(path.segments, 1)
         first = head[0].steps[0]
         if not rest:
-            return first_step(_noisy(first), self.panels, self.process.start)
+            noisy = NoisyMap(first.maps, first.weights, first.noise_std)
+            return first_step(noisy, self.panels, self.process.start)
         most, last = split(rest, len(path) - 2)
         start = np.array([self.process.start])
         masses = self._densities(first, start, self.grid.places)[:, 0] * self.grid.weights
@@ -164,10 +165,6 @@ class _Run:
             image = phi(sources)
             total += weight * ndtr(np.stack([low - image, image - high]) / step.noise_std)
         return total
-
-
-def _noisy(step: Step) -> NoisyMap:
-    return NoisyMap(step.maps, step.weights, step.noise_std)
 
 
 def _powered(matrix: Array, masses: Array, times: int) -> Array:
