@@ -131,9 +131,8 @@ def odd(m):
 """
 
 
-def file_of(folder: Path, first: str) -> Path:
-    """A file with broken statements before the good ones."""
-    path = folder / "outside.py"
+def file_of(path: Path, first: str) -> Path:
+    """A file with broken statements before a good one."""
     text = f"import os, time\n{HEAD}{first}\n\n{THEOREM}"
     path.write_text(text, encoding="utf-8")
     return path
@@ -148,22 +147,12 @@ def test_a_broken_statement_takes_no_other_one_with_it(tmp_path: Path) -> None:
         with file.statement(id) as statement:
             return statement.values(number, {}, panel.DELTAS, ()).epsilons
 
-    with panel_file.PanelFile(file_of(tmp_path, BROKEN), seconds=2.0) as file:
+    with panel_file.PanelFile(file_of(tmp_path / "outside.py", BROKEN), seconds=2.0) as file:
         with pytest.raises(UserCodeError, match=r"^outside\.hangs took longer than its limit of 2"):
             epsilons(file, "outside.hangs")
         with pytest.raises(UserCodeError, match=r"^outside\.ends ended its process with status 3$"):
             epsilons(file, "outside.ends")
         assert len(epsilons(file, "outside.theorem_2")) == len(panel.DELTAS)
-
-
-def test_a_broken_statement_is_an_error_of_its_own(tmp_path: Path) -> None:
-    odd, theorem = panel.judge_file(file_of(tmp_path, ODD), size=1)
-    assert odd.verdict is Verdict.ERROR
-    assert odd.error.startswith("an assumption of outside.odd raised ZeroDivisionError")
-    assert panel.lines(odd) == ("outside.odd: error", f"  stopped: {odd.error}")
-    assert theorem.judged
-    assert theorem.verdict is Verdict.CONSISTENT
-    assert replace(theorem, error="it hangs").verdict is Verdict.ERROR  # no all-clear
 
 
 def test_options_of_claims_files_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,15 +248,17 @@ def test_what_cannot_be_reached_says_why() -> None:
     )
 
 
-def test_a_broken_file_takes_no_other_one_with_it(
+def test_broken_files_and_statements_take_no_others_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("one.py", "two.py"):
-        Path(name).write_text(HEAD + THEOREM, encoding="utf-8")
+    file_of(Path("one.py"), ODD)
+    Path("two.py").write_text(HEAD + THEOREM, encoding="utf-8")
     words = ["panel", "missing.py", "one.py", "two.py", "no.such_id", "--mechanisms", "1"]
     assert check_command.run(words) == 2
     shown = capsys.readouterr()
+    odd = "outside.odd: error\n  stopped: an assumption of outside.odd raised ZeroDivisionError"
+    assert odd in shown.out
     assert "outside.theorem_2: consistent on 1 mechanisms" in shown.out
     missing, twice, unknown = shown.err.strip().splitlines()
     assert missing.startswith("missing.py cannot be imported: FileNotFoundError")
@@ -331,6 +322,7 @@ def test_a_refutation_counts_when_it_is_verified() -> None:
     true = replace(first, verdict=Verdict.CONSISTENT)
     broken = replace(first, verdict=Verdict.ERROR, claimed=None, message="it is NaN")
     assert replace(verdict, points=(true,)).verdict is Verdict.CONSISTENT
+    assert replace(verdict, points=(true,), error="it hangs").verdict is Verdict.ERROR
     assert replace(verdict, points=(true, broken)).verdict is Verdict.ERROR  # no all-clear
     lines = panel.lines(verdict)
     assert lines[0].startswith("fmtt18.theorem_1: refuted on ")
