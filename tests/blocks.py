@@ -36,6 +36,7 @@ QUICK = {
     ),
     "glob(*,exclude=at22_lower_bound)": "glob(sk*p)",
     "audit-check panel": "audit-check panel --mechanisms 2",
+    "sampling_rate=.01 steps=5000": "sampling_rate=.01 steps=50",
     # Read, and not run: processes have tests in tests/simulation/runs.
     "parallel=loky": "parallel=loky --cfg job",
 }
