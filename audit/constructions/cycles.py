@@ -42,11 +42,10 @@ _CURVATURES = 9  # of the record's batch that are suggested, from the smallest t
 class _CyclicPair(PositionedPair):
     """Pair whose updates depend on where a batch is in the cycle."""
 
-    def __post_init__(self) -> None:
+    def _check_batching(self) -> None:
         batching = self.mechanism.batching
         wanted = "batching='cyclic' because its records' positions matter"
         self._require(batching is Batching.CYCLIC, wanted, batching=batching.value)
-        super().__post_init__()
 
     @property
     def _places(self) -> tuple[int, ...]:

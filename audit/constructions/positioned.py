@@ -27,8 +27,12 @@ class PositionedPair(Construction):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_batching()
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
+
+    def _check_batching(self) -> None:
+        """Raise `Inadmissible` for batches that the pair is not for."""
 
     def _require(self, holds: bool, wanted: str, **got: object) -> None:
         """Raise `Inadmissible` unless something holds that the pair needs."""
