@@ -319,7 +319,7 @@ SMALL_DELTA_LAWS = {
         Mixture((0.9, 0.1), (0.0, 1.0), (1.0, 1.0)), Mixture((1.0,), (0.0,), (1.0,))
     ),
     "mixtures": Mixtures(
-        Mixture((0.98, 0.02), (0.0, 1.0), (4.0, 4.0)), Mixture((1.0,), (0.0,), (4.0,)), times=100
+        Mixture((0.98, 0.02), (0.0, 1.0), (4.0, 4.0)), Mixture((1.0,), (0.0,), (4.0,)), times=40
     ),
     "finite": Finite((0.5, 0.3, 0.2), (0.4, 0.35, 0.25), times=100),
     "many counts": Finite((0.5, 0.3, 0.15, 0.05), (0.4, 0.4, 0.1, 0.1), times=200),
@@ -328,8 +328,11 @@ SMALL_DELTA_LAWS = {
 }
 
 
-@pytest.mark.parametrize("order", Order)
-@pytest.mark.parametrize("name", SMALL_DELTA_LAWS)
+@pytest.mark.parametrize(
+    ("name", "order"),
+    # Laplace laws are their own reverse
+    [(n, o) for n in SMALL_DELTA_LAWS for o in Order if n != "Laplace" or o is Order.FORWARD],
+)
 def test_lies_of_one_percent_are_verified_at_every_delta(name, order):
     """A planted lie is refuted, and the truth never."""
     pair = SMALL_DELTA_LAWS[name]
