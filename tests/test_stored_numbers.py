@@ -23,8 +23,7 @@ from results.check.rows import Row
 SAMPLE = (
     # exact numbers and bounds of every setting with a pair
     "*/result.json: [!pw]*",
-    # samples, a mechanism of the user's own, a study
-    "scenarios/drifted_walk/result.json: whole run",
+    # samples of the user's own mechanism, and a study; tests/simulation/test_bits.py has walks
     "scenarios/own_pure_dp/result.json: whole run",
     "scenarios/papers/published_figures/result.json: whole run",
     "catalogue/catalogue.csv: [!o]*",
