@@ -93,7 +93,7 @@ class Repeated:
 
 AUDITS = {
     "ranks": Repeated(),
-    "pilot": Repeated(PilotSplit(), deltas=(1e-2,), repeats=60, sizes=(300, 200)),
+    "pilot": Repeated(PilotSplit(), deltas=(1e-2,), sizes=(300, 200)),
     "band": Repeated(SimultaneousBand(), repeats=200, sizes=(300, 200)),
     "fixed": Repeated(FixedThresholds((0.0, 1.0)), repeats=150, sizes=(300, 200)),
     "fixed, joint": Repeated(
