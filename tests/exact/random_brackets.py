@@ -50,7 +50,7 @@ from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.exact import curve
 from audit_verify import laws, walks
-from audit_verify.laws import Cell, excess, gaussian_delta
+from audit_verify.laws import Cell, Draw, excess, gaussian_delta
 from audit_verify.reader import chains_of
 from tests.bounds.grid import any_mechanism
 
@@ -421,7 +421,7 @@ def judged(question: Question, bracket: tuple[float, float], reference: Referenc
 
 def _delta(question: Question, low: float, high: float, reference: Reference) -> str:
     epsilon = question.at
-    least, most = excess(reference.cells([epsilon], question.order), arb(epsilon))
+    least, most = excess(Draw(reference.cells([epsilon], question.order)), arb(epsilon))
     if arb(high) < least:
         return f"high {high!r} below {least}"
     if arb(low) > most * (1 + TOLERANCE):
@@ -433,14 +433,14 @@ def _epsilon(question: Question, low: float, high: float, reference: Reference) 
     ends = [end for end in (low, high) if math.isfinite(end)]
     cells = reference.cells(ends, question.order)
     if math.isfinite(high):
-        least, _ = excess(cells, arb(high))
+        least, _ = excess(Draw(cells), arb(high))
         if least > arb(question.at):
             return f"high {high!r} has delta {least}"
     elif _infinite(cells) < arb(question.at) and low == math.inf:
         return "infinite"
     if 0 < low < math.inf:
         # epsilon is at least low if delta is still reached just before
-        _, most = excess(cells, arb(low) * (1 - arb(TOLERANCE)))
+        _, most = excess(Draw(cells), arb(low) * (1 - arb(TOLERANCE)))
         if most * (1 + TOLERANCE) < arb(question.at):
             return f"low {low!r} has delta {most}"
     return ""
@@ -472,7 +472,7 @@ def _pure(question: Question, low: float, high: float, reference: Reference) -> 
 
 
 def _mu(question: Question, low: float, high: float, reference: Reference) -> str:
-    _, most = excess(reference.cells([question.at], question.order), arb(question.at))
+    _, most = excess(Draw(reference.cells([question.at], question.order)), arb(question.at))
     if low > 0 and most * (1 + TOLERANCE) < gaussian_delta(arb(question.at), arb(low)):
         return f"low {low!r} is not proven at epsilon {question.at!r}"
     return ""
@@ -494,7 +494,7 @@ def _power(question: Question, low: float, high: float, reference: Reference) ->
             break
         least, most = (level, most) if spent(level) > alpha else (least, level)
     cells = reference.cells([least, most], order)
-    _, above = excess(cells, arb(most))
+    _, above = excess(Draw(cells), arb(most))
     upper = above + arb(most).exp() * alpha
     ranked = sorted(cells, key=lambda c: _key(*c), reverse=True)
     left, won = alpha, arb(0)
