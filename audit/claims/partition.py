@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from audit.constructions.explicit import Mixture, Mixtures
-from audit.curves.quantities import Mu, PowerAtAlpha, Quantity, RenyiAtOrder, TotalVariation
+from audit.curves.quantities import (
+    EpsilonAtDelta,
+    Mu,
+    PowerAtAlpha,
+    Quantity,
+    RenyiAtOrder,
+    TotalVariation,
+)
 
 Array = NDArray[np.float64]
 Plain = Mapping[str, Any]
@@ -367,7 +374,24 @@ def _scoring(
 
     The limits cut off what no sum of draws that matters contains.
     """
+    times = sum(n for *_, n in draws)
     draws = [(losses[m > 0], m[m > 0] / m[m > 0].sum(), n) for losses, m, n in draws]
+    # rounding hides a share (unit/spread)^2/12 of the variance, and of the number at most that
+    share = min(max(math.sqrt(gap), 0.01), 0.25)
+    spread, reach, ends = _spread(draws, quantity, at)
+    if isinstance(quantity, EpsilonAtDelta) and _width(ends) > spread * share * _MOST_SCORES:
+        # the largest losses are rarer than what the claim lacks: they may have lower scores
+        draws = [_without_largest(draw, 1e-3 * gap * at / times) for draw in draws]
+        spread, reach, ends = _spread(draws, quantity, at)
+    unit = max(spread * share, _width(ends) / _MOST_SCORES)  # where the largest losses are alike
+    whole = sum(n * (high - low) for (low, high), (*_, n) in zip(ends, draws, strict=True))
+    return unit, ends, max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
+
+
+def _spread(
+    draws: Sequence[Draws], quantity: Quantity, at: float
+) -> tuple[float, float, list[tuple[float, float]]]:
+    """Return the deviation of a draw's loss, the reach of their sum, and the limits of losses."""
     times = sum(n for *_, n in draws)
     weights = _tilted(draws, _tilt(draws, quantity, at))
     tilted = [_moments(own, w) for w, (own, _, _) in zip(weights, draws, strict=True)]
@@ -376,23 +400,34 @@ def _scoring(
         math.sqrt(sum(n * v for (_, v), (*_, n) in zip(found, draws, strict=True)) / times)
         for found in (tilted, plain)
     ]
-    # rounding hides a share (unit/spread)^2/12 of the variance, and of the number at most that
-    unit = min(spreads) * min(max(math.sqrt(gap), 0.01), 0.25)
     ends = []
     for w, (losses, masses, _) in zip(weights, draws, strict=True):
         rank = np.argsort(losses)
         heaviest = np.maximum(w, masses)[rank]
-        places = [
-            min(int(np.searchsorted(np.cumsum(own), _RARE / times)), rank.size - 1)
-            for own in (heaviest, heaviest[::-1])
-        ]
-        ends.append((float(losses[rank][places[0]]), float(losses[rank][::-1][places[1]])))
-    widest = max(high - low for low, high in ends)
-    unit = max(unit, widest / _MOST_SCORES)  # where the largest losses are alike
+        low = losses[rank][_place(heaviest, _RARE / times)]
+        high = losses[rank][::-1][_place(heaviest[::-1], _RARE / times)]
+        ends.append((float(low), float(high)))
     moved = sum(n * abs(a[0] - b[0]) for a, b, (*_, n) in zip(tilted, plain, draws, strict=True))
-    reach = 2 * _SUM_REACH * math.sqrt(times) * max(spreads) + 2 * moved + 2 * widest
-    whole = sum(n * (high - low) for (low, high), (*_, n) in zip(ends, draws, strict=True))
-    return unit, ends, max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
+    reach = 2 * _SUM_REACH * math.sqrt(times) * max(spreads) + 2 * moved + 2 * _width(ends)
+    return min(spreads), reach, ends
+
+
+def _width(ends: Sequence[tuple[float, float]]) -> float:
+    return max(high - low for low, high in ends)
+
+
+def _without_largest(draw: Draws, mass: float) -> Draws:
+    """Return a draw without its largest losses of a given mass."""
+    losses, masses, times = draw
+    rank = np.argsort(losses)
+    highest = losses[rank][::-1][_place(masses[rank][::-1], mass)]
+    kept = losses <= highest
+    return losses[kept], masses[kept] / masses[kept].sum(), times
+
+
+def _place(masses: Array, mass: float) -> int:
+    """Return the first place up to which masses sum to more than ``mass``, or the last one."""
+    return min(int(np.searchsorted(np.cumsum(masses), mass, side="right")), masses.size - 1)
 
 
 def _moments(losses: Array, masses: Array) -> tuple[float, float]:

@@ -411,3 +411,14 @@ def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     best = exact.curve(pair).mu_bracket(Order.FORWARD).epsilon
     assert found[0.01].at == 0.0 < found[0.1].at <= best
     assert verify(json.loads(found[0.01].to_json())).answer is Answer.REFUTED
+
+
+def test_rare_large_losses_leave_scores_fine_enough() -> None:
+    """At q = .001 a loss of 18 is possible but irrelevant: cells as wide as 18/19,000 hid 25 %."""
+    pair = laws.Gaussian(sensitivity=1.0, noise_std=1.7376, sampling_rate=0.001, times=10_000)
+    claim = Claim(
+        id="rare", mechanism=None, statement=statement_of(epsilon=0.177, delta=5e-5), pair=pair
+    )
+    witness = judge(claim).witness
+    assert witness.bracket[0] < 0.179
+    assert verify(json.loads(witness.to_json())).answer is Answer.REFUTED
