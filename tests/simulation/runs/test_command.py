@@ -54,7 +54,7 @@ def journals(output: Path, name: str = FILE) -> list[Path]:
 def kill(output: Path, blocks: int) -> None:
     """Start the command, and kill it once its journal holds so many blocks."""
     process = start(output, pause=0.1)
-    room = blocks * 2**19
+    room = (blocks + 0.5) * 2**19  # a block is committed once the next one is being written
 
     def written() -> int:
         return sum(path.stat().st_size for path in journals(output, f"{FILE}-wal"))
