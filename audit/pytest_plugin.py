@@ -23,7 +23,7 @@ __all__ = [
     "ClaimItem",
     "ClaimWarning",
     "ClaimsFile",
-    "ComplaintItem",
+    "InputErrorItem",
     "pytest_addoption",
     "pytest_collect_file",
 ]
@@ -63,7 +63,7 @@ class ClaimsFile(pytest.File):
                 name = f"{complaint.file.name}-{name}"
             names[name] = names.get(name, 0) + 1
             name += f"-{names[name]}" if names[name] > 1 else ""
-            yield ComplaintItem.from_parent(self, name=name, text=str(complaint))
+            yield InputErrorItem.from_parent(self, name=name, text=str(complaint))
 
 
 class ClaimItem(pytest.Item):
@@ -113,7 +113,7 @@ class ClaimItem(pytest.Item):
         return place.file, place.line - 1, f"claim {self.name}"
 
 
-class ComplaintItem(pytest.Item):
+class InputErrorItem(pytest.Item):
     """A failing test for an entry of a claims file that cannot be read.
 
     Parameters

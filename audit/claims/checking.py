@@ -14,7 +14,7 @@ from audit import validate
 from audit.claims.claim import Claim, Search, Severity
 from audit.claims.claims_file import load
 from audit.claims.judgement import Judgement
-from audit.claims.parts import Complaint
+from audit.claims.parts import InputError
 from audit.claims.verification import with_verification
 from audit.claims.work import in_threads
 from audit.results import Verdict
@@ -31,7 +31,7 @@ class Checked:
     ----------
     judgements : tuple of Judgement
         One judgement for each claim that could be read, in the order of the files.
-    complaints : tuple of Complaint
+    complaints : tuple of InputError
         What could not be read or evaluated.
     error : float
         Bound on the probability of refuting any true claim among them.
@@ -40,7 +40,7 @@ class Checked:
     """
 
     judgements: tuple[Judgement, ...]
-    complaints: tuple[Complaint, ...]
+    complaints: tuple[InputError, ...]
     error: float
     seed: int | None = None
 
@@ -209,8 +209,8 @@ def _with_search(claim: Claim, evaluations: int) -> Claim:
     return dataclasses.replace(claim, search=Search(evaluations=evaluations, seed=seed))
 
 
-def complaint(judgement: Judgement) -> Complaint:
+def complaint(judgement: Judgement) -> InputError:
     """Return the complaint about a claim that could not be evaluated."""
     place = judgement.claim.location
     message = " ".join(f"claim {judgement.claim.id!r}: {judgement.message}".split())
-    return Complaint(place.file if place else Path(), place.line if place else None, message)
+    return InputError(place.file if place else Path(), place.line if place else None, message)

@@ -20,13 +20,13 @@ from audit.claims.named_mechanisms import (
     read_named,
 )
 from audit.claims.parts import (
-    Broken,
-    Complaint,
-    Complaints,
     Fields,
+    InputError,
+    InputErrors,
+    InvalidInput,
     Location,
     Part,
-    broken,
+    invalid,
     joined,
     read_part,
 )
@@ -59,7 +59,7 @@ class Loaded:
     """
 
     claims: tuple[Claim, ...]
-    complaints: tuple[Complaint, ...]
+    complaints: tuple[InputError, ...]
     files: tuple[Path, ...]
 
 
@@ -82,7 +82,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
-        self.complaints = Complaints()
+        self.complaints = InputErrors()
         self.files: list[Path] = []
         self._mechanisms: dict[Path, Named] = {}
         self._resolve = Resolver()
@@ -112,7 +112,7 @@ class _Reader:
                 for part in top["claims"].items("claims"):
                     self.complaints.tried(self._claim, part, defaults, named, workers)
         elif "include" not in top and "mechanisms" not in top:
-            raise broken(Location(path, 1), "the file needs 'claims'")
+            raise invalid(Location(path, 1), "the file needs 'claims'")
         return named
 
     def _include(self, part: Part, chain: tuple[Path, ...]) -> Named:
@@ -121,25 +121,25 @@ class _Reader:
         if target.resolve() in chain:
             circle = chain[chain.index(target.resolve()) :]
             files = " -> ".join(file.name for file in (*circle, target))
-            raise broken(part.location, f"include must not be circular, got {files}")
+            raise invalid(part.location, f"include must not be circular, got {files}")
         if not target.is_file():
-            raise broken(part.location, f"include must be a file that exists, got {shown(name)}")
+            raise invalid(part.location, f"include must be a file that exists, got {shown(name)}")
         if not _is_claims_file(target):  # whose content is not quoted
-            raise broken(part.location, f"include must be a claims file, got {shown(name)}")
+            raise invalid(part.location, f"include must be a claims file, got {shown(name)}")
         return self.read(target, chain)
 
     def _claim(self, part: Part, defaults: Fields, named: Named, workers: Workers) -> None:
         """Add a claim, with the values of ``defaults`` for missing keys.
 
-        Raises ``Broken`` with all that is wrong with it; without a complaint if the mechanism that
-        it names is itself broken.
+        Raises ``InvalidInput`` with all that is wrong with it; without a complaint if the mechanism
+        that it names is itself invalid.
         """
         id = _read_id(part)
         if id in self._locations:
             first = self._locations[id]
-            raise broken(part.location, f"duplicate id {shown(id)}, first used at {first}")
+            raise invalid(part.location, f"duplicate id {shown(id)}, first used at {first}")
         self._locations[id] = part.location
-        complaints = Complaints()
+        complaints = InputErrors()
         own = part.fields("a claim", ("id", *COMMON_KEYS, *KEYS), complaints)
         found = _with_defaults(own, defaults)
         misspelt = bool(complaints)  # the subject or the statement, which would be told twice
@@ -153,14 +153,14 @@ class _Reader:
             stated = joined(keys, part.location)
             statement = complaints.tried(stated.decoded, lambda plain: statement_of(**plain))
         if claim is None or misspelt or (mechanism is None and "mechanism" in found):
-            raise Broken(*complaints)
+            raise InvalidInput(*complaints)
         read, pair = Resolved(None), None
         if mechanism is not None:
             read = self._resolve(mechanism[1], claim.budget, workers)
         if not read.unread:
             pair = complaints.tried(_read_subject, found, read.mechanism, part.location, own)
         if complaints or statement is None:
-            raise Broken(*complaints)
+            raise InvalidInput(*complaints)
         about = {field.name: getattr(read, field.name) for field in fields(read)}
         self.claims.append(replace(claim, statement=statement, pair=pair, **about))
 
@@ -180,7 +180,7 @@ def _is_claims_file(path: Path) -> bool:
 def _read_id(part: Part) -> str:
     found = part.fields("a claim")
     if "id" not in found:
-        raise broken(part.location, "a claim needs 'id'")
+        raise invalid(part.location, "a claim needs 'id'")
     name = found["id"].text("id")
     if not ID.fullmatch(name):
         raise found["id"].bad("id", "letters, digits, '.', '_' and '-'")
@@ -213,7 +213,7 @@ def _read_fields(
         return claim
     for key in EXCLUDED["samples"]:
         if key in found:
-            raise broken(found["samples"].location, f"'samples' cannot be combined with {key!r}")
+            raise invalid(found["samples"].location, f"'samples' cannot be combined with {key!r}")
     return replace(claim, samples=claim.samples.inside(location.file.parent))
 
 
@@ -225,13 +225,13 @@ def _read_subject(
     ``laws: {laplace: {sensitivity: 1, scale: 2}}`` names explicit laws, without a mechanism.
     """
     if mechanism is None and not found.keys() & {"pair", "laws", "samples"}:
-        raise broken(location, "a claim needs 'mechanism', 'laws' or 'samples'")
+        raise invalid(location, "a claim needs 'mechanism', 'laws' or 'samples'")
     name = "laws" if "laws" in found else "pair"
     if name not in found:
         return None
     for key in EXCLUDED.get(name, ()):
         if key in found:
-            raise broken(found[name].location, f"'laws' cannot be combined with {key!r}")
+            raise invalid(found[name].location, f"'laws' cannot be combined with {key!r}")
     # a pair of the defaults that does not fit is an error where it is used
     used = found[name] if name in own else found[name].moved(location)
     if name == "laws":

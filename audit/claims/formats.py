@@ -15,7 +15,7 @@ from audit.claims import wording
 from audit.claims.checking import Checked, complaint
 from audit.claims.claim import Severity, encode_claim
 from audit.claims.judgement import Judgement
-from audit.claims.parts import Complaint
+from audit.claims.parts import InputError
 from audit.codec import encode
 from audit.results import Verdict
 
@@ -249,7 +249,7 @@ def _junit(checked: Checked) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _unread(checked: Checked) -> tuple[Complaint, ...]:
+def _unread(checked: Checked) -> tuple[InputError, ...]:
     """Return the complaints that belong to no judgement."""
     judged = {complaint(j) for j in checked.judgements if j.verdict is Verdict.ERROR}
     return tuple(wrong for wrong in checked.complaints if wrong not in judged)

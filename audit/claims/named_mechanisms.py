@@ -12,7 +12,7 @@ from typing import Any
 from audit import validate
 from audit.adapters.steps import in_words
 from audit.claims.claim import Budget
-from audit.claims.parts import Broken, Complaints, Fields, Part, broken, joined
+from audit.claims.parts import Fields, InputErrors, InvalidInput, Part, invalid, joined
 from audit.claims.statements import TARGET
 from audit.claims.user_code import mechanism_from
 from audit.codec.hints import did_you_mean, init_fields
@@ -186,7 +186,7 @@ class Resolver:
         return self._found[written]
 
 
-def read_named(part: Part, inherited: Named, complaints: Complaints) -> Named:
+def read_named(part: Part, inherited: Named, complaints: InputErrors) -> Named:
     """Return the fields of every mechanism of a ``mechanisms:`` block, and of the inherited ones.
 
     Each must be a complete mechanism; errors are added to ``complaints``.
@@ -195,7 +195,7 @@ def read_named(part: Part, inherited: Named, complaints: Complaints) -> Named:
     written = complaints.tried(part.fields, "mechanisms", complaints=complaints) or {}
     for name in written.keys() & inherited.keys():
         wrong = f"mechanism {shown(name)} is already defined in an included file"
-        complaints.extend(broken(written.pop(name).location, wrong).complaints)
+        complaints.extend(invalid(written.pop(name).location, wrong).complaints)
 
     def resolve(name: str, chain: tuple[str, ...]) -> None:
         if name in found:
@@ -205,11 +205,11 @@ def read_named(part: Part, inherited: Named, complaints: Complaints) -> Named:
             base = written[name].fields("a mechanism").get(BASE)
             if base is not None and base.value in (*chain, name):
                 circle = " -> ".join((*chain, name, base.value))
-                raise broken(base.location, f"base must not be circular, got {circle}")
+                raise invalid(base.location, f"base must not be circular, got {circle}")
             if base is not None and isinstance(base.value, str) and base.value in written:
                 resolve(base.value, (*chain, name))
             found[name] = read_mechanism(f"mechanism {name!r}", written[name], found)[0]
-        except Broken as error:
+        except InvalidInput as error:
             complaints.extend(error.complaints)
 
     for name in written:
@@ -222,8 +222,8 @@ def read_mechanism(name: str, part: Part, named: Named) -> tuple[Part, Written]:
 
     Events, histories and trainings stay in their written form.
 
-    Raises ``Broken`` for an unknown name or field, or a value out of its range; without a complaint
-    if the named definition was broken.
+    Raises ``InvalidInput`` for an unknown name or field, or a value out of its range; without a
+    complaint if the named definition was invalid.
     """
     if isinstance(part.value, str):
         fields = _look_up(part, named)
@@ -257,8 +257,8 @@ def _placed(own: dict[str, Part]) -> dict[str, Part]:
 def _look_up(part: Part, named: Named) -> Part:
     if part.value not in named:
         hint = did_you_mean(part.value, named)
-        raise broken(part.location, f"unknown mechanism {shown(part.value)}{hint}")
+        raise invalid(part.location, f"unknown mechanism {shown(part.value)}{hint}")
     found = named[part.value]
     if found is None:
-        raise Broken()
+        raise InvalidInput()
     return found

@@ -28,7 +28,7 @@ class Location:
 
 
 @dataclass(frozen=True)
-class Complaint:
+class InputError:
     """An error in a claims file and its place; ``line`` is None for the file as a whole."""
 
     file: Path
@@ -40,16 +40,16 @@ class Complaint:
         return f"{place}: {self.message}"
 
 
-class Broken(ValueError):
+class InvalidInput(ValueError):
     """A part of a claims file cannot be read; the text has one line per complaint."""
 
-    def __init__(self, *complaints: Complaint) -> None:
+    def __init__(self, *complaints: InputError) -> None:
         super().__init__("\n".join(str(complaint) for complaint in complaints))
         self.complaints = complaints
 
 
-class Complaints(list[Complaint]):
-    """Complaints about parts that are read one after the other."""
+class InputErrors(list[InputError]):
+    """Errors of parts that are read one after the other."""
 
     def tried(
         self, read: Callable[_Arguments, _Value], *args: _Arguments.args, **keys: _Arguments.kwargs
@@ -57,14 +57,14 @@ class Complaints(list[Complaint]):
         """Return what a function reads; None if it is broken, whose complaints are added."""
         try:
             return read(*args, **keys)
-        except Broken as error:
+        except InvalidInput as error:
             self.extend(error.complaints)
             return None
 
 
-def broken(location: Location, message: str) -> Broken:
+def invalid(location: Location, message: str) -> InvalidInput:
     """Return the error of one complaint; line breaks in ``message`` become spaces."""
-    return Broken(Complaint(location.file, location.line, " ".join(message.split())))
+    return InvalidInput(InputError(location.file, location.line, " ".join(message.split())))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Part:
         """Where the value begins."""
         return Location(self.file, self.lines.line)
 
-    def bad(self, name: str, requirement: str) -> Broken:
+    def bad(self, name: str, requirement: str) -> InvalidInput:
         """Return the error of a wrong value: ``name must be requirement, got value``."""
         match self.value:
             case list():
@@ -89,13 +89,13 @@ class Part:
                 got = "a mapping"
             case _:
                 got = "nothing" if self.value is None else shown(self.value)
-        return broken(self.location, f"{name} must be {requirement}, got {got}")
+        return invalid(self.location, f"{name} must be {requirement}, got {got}")
 
     def fields(
         self,
         name: str,
         allowed: Iterable[str] | None = None,
-        complaints: list[Complaint] | None = None,
+        complaints: list[InputError] | None = None,
     ) -> dict[str, Part]:
         """Return the values of a mapping by key.
 
@@ -105,7 +105,7 @@ class Part:
             raise self.bad(name, "a mapping")
         known = None if allowed is None else list(allowed)
         found: dict[str, Part] = {}
-        wrong: list[Complaint] = []
+        wrong: list[InputError] = []
         for key, value in self.value.items():
             line, lines = self.lines.of(key)
             if isinstance(key, str) and (known is None or key in known):
@@ -115,11 +115,11 @@ class Part:
             if known is not None and isinstance(key, str):
                 hint = did_you_mean(key, known) or f"; known: {', '.join(known)}"
                 problem = f"unknown key {shown(key)} in {name}{hint}"
-            wrong.extend(broken(Location(self.file, line), problem).complaints)
+            wrong.extend(invalid(Location(self.file, line), problem).complaints)
         if complaints is not None:
             complaints.extend(wrong)
         elif wrong:
-            raise Broken(*wrong)
+            raise InvalidInput(*wrong)
         return found
 
     def items(self, name: str) -> tuple[Part, ...]:
@@ -152,10 +152,10 @@ class Part:
             return make(self.value)
         except codec.DecodeError as error:
             places = [Location(self.file, self.lines.at(one.path)) for one in error.errors]
-            each = map(broken, places, map(str, error.errors))
-            raise Broken(*(one for wrong in each for one in wrong.complaints)) from None
+            each = map(invalid, places, map(str, error.errors))
+            raise InvalidInput(*(one for wrong in each for one in wrong.complaints)) from None
         except ValueError as error:
-            raise broken(self.location, str(error)) from None
+            raise invalid(self.location, str(error)) from None
 
 
 Fields = Mapping[str, Part]
@@ -173,9 +173,9 @@ def read_part(path: Path) -> Part:
     try:
         return Part(path, *read_yaml(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
-        raise Broken(Complaint(path, None, f"cannot be read: {error.strerror}")) from None
+        raise InvalidInput(InputError(path, None, f"cannot be read: {error.strerror}")) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise broken(Location(path, line), "must be UTF-8 text") from None
+        raise invalid(Location(path, line), "must be UTF-8 text") from None
     except YamlError as error:
-        raise broken(Location(path, error.line), str(error)) from None
+        raise invalid(Location(path, error.line), str(error)) from None

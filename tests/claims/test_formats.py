@@ -16,7 +16,7 @@ from audit.claims import formats
 from audit.claims.checking import Checked, complaint
 from audit.claims.formats import Format
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.parts import Complaint
+from audit.claims.parts import InputError
 from audit.claims.sources import claimed_numbers
 from audit.claims.statements import statement_of
 from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
@@ -60,7 +60,7 @@ WARNED = judged(id="loose", expected=c.LooseBy(1.1), severity=c.Severity.WARN, e
 RAISED = judged(Verdict.ERROR, id="bad", message="f raised\nZeroDivisionError", claimed=None)
 CHECKED = Checked(
     (HELD, REFUTED, WARNED, RAISED),
-    (Complaint(FILE, 9, "100%: a|b, c:\x07"), complaint(RAISED)),
+    (InputError(FILE, 9, "100%: a|b, c:\x07"), complaint(RAISED)),
     0.01,
     17,
 )
@@ -137,7 +137,7 @@ def test_marks() -> None:
     ],
 )
 def test_exit_status(
-    judgements: tuple[Judgement, ...], complaints: tuple[Complaint, ...], status: int
+    judgements: tuple[Judgement, ...], complaints: tuple[InputError, ...], status: int
 ) -> None:
     assert Checked(judgements, complaints, 0.01).status == status
 
