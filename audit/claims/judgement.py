@@ -107,7 +107,7 @@ class Judgement(ShortRepr):
 
     @property
     def where(self) -> str:
-        """Where the claim is tightest: ``"delta 1e-05"``, ``"order 4"`` or ``"alpha 0.05"``."""
+        """Place of the tightest claim: ``"delta 1e-05"``, ``"order 4"`` or ``"alpha 0.05"``."""
         return "" if self.quantity is None else self.quantity.where
 
     @property

@@ -77,7 +77,7 @@ class Part:
 
     @property
     def location(self) -> Location:
-        """Where the value begins."""
+        """Beginning of the value."""
         return Location(self.file, self.lines.line)
 
     def bad(self, name: str, requirement: str) -> InvalidInput:

@@ -55,7 +55,7 @@ class Pattern(enum.Enum):
 
 @dataclass(frozen=True)
 class Participation:
-    """How often a record takes part, and in which steps.
+    """Number of participations of a record, and their steps.
 
     Parameters
     ----------

@@ -123,7 +123,7 @@ Columns = WeightedColumns | LinearScore | BestColumn | LearnedColumns
 
 @dataclass(frozen=True, kw_only=True)
 class CombinedColumns:
-    """How columns were combined, and how many runs were used for the choice.
+    """Combination of columns, and the number of runs that chose it.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ _LEAST_USEFUL_SCORE = -0.5
 
 
 class Rates(enum.Enum):
-    """How the two rates of an event are bounded."""
+    """Bound on the two rates of an event."""
 
     SEPARATE = "separate"  # Clopper and Pearson's limit on each, the error shared between them
     JOINT = "joint"  # one exact test of both (`joint`), tighter if both are uncertain

@@ -26,7 +26,7 @@ FARTHEST, _SPACING = 15.0, 0.1
 
 @dataclass(frozen=True)
 class Betting:
-    """How bets are chosen from past pairs; affects power, never validity.
+    """Choice of bets from past pairs; affects power, never validity.
 
     Parameters
     ----------

@@ -289,7 +289,7 @@ def _steepest(phi: UpdateMap, lower: float, upper: float) -> float:
 
 
 def _range(process: Process, tail: float) -> tuple[float, float]:
-    """Where the iterate of an unbounded process can be found, but for its far tails."""
+    """Interval that holds the iterate of an unbounded process, but for its far tails."""
     lowest = highest = process.start
     for path in process.paths:
         ranges = {0: (process.start, process.start)}  # by memory

@@ -257,7 +257,7 @@ def moment_cells(grid: NormalCells, alpha: float, forward: bool) -> NormalCells:
 def _moment_range(
     grid: NormalCells, p: Law, q: Law, alpha: float, forward: bool
 ) -> tuple[float, float]:
-    """Where tilted normals have their mass, and far enough that no bounded loss makes up for it."""
+    """Interval of the mass of tilted normals, wide enough for all bounded losses."""
     logs, centres, precisions = _tilted(p, q, alpha)
     best = np.argmin(logs, axis=1)[:, None]
     centres, precisions = (np.take_along_axis(a, best, axis=1) for a in (centres, precisions))

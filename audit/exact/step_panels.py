@@ -164,7 +164,7 @@ class _Domain:
 
 @dataclass(frozen=True, eq=False)
 class _MapBounds:
-    """What the theorem takes from a map.
+    """Properties of a map that the theorem uses.
 
     Attributes
     ----------

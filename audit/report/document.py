@@ -20,7 +20,7 @@ _PHONE, _GAP = 43, 2  # letters across a phone, and between two columns
 
 
 class Style(enum.Enum):
-    """How the text of a cell is set."""
+    """Typesetting of the text of a cell."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -76,7 +76,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Format:
-    """How the values of a column become cells; numbers are aligned right."""
+    """Format of the values of a column; numbers are aligned right."""
 
     write: Callable[[Any], Cell]
     numeric: bool = True

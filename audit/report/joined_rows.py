@@ -124,7 +124,7 @@ class ClaimRow:
 
     @property
     def ratio(self) -> float | None:
-        """How many times the certified value is claimed, of a claim that is not refuted."""
+        """Ratio of claimed to certified value, of a claim that is not refuted."""
         return None if self.bound is None or self.verdict is Verdict.REFUTED else self.bound.ratio
 
     @property

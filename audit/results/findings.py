@@ -97,7 +97,7 @@ class FoundTable:
 
 
 class Drawn(enum.Enum):
-    """How the points of a series are drawn."""
+    """Style of the points of a series."""
 
     LINE = "line"
     POINTS = "points"

@@ -27,7 +27,7 @@ _Kind = TypeVar("_Kind", bound="type[Setting]")
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """What a scenario passes to each of its settings when it runs.
+    """Arguments that a scenario passes to each of its settings when it runs.
 
     Parameters
     ----------

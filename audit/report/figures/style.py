@@ -73,7 +73,7 @@ _COLOURS = ("#117733", "#882255", "#8A6A00", "#2A8C80", "#AA4499", "#332288", "#
 
 @dataclass(frozen=True)
 class Look:
-    """How one bound is drawn, in every figure.
+    """Style of one bound in every figure.
 
     Later ones are thinner and lie on top, so that curves which coincide are all seen.
     """
