@@ -212,7 +212,8 @@ class BestBound(ShortRepr):
     compared: Mapping[str, float]
 
     def _repr_html_(self) -> str:
-        ranked = sorted(self.compared.items(), key=lambda item: item[1])
+        # equal bounds differ by rounding, which is not the same on every machine
+        ranked = sorted(self.compared.items(), key=lambda item: float(f"{item[1]:.9g}"))
         marks = [Marks(id, upper=epsilon) for id, epsilon in ranked[:_MOST_DRAWN]]
         return display.sandwich(f"epsilon at delta {self.delta:g}", marks)
 

@@ -155,7 +155,7 @@ def _show(
         print(json.dumps(encode(gap), indent=1) if form is BoundsFormat.JSON else gap)
         return
     rows = bounds.table(mechanism, question.delta, slow=question.slow)
-    rows = tuple(sorted(rows, key=lambda row: math.inf if row.value is None else row.value))
+    rows = tuple(sorted(rows, key=_rank))
     shown = [row for row in rows if every or row.value is not None]
     if form is BoundsFormat.JSON:
         print(json.dumps([encode(_line(row)) for row in shown], indent=1, allow_nan=False))
@@ -165,6 +165,11 @@ def _show(
         _print_table(shown, question.delta, every=every)
         if not every:
             print(_counted(rows, mechanism, question))
+
+
+def _rank(row: Row) -> float:
+    """Return the value in nine digits: equal bounds differ by rounding, as machines do."""
+    return math.inf if row.value is None else float(f"{row.value:.9g}")
 
 
 def _line(row: Row) -> Line:
