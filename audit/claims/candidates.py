@@ -150,8 +150,8 @@ class Candidates:
 
     def __init__(self, find: Callable[[], Iterable[KnownPair]]) -> None:
         self._find = find
-        self._blocks: dict[Quantity, Block] = {}
-        self._alone: dict[Quantity, Block] = {}
+        self._blocks: dict[Quantity, PlaceRange] = {}
+        self._alone: dict[Quantity, PlaceRange] = {}
         self._lock = threading.Lock()
 
     @cached_property
@@ -169,7 +169,7 @@ class Candidates:
             for kind, found in new.items():
                 places = np.array(sorted(found, reverse=not kind.rises))
                 for part in np.array_split(places, -(-places.size // _MOST_TOGETHER)):
-                    block = Block(kind, part)
+                    block = PlaceRange(kind, part)
                     self._blocks.update(dict.fromkeys(block.quantities, block))
 
     def bracket(
@@ -199,10 +199,10 @@ class Candidates:
             known.brackets[key] = quantity.bracket(curve, order)
         return known.brackets.get(key)
 
-    def _block_of(self, quantity: Quantity, *, alone: bool) -> Block:
+    def _block_of(self, quantity: Quantity, *, alone: bool) -> PlaceRange:
         """Return the block of a number, or a block with that number only."""
         if alone:
-            own = Block(type(quantity), np.array([quantity.at]))
+            own = PlaceRange(type(quantity), np.array([quantity.at]))
             return self._alone.setdefault(quantity, own)
         if quantity not in self._blocks:
             self.expect([quantity])
@@ -217,7 +217,7 @@ def _in_range(quantity: Quantity) -> bool:
     return True
 
 
-class Block:
+class PlaceRange:
     """Neighbouring places of one kind of number, along which the numbers of any pair increase."""
 
     def __init__(self, kind: type[Quantity], places: Array) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from audit.curves import Order
 from audit.numerics.number_format import Rounding, count, duration, number, plain
 from audit.report import queries
-from audit.report.document import LOWER, PARAMETER, TEXT, Cell, Format, Section, Table, Text
+from audit.report.document import LOWER, PARAMETER, TEXT, Cell, ColumnFormat, Section, Table, Text
 from audit.results import Result, SampledEvidence, SettingResult
 
 _SPACE = "\N{NO-BREAK SPACE}"
@@ -35,7 +35,7 @@ def sections(result: Result) -> tuple[Section, ...]:
 
 def counts(settings: Sequence[SettingResult]) -> Table:
     """Return the event, the counts and the error spent behind each certified lower bound."""
-    share = Format(lambda pair: Cell.number(f"{count(pair[0])} of {count(pair[1])}", pair[0]))
+    share = ColumnFormat(lambda pair: Cell.number(f"{count(pair[0])} of {count(pair[1])}", pair[0]))
     return Table.of(
         "What each certified lower bound rests on",
         {
@@ -46,8 +46,8 @@ def counts(settings: Sequence[SettingResult]) -> Table:
             "Event": TEXT,
             "X in it": share,
             "X' in it": share,
-            "Error spent": Format(lambda value: Cell.number(number(value, 3), value)),
-            "Most these samples could certify": Format(
+            "Error spent": ColumnFormat(lambda value: Cell.number(number(value, 3), value)),
+            "Most these samples could certify": ColumnFormat(
                 lambda value: Cell.number(number(value, 4, Rounding.UP), value)
             ),
         },

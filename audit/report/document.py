@@ -75,7 +75,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Format:
+class ColumnFormat:
     """Format of the values of a column; numbers are aligned right."""
 
     write: Callable[[Any], Cell]
@@ -92,15 +92,15 @@ def _exact(digits: int) -> Callable[[Number], Cell]:
     return lambda value: Cell.number(bracket(value.bracket, digits), value.bracket)
 
 
-TEXT = Format(lambda text: Cell(text=text), numeric=False)
-VERDICT = Format(Cell.verdict, numeric=False)
-PARAMETER = Format(lambda value: Cell.number(plain(value), value))  # as one would type it
-COUNT = Format(lambda value: Cell.number(count(value), value))
-RATIO = Format(lambda value: Cell.number(ratio(value), value))
-LOWER = Format(lambda value: Cell.number(number(value, 5, Rounding.DOWN), value))
-UPPER = Format(lambda value: Cell.number(number(value, 5, Rounding.UP), value))
-EXACT = Format(_exact(6))  # of a `Number`, the digits that are certain
-FULL = Format(_exact(12))
+TEXT = ColumnFormat(lambda text: Cell(text=text), numeric=False)
+VERDICT = ColumnFormat(Cell.verdict, numeric=False)
+PARAMETER = ColumnFormat(lambda value: Cell.number(plain(value), value))  # as one would type it
+COUNT = ColumnFormat(lambda value: Cell.number(count(value), value))
+RATIO = ColumnFormat(lambda value: Cell.number(ratio(value), value))
+LOWER = ColumnFormat(lambda value: Cell.number(number(value, 5, Rounding.DOWN), value))
+UPPER = ColumnFormat(lambda value: Cell.number(number(value, 5, Rounding.UP), value))
+EXACT = ColumnFormat(_exact(6))  # of a `Number`, the digits that are certain
+FULL = ColumnFormat(_exact(12))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ class Table:
     def of(
         cls,
         caption: str,
-        columns: Mapping[str, Format],
+        columns: Mapping[str, ColumnFormat],
         rows: Iterable[Sequence[object]],
         *,
         stacked: bool = True,

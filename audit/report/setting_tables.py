@@ -20,7 +20,7 @@ from audit.report.document import (
     UPPER,
     VERDICT,
     Cell,
-    Format,
+    ColumnFormat,
     Table,
 )
 from audit.report.queries import ComparedResult, shown_claims
@@ -275,7 +275,7 @@ def per_record(setting: ComparedResult) -> Table:
             "δ of one record": PARAMETER,
             "Certified lower bound for one record": LOWER,
             "Records that differ": PARAMETER,
-            "δ of the pair": Format(lambda d: Cell.number(number(d, 4, Rounding.UP), d)),
+            "δ of the pair": ColumnFormat(lambda d: Cell.number(number(d, 4, Rounding.UP), d)),
             "Certified lower bound for the pair": LOWER,
         },
         (

@@ -12,7 +12,7 @@ from audit.report.document import (
     VERDICT,
     Cell,
     Column,
-    Format,
+    ColumnFormat,
     Gallery,
     Part,
     Picture,
@@ -51,7 +51,7 @@ def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table:
     rows = [_statement_row(one, stem) for one, stem in shown]
     if len(shown) < len(found):
         rows += [_counted_row(study, stem) for study, stem in settings if study.findings.statements]
-    value = Format(value_cell)
+    value = ColumnFormat(value_cell)
     return Table.of(
         "Statements and their verdicts",
         {"Statement": TEXT, "Expected": value, "Found": value, "Verdict": VERDICT},
@@ -107,14 +107,14 @@ def first_chart(study: StudyResult, stem: str, *, alone: bool) -> Picture:
 
 
 def _statements(study: StudyResult) -> Table:
-    value = Format(value_cell)
+    value = ColumnFormat(value_cell)
     return Table.of(
         "Statements: claims and findings",
         {
             "Statement": TEXT,
             "Expected": value,
             "Found": value,
-            "Error allowed for": Format(_error_cell),
+            "Error allowed for": ColumnFormat(_error_cell),
             "Verdict": VERDICT,
         },
         (

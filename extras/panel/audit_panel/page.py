@@ -14,8 +14,8 @@ from audit.report.document import (
     TEXT,
     UPPER,
     Cell,
+    ColumnFormat,
     Document,
-    Format,
     Gallery,
     Section,
     Table,
@@ -183,7 +183,7 @@ def _points(caption: str, points: Sequence[PanelPoint]) -> Table:
         "claimed": UPPER,
         "ratio": RATIO,
         "tightest other": UPPER,
-        "pair": Format(Cell.code, numeric=False),
+        "pair": ColumnFormat(Cell.code, numeric=False),
     }
     return Table.of(caption, columns, map(_row, points))
 
