@@ -238,3 +238,13 @@ def test_an_audit_prints_what_it_certifies() -> None:
     for low, delta in re.findall(r"epsilon >= ([\d.]+) at delta ([\de.-]+)", text):
         exact = audited.epsilon_lower(float(delta))
         assert exact - 1e-3 * max(exact, 1.0) <= float(low) <= exact  # rounded downward
+
+
+def test_bounds_that_differ_by_rounding_keep_the_order_of_the_catalogue() -> None:
+    best = audit.bounds.BestBound(
+        "a", 1.0, GaussianCurve(1.0), 1e-5, {"c": 2.0, "a": 1.0 + 1e-13, "b": 1.0}
+    )
+    picture = best._repr_html_()
+    assert [picture.index(f">{id}<") for id in "abc"] == sorted(
+        picture.index(f">{id}<") for id in "abc"
+    )

@@ -187,6 +187,11 @@ class Entry(ShortRepr):
         return self.function(mechanism, **options)
 
 
+def rank(epsilon: float) -> float:
+    """Return a bound in nine digits: equal bounds differ by rounding, and so do machines."""
+    return float(f"{epsilon:.9g}")
+
+
 @dataclass(frozen=True)
 class BestBound(ShortRepr):
     """Tightest sound bound at one delta.
@@ -212,8 +217,7 @@ class BestBound(ShortRepr):
     compared: Mapping[str, float]
 
     def _repr_html_(self) -> str:
-        # equal bounds differ by rounding, which is not the same on every machine
-        ranked = sorted(self.compared.items(), key=lambda item: float(f"{item[1]:.9g}"))
+        ranked = sorted(self.compared.items(), key=lambda item: rank(item[1]))
         marks = [Marks(id, upper=epsilon) for id, epsilon in ranked[:_MOST_DRAWN]]
         return display.sandwich(f"epsilon at delta {self.delta:g}", marks)
 

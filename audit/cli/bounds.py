@@ -149,13 +149,14 @@ def _show(
 ) -> None:
     """Print one row per bound, the tightest first; inapplicable bounds are last, or counted."""
     from audit import bounds
+    from audit.bounds.registry import rank
 
     if question.assumed is not None:
         gap = bounds.batching_gap(mechanism, assumed=question.assumed, delta=question.delta)
         print(json.dumps(encode(gap), indent=1) if form is BoundsFormat.JSON else gap)
         return
     rows = bounds.table(mechanism, question.delta, slow=question.slow)
-    rows = tuple(sorted(rows, key=_rank))
+    rows = tuple(sorted(rows, key=lambda row: rank(math.inf if row.value is None else row.value)))
     shown = [row for row in rows if every or row.value is not None]
     if form is BoundsFormat.JSON:
         print(json.dumps([encode(_line(row)) for row in shown], indent=1, allow_nan=False))
@@ -165,11 +166,6 @@ def _show(
         _print_table(shown, question.delta, every=every)
         if not every:
             print(_counted(rows, mechanism, question))
-
-
-def _rank(row: Row) -> float:
-    """Return the value in nine digits: equal bounds differ by rounding, as machines do."""
-    return math.inf if row.value is None else float(f"{row.value:.9g}")
 
 
 def _line(row: Row) -> Line:

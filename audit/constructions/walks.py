@@ -77,8 +77,13 @@ class _LinearPair(PositionedPair):
         super().__post_init__()
         self._require_no_strong_convexity("its losses are linear")
 
+    @property
+    def _others(self) -> float:
+        """Negative gradient of every other record."""
+        return 0.0
+
     def _update(self, record: float) -> BatchUpdate:
-        return linear_update(self.mechanism, record, 0.0)
+        return linear_update(self.mechanism, record, self._others)
 
 
 @construction
@@ -265,8 +270,4 @@ class DriftedWalk(_LinearPair):
 
     @property
     def _others(self) -> float:
-        """Negative gradient of every other record."""
         return self.drift / _drift_per_gradient(self.mechanism) if self.drift else 0.0
-
-    def _update(self, record: float) -> BatchUpdate:
-        return linear_update(self.mechanism, record, self._others)

@@ -234,3 +234,15 @@ def test_words_of_trainings_that_are_refused(ended: Command, words: list[str], l
     assert done.status == 2
     assert line in done.err
     assert done.err.count("\n") == 1
+
+
+def test_rows_that_differ_by_rounding_keep_their_order(
+    ended: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tuple(
+        bounds.Row(id, bounds.Status.AS_PRINTED, value, 1.0, None)
+        for id, value in (("at22.b_3", 2.0), ("at22.b_2", 1.0 + 1e-13), ("at22.b_1", 1.0))
+    )
+    monkeypatch.setattr(bounds, "table", lambda *_, **__: rows)
+    found = json.loads(ended(main, *WORDS, "delta=1e-5", "--format", "json").out)
+    assert [row["id"] for row in found] == ["at22.b_2", "at22.b_1", "at22.b_3"]
