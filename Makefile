@@ -2,11 +2,15 @@
 #
 # `make audit` installs what running needs. Other targets add an extra of pyproject.toml to it:
 # $(VENV)/.installed-NAME stands for the extra NAME, and a target that needs it depends on that file.
+# pip compiles one file after the other; compileall uses all cores, and leaves out what nobody imports.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+INSTALL := $(BIN)/python -m pip install -q --no-compile
+# some files are templates, or for other versions of Python: pip ignores those too
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x 'site-packages/.*/tests/' $(VENV)/lib || true
 ADAPTERS := .venv-adapters
 # Tests start many processes, which share compiled bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -23,8 +27,9 @@ audit: $(STAMP)
 # Processes with one BLAS thread each, one more than cores. Long test files run first
 # (tests/conftest.py).
 PYTEST := -q -n auto --dist loadfile --no-loadscope-reorder
-# Brackets and certified numbers are also tested without AVX-512, where the machine has it.
-CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.py
+# Brackets and certified numbers are also tested without AVX-512, where the machine has it; but
+# for laws of many thousands of steps, which take longest.
+CERTIFIED := -m "not slow" tests/curves tests/numerics tests/exact tests/claims/test_near_one.py
 
 test: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
@@ -110,10 +115,12 @@ clean:
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] < (3, 14); sys.exit(0 if ok else "Python 3.11, 3.12 or 3.13 is needed; name one: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade pip
-	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e .
+	$(INSTALL) --upgrade pip
+	$(INSTALL) $(PIP_FLAGS) -e .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.installed-%: $(STAMP)
-	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e ".[$*]"
+	$(INSTALL) $(PIP_FLAGS) -e ".[$*]"
+	@$(COMPILE)
 	@touch $@

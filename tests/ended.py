@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from hydra.core.config_store import ConfigStore
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ def ended(
     def run(main: Callable[[], None], *words: object) -> Ended:
         monkeypatch.setattr(sys, "argv", ["command", *map(str, words)])
         monkeypatch.setenv("HYDRA_FULL_ERROR", "0")  # which the command sets: it is undone
+        # Hydra copies all that is registered, and a command registers scenarios
+        store = ConfigStore.instance()
+        kept = {name: node for name, node in store.repo.items() if name != "scenario"}
+        monkeypatch.setattr(store, "repo", kept)
         capsys.readouterr()
         status = 0
         try:

@@ -30,12 +30,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NoReturn
 
-import numpy as np
-
 from audit.curves import Order
 from audit.curves.brackets import TINY, Bracket, broken
 from audit.numerics.normal import log_gaussian_delta_bracket
-from audit.numerics.roots import decreasing_root
+from audit.numerics.roots import bracketed_root
 
 _UNIT = 2.0**-53
 _FARTHEST = 1e9  # largest epsilon that is looked for
@@ -45,8 +43,8 @@ class ClosedForm(ABC):
     """Bounds from both sides on the privacy of a pair, with every rounding counted."""
 
     @abstractmethod
-    def log_delta_bracket(self, epsilon: float, order: Order) -> Bracket:
-        """Return a bracket of log delta at ``epsilon`` >= 0; -inf where delta is 0."""
+    def log_delta(self, epsilon: float, order: Order, side: int) -> float:
+        """Return the lower (0) or upper (1) end of log delta at ``epsilon`` >= 0; -inf for 0."""
 
     @abstractmethod
     def largest(self, order: Order) -> float:
@@ -60,7 +58,7 @@ class ClosedForm(ABC):
             rest, scale = -math.expm1(epsilon), math.exp(epsilon)
             low, high = rest + scale * low, rest + scale * high
             return max(low * (1 - 8 * _UNIT), 0.0), min(high * (1 + 8 * _UNIT), 1.0)
-        low, high = self.log_delta_bracket(epsilon, order)
+        low, high = (self.log_delta(epsilon, order, side) for side in (0, 1))
         if math.isinf(high):
             return 0.0, 0.0
         return max(math.exp(low) - TINY, 0.0), min(math.exp(high) + TINY, 1.0)
@@ -75,7 +73,7 @@ class ClosedForm(ABC):
         """Return a place where an end of log delta is certainly above ``goal``, or not above."""
 
         def excess(epsilon: float) -> float:
-            return max(self.log_delta_bracket(epsilon, order)[side] - goal, -1e6)
+            return max(self.log_delta(epsilon, order, side) - goal, -1e6)
 
         if excess(0.0) <= 0:
             return 0.0
@@ -86,8 +84,7 @@ class ClosedForm(ABC):
                 return math.inf if side else low
         while low == 0 and excess(1e-3 * high) <= 0 and high > 1e-300:
             high *= 1e-3
-        ends = np.array([low]), np.array([high])
-        root = float(decreasing_root(lambda x: np.array([excess(float(x[0]))]), *ends)[0])
+        root = bracketed_root(excess, low, high, xtol=TINY)
         for width in (1e-15, 1e-14, 1e-12, 1e-9):
             left, right = root * (1 - width), root * (1 + width)
             low = left if excess(left) > 0 else low
@@ -126,26 +123,23 @@ class SampledGaussian(ClosedForm):
         loss = self.largest_loss
         return math.log(self.rate) if loss < 1 else math.log1p(-math.exp(-loss))
 
-    def log_delta_bracket(self, epsilon: float, order: Order) -> Bracket:
-        """Return a bracket of log delta at ``epsilon`` >= 0."""
+    def log_delta(self, epsilon: float, order: Order, side: int) -> float:
+        """Return the lower (0) or upper (1) end of log delta at ``epsilon`` >= 0."""
+        factor = self.log_rate
         if order is Order.FORWARD:
-            high, low = self._inner(epsilon)
-            ends = [(self.log_rate, inner) for inner in (low, high)]
+            inner = self._inner(epsilon)[1 - side]
         else:
-            low, high = self._inner(-epsilon)
-            ends = [(self.log_rate + epsilon + inner, -inner) for inner in (low, high)]
-        found = []
-        for side, (factor, inner) in enumerate(ends):
-            if math.isinf(inner):
-                found.append(-math.inf)
-                continue
-            sign = 2 * side - 1
-            # delta rises with mu
-            value = log_gaussian_delta_bracket(inner, self.mu * (1 + sign * 8 * _UNIT))[side]
-            # a sum of at most four terms, and the error of the log of q
-            size = 4 + abs(epsilon) + 3 * abs(self.log_rate) + abs(inner) + abs(value)
-            found.append(factor + value + sign * (self.error + 4 * _UNIT * size))
-        return found[0], min(found[1], 0.0)
+            outer = self._inner(-epsilon)[side]
+            factor, inner = factor + epsilon + outer, -outer
+        if math.isinf(inner):
+            return -math.inf
+        sign = 2 * side - 1
+        # delta rises with mu
+        value = log_gaussian_delta_bracket(inner, self.mu * (1 + sign * 8 * _UNIT))[side]
+        # a sum of at most four terms, and the error of the log of q
+        size = 4 + abs(epsilon) + 3 * abs(self.log_rate) + abs(inner) + abs(value)
+        found = factor + value + sign * (self.error + 4 * _UNIT * size)
+        return min(found, 0.0) if side else found
 
     def _inner(self, epsilon: float) -> Bracket:
         """Return a bracket of log(1 + (e^epsilon - 1)/q); -inf if there is no logarithm."""
@@ -218,15 +212,15 @@ class DeltaLimits(ClosedForm):
         subject = " and ".join(part.subject for part in parts)
         return cls(merged, single, any(part.two_sided for part in parts), subject)
 
-    def log_delta_bracket(self, epsilon: float, order: Order) -> Bracket:
-        """Return bounds on log delta at ``epsilon`` >= 0."""
-        low = (one.log_delta_bracket(epsilon, order)[0] for one in self.single)
+    def log_delta(self, epsilon: float, order: Order, side: int) -> float:
+        """Return the lower (0) or upper (1) bound on log delta at ``epsilon`` >= 0."""
+        if not side:
+            found = (one.log_delta(epsilon, order, 0) for one in self.single)
+            return max(found, default=-math.inf)
         if self.two_sided:
             whole = SampledGaussian(self.merged.mu, math.inf)
-            high = self.merged.log_rate + whole.log_delta_bracket(epsilon, order)[1] + 8 * _UNIT
-        else:
-            high = self.merged.log_delta_bracket(epsilon, order)[1]
-        return max(low, default=-math.inf), high
+            return self.merged.log_rate + whole.log_delta(epsilon, order, 1) + 8 * _UNIT
+        return self.merged.log_delta(epsilon, order, 1)
 
     def largest(self, order: Order) -> float:
         """Return an upper bound on the largest loss."""
@@ -239,12 +233,12 @@ class DeltaLimits(ClosedForm):
         if delta > 0 and low > 0:
             # epsilon is at least low only if delta there is at least this one
             inside = math.isfinite(low) and low <= most
-            if not inside or self.log_delta_bracket(low, order)[1] < math.log(delta):
+            if not inside or self.log_delta(low, order, 1) < math.log(delta):
                 most = self.epsilon_bracket(delta, order)[1]
         least = 0.0
         if math.isfinite(high) and self.single:
             goal = math.log(delta) if delta else -math.inf
-            if self.log_delta_bracket(high, order)[0] > goal:
+            if self.log_delta(high, order, 0) > goal:
                 least = self.epsilon_bracket(delta, order)[0] if delta else self.largest(order)
         if low > most or high < least:
             self._fail(f"epsilon at delta {delta:g}", bracket, order, (least, most))

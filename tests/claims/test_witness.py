@@ -386,16 +386,16 @@ def verified(plain, order, quantity, at, claimed, certified):
 
 
 def test_several_draws_that_one_law_never_gives_are_infinitely_far():
-    # 1 - .999^400 of the first law's draws show an outcome that the second does not have
-    pair = Finite((0.4, 0.4, 0.1, 0.099, 0.001), (0.5, 0.3, 0.15, 0.05, 0.0), times=400)
+    # 1 - .999^40 of the first law's draws show an outcome that the second does not have
+    pair = Finite((0.4, 0.4, 0.1, 0.099, 0.001), (0.5, 0.3, 0.15, 0.05, 0.0), times=40)
     plain = plain_pair(pair)
     assert exact.curve(pair).epsilon_bracket(1e-5) == (math.inf, math.inf)
     found = verified(plain, Order.FORWARD, "epsilon", 1e-5, 1e3, math.inf)
     assert found is Answer.REFUTED
     # and where that is rarer than delta it is not
-    low, high = exact.curve(pair).epsilon_bracket(0.4)
-    assert verified(plain, Order.FORWARD, "epsilon", 0.4, 0.99 * low, low) is Answer.REFUTED
-    assert verified(plain, Order.FORWARD, "epsilon", 0.4, high, high) is Answer.NOT_REFUTED
+    low, high = exact.curve(pair).epsilon_bracket(0.1)
+    assert verified(plain, Order.FORWARD, "epsilon", 0.1, 0.99 * low, low) is Answer.REFUTED
+    assert verified(plain, Order.FORWARD, "epsilon", 0.1, high, high) is Answer.NOT_REFUTED
 
 
 def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:

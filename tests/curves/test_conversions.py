@@ -10,11 +10,15 @@ from papers.renyi_conversions import balle, bun_steinke, lemma_2_5
 
 
 def worst_two_point_delta(alpha, divergence, epsilon):
-    """The best event of any two-point pair within the divergence, by brute force."""
-    p, q = np.meshgrid(np.linspace(1e-6, 1 - 1e-6, 1500), np.geomspace(1e-7, 1 - 1e-6, 3000))
-    moment = p**alpha * q ** (1 - alpha) + (1 - p) ** alpha * (1 - q) ** (1 - alpha)
-    allowed = moment <= math.exp((alpha - 1) * divergence)
-    return float(np.max(np.where(allowed, p - math.exp(epsilon) * q, 0.0)))
+    """The best event of two-point pairs within the divergence: the least q, for each of many p."""
+    p = np.linspace(1e-6, 1 - 1e-6, 3000)
+    low, high = np.full(p.shape, 1e-12), p
+    for _ in range(50):  # the moment falls as q rises to p, where it is 1
+        q = np.sqrt(low * high)
+        moment = p**alpha * q ** (1 - alpha) + (1 - p) ** alpha * (1 - q) ** (1 - alpha)
+        allowed = moment <= math.exp((alpha - 1) * divergence)
+        low, high = np.where(allowed, low, q), np.where(allowed, q, high)
+    return float(np.max(p - math.exp(epsilon) * high))
 
 
 @pytest.mark.parametrize("alpha", [1.5, 3.0, 10.0])
@@ -26,11 +30,12 @@ def test_one_order_is_converted_exactly(alpha, divergence):
         reached = worst_two_point_delta(alpha, divergence, epsilon)
         assert reached <= delta
         if epsilon > 0:
-            assert reached == pytest.approx(delta, rel=0.02)
+            assert reached == pytest.approx(delta, rel=1e-3)
 
 
-@pytest.mark.parametrize("mu", [1e-3, 1.0, 40.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.2])
+@pytest.mark.parametrize(
+    ("mu", "delta"), [(1e-3, 1e-12), (1e-3, 0.2), (1.0, 1e-5), (40.0, 1e-12), (40.0, 0.2)]
+)
 def test_the_best_is_sound_and_never_above_the_others(mu, delta):
     rho = mu**2 / 2
     curve = RenyiCurve.linear(rho)

@@ -55,10 +55,10 @@ class Setting:
                 return None if exact is None else bool(low <= exact <= high)
             # epsilon is at least low if delta is still reached there, or only just before
             before = mp.inf if low == 0 else delta(low * (1 - 1e-14), self.order)
+            if before is None or before <= self.at:
+                return None if before is None else False
             after = 0 if np.isinf(high) else delta(high, self.order)
-            if before is None or after is None:
-                return None
-            return bool(before > self.at >= after)
+            return None if after is None else bool(self.at >= after)
 
 
 def poisson(

@@ -9,6 +9,7 @@ from functools import cache
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hydra import compose, initialize
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 
 from audit.cli.audit import DEFAULT_SCENARIO, Output, read_job
@@ -135,12 +136,14 @@ SHORTER = {
 @pytest.fixture(scope="module", autouse=True)
 def hydra() -> Iterator[None]:
     GlobalHydra.instance().clear()
-    register(NAMES, DEFAULT_SCENARIO, None, Output)
     with initialize(version_base="1.3", config_path=None):
         yield
 
 
 def composed(name: str, *changes: str) -> Scenario:
+    store = ConfigStore.instance()
+    store.repo.pop("scenario", None)  # Hydra copies all that is registered
+    register([name], DEFAULT_SCENARIO, None, Output)
     config = compose(config_name="audit", overrides=[f"scenario={name}", *changes])
     return read_job(config, []).scenario
 
