@@ -36,18 +36,21 @@ def epsilon_p_value(counts: GuessCounts, epsilon: float, delta: float) -> float:
         return min(tail, 1.0)
     fewer = np.arange(1, correct + 1, dtype=np.float64)
     # P(correct > W >= correct - i), from the tail in which no digits cancel.
-    below = bdtr(correct - 1, guesses, rate) - _below(correct - fewer, guesses, rate)
-    above = bdtrc(correct - fewer - 1, guesses, rate) - bdtrc(correct - 1, guesses, rate)
-    between = np.where(bdtr(correct - 1, guesses, rate) < 0.5, below, above)
+    less = bdtr(correct - 1, guesses, rate)
+    if less < 0.5:
+        between = less - _below(correct - fewer, guesses, rate)
+    else:
+        between = bdtrc(correct - fewer - 1, guesses, rate) - bdtrc(correct - 1, guesses, rate)
     slope = float(np.max(between / fewer))
     return min(tail + 2 * counts.canaries * delta * max(slope, 0.0), 1.0)
 
 
 def curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:
     """Return the largest error at which the supporting lines of a claimed curve are not refuted."""
+    lines = _lines(epsilons, deltas)
 
     def least_wrong(right: Array) -> Array:
-        return np.asarray(np.max(_lines(right[:, None], epsilons, deltas), axis=1))
+        return np.asarray(np.max(lines(right[:, None]), axis=1))
 
     # The recursion is increasing in the error: find the largest error that it does not refute.
     low, high = -LARGEST_EPSILON, 0.0  # logarithms
@@ -76,8 +79,7 @@ def epsilon_lower(counts: GuessCounts, delta: float, error: float) -> float:
         return 0.0
 
     def refuted(epsilon: Array) -> NDArray[np.bool_]:
-        errors, deltas = np.full((2, *epsilon.shape), [[error], [delta]])
-        return _refuted(counts, errors, lambda right: _lines(right, epsilon, deltas))
+        return _refuted(counts, np.full(epsilon.shape, error), _lines(epsilon, delta))
 
     def excess(epsilon: float) -> float:
         return epsilon_p_value(counts, epsilon, delta) - error
@@ -106,14 +108,18 @@ def _below(count: Array, total: int, rate: float) -> Array:
     return np.asarray(np.where(count <= 0, 0.0, values))
 
 
-def _lines(right: Array, epsilon: Array, delta: Array) -> Array:
-    """Return the least probability of a wrong guess, from both lines of the tradeoff function.
+def _lines(epsilon: Array, delta: float | Array) -> _LeastWrong:
+    """Bound the probability of a wrong guess by both lines of the tradeoff function.
 
     right <= e^epsilon wrong + delta, and 1 - wrong <= e^epsilon (1 - right) + delta.
     """
-    first = np.exp(-epsilon) * (right - delta)
-    second = 1 - delta - np.exp(epsilon) * (1 - right)
-    return np.asarray(np.maximum(np.maximum(first, second), 0.0))
+    flat, steep, rest = np.exp(-epsilon), np.exp(epsilon), 1 - delta
+
+    def least_wrong(right: Array) -> Array:
+        lines = np.maximum(flat * (right - delta), rest - steep * (1 - right))
+        return np.asarray(np.maximum(lines, 0.0))
+
+    return least_wrong
 
 
 def _refuted(counts: GuessCounts, error: Array, least_wrong: _LeastWrong) -> NDArray[np.bool_]:
@@ -137,7 +143,7 @@ def _refuted(counts: GuessCounts, error: Array, least_wrong: _LeastWrong) -> NDA
     wrong = error * (guesses - correct) / canaries
     for k in range(correct - 1, -1, -1):
         more = np.maximum(wrong, least_wrong(np.minimum(right, 1.0)))
-        if np.array_equal(more, wrong):
+        if (more == wrong).all():
             break
         right = right + k / (guesses - k) * (more - wrong)
         wrong = more

@@ -25,14 +25,15 @@ from audit.estimation.two_rates import (
 )
 
 Array = NDArray[np.float64]
-Corners = NDArray[np.intp]
-Key = tuple[int, int, int, int, float]
+Key = tuple[int | float, ...]  # the counts and the error of a test
+Side = tuple[bool, bool]  # whether a claim holds in a test's own order, and in the other one
 
 _LARGEST_EPSILON = 700.0
 _LARGEST_MU = 75.0
 # Normal scores of the second rate at which a test at a rank bounds the first rate from below.
 _POINTS = np.array([0.5, 2.0])
 _KNOWN_AT_MOST = 2**16  # for one question
+_TOGETHER = 128  # bounds searched at a time, whose arrays fit a processor's cache
 
 
 def certificate(tests: Sequence[CountedTest]) -> RegionCertificate | RankCertificate:
@@ -50,6 +51,19 @@ class RegionCertificate:
 
     def __init__(self, tests: tuple[CountedTest, ...]) -> None:
         self._tests = tests
+        regions = [counted.region for counted in tests if counted.region is not None]
+        sizes = [region.first.size for region in regions]
+        self._starts = np.cumsum([0, *sizes[:-1]])
+        self._made = Region(
+            np.concatenate([region.first for region in regions]),
+            np.concatenate([region.second for region in regions]),
+        )
+        # a test also serves the other order, through its complement
+        made, turned = ((one.first, one.second) for one in (self._made, self._made.complement()))
+        forward = np.repeat([counted.test.order is Order.FORWARD for counted in tests], sizes)
+        self._corners = {
+            o: Region(*np.where(forward == (o is Order.FORWARD), made, turned)) for o in Order
+        }
 
     def epsilons(self, deltas: Array, order: Order | None) -> Array:
         """Return the largest log((p - delta) / q) that some region implies."""
@@ -66,12 +80,8 @@ class RegionCertificate:
 
         A test and its complement imply the same, so that tests are taken as they were made.
         """
-        regions = [counted.region for counted in self._tests if counted.region is not None]
-        mus = [region.mus() for region in regions]
-        best = int(np.argmax([np.min(one) for one in mus]))
-        corner = int(np.argmin(mus[best]))
-        rates = float(regions[best].first[corner]), float(regions[best].second[corner])
-        return evidence_of(self._tests[best], rates, float(mus[best][corner]))
+        value, best, rates = self._attained(self._made, lambda region: region.mus())
+        return evidence_of(self._tests[best], rates, value)
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
         """Return the larger of the bounds from one region and from all regions combined."""
@@ -89,53 +99,37 @@ class RegionCertificate:
         return self._hulls[order]
 
     @cached_property
-    def _views(self) -> dict[Order, tuple[tuple[CountedTest, Region], ...]]:
-        """Every test in its own order, and in the other one through its complement."""
-        both = [*self._tests, *(counted.complement() for counted in self._tests)]
-        return {
-            o: tuple((c, c.region) for c in both if c.test.order is o and c.region is not None)
-            for o in Order
-        }
-
-    @cached_property
     def _hulls(self) -> dict[Order, tuple[Array, Array]]:
-        return {o: tradeoff_points(region for _, region in self._views[o]) for o in Order}
-
-    @cached_property
-    def _stacks(self) -> dict[Order, tuple[Region, Corners]]:
-        """All corners of an order's regions, and the start index of each region."""
-        stacks = {}
-        for order, views in self._views.items():
-            regions = [region for _, region in views]
-            corners = Region(
-                np.concatenate([region.first for region in regions]),
-                np.concatenate([region.second for region in regions]),
-            )
-            sizes = [region.first.size for region in regions]
-            stacks[order] = corners, np.cumsum([0, *sizes[:-1]])
-        return stacks
+        return {o: tradeoff_points(corners, self._starts) for o, corners in self._corners.items()}
 
     def _largest(self, bound: Callable[[Region], Array], order: Order | None) -> Array:
         """Return the largest over the tests of the minimum over a test's corners; >= 0."""
-        bounds = [
-            np.max(np.minimum.reduceat(bound(corners), starts, axis=-1), axis=-1)
-            for corners, starts in (self._stacks[one] for one in _orders(order))
+        found = [
+            np.minimum.reduceat(bound(self._corners[one]), self._starts, axis=-1)
+            for one in _orders(order)
         ]
-        return np.asarray(np.maximum(np.max(bounds, axis=0), 0.0))
+        return np.asarray(np.maximum(np.max(found, axis=(0, -1)), 0.0))
 
     def _best(
         self, bound: Callable[[Region], Array], order: Order | None
     ) -> tuple[CountedTest, tuple[float, float], float]:
         """Return the test with the largest minimum, the rates that attain it, and its value."""
-        found = []
-        for one in _orders(order):
-            corners, starts = self._stacks[one]
-            values = np.minimum.reduceat(bound(corners), starts)
-            best = int(np.argmax(values))
-            found.append((float(values[best]), *self._views[one][best]))
-        value, counted, region = max(found, key=lambda entry: entry[0])
-        corner = int(np.argmin(bound(region)))
-        return counted, (float(region.first[corner]), float(region.second[corner])), value
+        found = [(*self._attained(self._corners[one], bound), one) for one in _orders(order)]
+        value, best, rates, one = max(found, key=lambda entry: entry[0])
+        counted = self._tests[best]
+        return counted if counted.test.order is one else counted.complement(), rates, value
+
+    def _attained(
+        self, corners: Region, bound: Callable[[Region], Array]
+    ) -> tuple[float, int, tuple[float, float]]:
+        """Return the largest minimum over a test's corners, the test, and the corner's rates."""
+        values = bound(corners)
+        least = np.minimum.reduceat(values, self._starts)
+        best = int(np.argmax(least))
+        start = int(self._starts[best])
+        corner = start + int(np.argmax(values[start:] == least[best]))
+        rates = float(corners.first[corner]), float(corners.second[corner])
+        return float(least[best]), best, rates
 
 
 class RankCertificate:
@@ -147,19 +141,21 @@ class RankCertificate:
 
     def __init__(self, tests: tuple[CountedTest, ...]) -> None:
         self._tests = tests
-        self._keys: list[Key] = [(*_counts(counted), counted.error) for counted in tests]
-        table = np.array([_counts(counted) for counted in tests], dtype=np.int64).reshape(-1, 4)
-        self._counts = RankCounts(*table.T)
+        table = [
+            (c.second + 1, c.second_total, c.first, c.first_total)
+            for c in (counted.counts for counted in tests)
+        ]
+        self._counts = RankCounts(*np.array(table, dtype=np.int64).reshape(-1, 4).T)
         self._errors = np.array([counted.error for counted in tests])
         self._forward = np.array([counted.test.order is Order.FORWARD for counted in tests])
 
     def epsilons(self, deltas: Array, order: Order | None) -> Array:
         """Return the largest epsilon below which some test rejects every claim."""
-        return np.array([np.max(self._epsilons(float(delta), order)) for delta in deltas])
+        return np.asarray(np.max(self._bounds(deltas, order), axis=0))
 
     def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
         """Return the bound with the test's counts, at the mean second rate where the claim ends."""
-        found = self._epsilons(delta, order)
+        found = self._bounds(np.array([delta]), order)[:, 0]
         best, value = int(np.argmax(found)), float(np.max(found))
         counted, mean = self._tests[best], self._mean(best)
         sides = _sides(order, counted.test.order)
@@ -231,30 +227,16 @@ class RankCertificate:
         )
         return second, first.reshape(second.shape)
 
-    def _epsilons(self, delta: float, order: Order | None) -> Array:
-        """Return each test's bound; bounds of known counts are cached for repeated audits."""
-        sides = [_sides(order, counted.test.order) for counted in self._tests]
-        known = {side: _known(delta, *side) for side in dict.fromkeys(sides)}
-        found = [known[side].get(key) for side, key in zip(sides, self._keys, strict=True)]
-        for side, bounds in known.items():
-            new = np.array(
-                [k for k, bound in enumerate(found) if bound is None and sides[k] == side],
-                dtype=np.intp,
-            )
-            if not new.size:
-                continue
-
-            def claim(_: Indices, epsilon: Array, side: tuple[bool, bool] = side) -> Hypothesis:
-                return epsilon_hypothesis(epsilon, delta, *side)
-
-            values = largest_rejected(
-                self._counts.take(new), self._errors[new], claim, _LARGEST_EPSILON
-            )
-            if len(bounds) > _KNOWN_AT_MOST:
-                bounds.clear()
-            for k, value in zip(new.tolist(), values.tolist(), strict=True):
-                found[k] = bounds[self._keys[k]] = value
-        return np.array(found, dtype=np.float64)
+    def _bounds(self, deltas: Array, order: Order | None) -> Array:
+        """Return each test's bound at each delta, shape (tests, deltas)."""
+        if order is None:
+            return _known_bounds(self._counts, self._errors, deltas, (True, True))
+        found = np.empty((self._errors.size, deltas.size))
+        own = self._forward == (order is Order.FORWARD)
+        for side, which in (((True, False), own), ((False, True), ~own)):
+            tests = self._counts.take(np.flatnonzero(which))
+            found[which] = _known_bounds(tests, self._errors[which], deltas, side)
+        return found
 
     def _mean(self, index: int) -> float:
         return float(self._counts.rank[index] / (self._counts.second_total[index] + 1))
@@ -264,28 +246,45 @@ class RankCertificate:
         outer = np.flatnonzero(self._counts.rank == np.min(self._counts.rank))
         counts = self._counts.take(outer)
         full = RankCounts(counts.rank, counts.second_total, counts.first_total, counts.first_total)
-        found = []
-        for side in dict.fromkeys(_sides(order, one) for one in Order):
+        sides = dict.fromkeys(_sides(order, one) for one in Order)
+        at = np.array([delta])
+        return float(max(np.max(_known_bounds(full, self._errors[outer], at, s)) for s in sides))
 
-            def claim(_: Indices, epsilon: Array, side: tuple[bool, bool] = side) -> Hypothesis:
-                return epsilon_hypothesis(epsilon, delta, *side)
 
-            found.append(largest_rejected(full, self._errors[outer], claim, _LARGEST_EPSILON))
-        return float(np.max(found))
+def _known_bounds(tests: RankCounts, errors: Array, deltas: Array, side: Side) -> Array:
+    """Return each test's bound at each delta; those of known counts are kept for the next audits.
+
+    What is unknown is searched for all deltas together.
+    """
+    keys = list(zip(*(column.tolist() for column in tests.columns), errors.tolist(), strict=True))
+    tables = [_known(delta, *side) for delta in deltas.tolist()]
+    # None becomes NaN
+    kept = [list(map(table.get, keys)) for table in tables]
+    found = np.array(kept, dtype=np.float64).reshape(deltas.size, len(keys))
+    unknown = np.argwhere(np.isnan(found))
+    for start in range(0, len(unknown), _TOGETHER):
+        at, which = unknown[start : start + _TOGETHER].T
+
+        def claim(left: Indices, epsilon: Array, named: Array = deltas[at]) -> Hypothesis:
+            return epsilon_hypothesis(epsilon, named[left], *side)
+
+        found[at, which] = largest_rejected(
+            tests.take(which), errors[which], claim, _LARGEST_EPSILON
+        )
+    for row, place in unknown.tolist():
+        if len(tables[row]) > _KNOWN_AT_MOST:
+            tables[row].clear()
+        tables[row][keys[place]] = float(found[row, place])
+    return found.T
 
 
 @lru_cache(maxsize=64)
 def _known(delta: float, own: bool, other: bool) -> dict[Key, float]:
-    """Return the cached bounds of single tests, by counts and error."""
+    """Return the cached bounds of single tests."""
     return {}
 
 
-def _counts(counted: CountedTest) -> tuple[int, int, int, int]:
-    c = counted.counts
-    return int(c.second) + 1, c.second_total, int(c.first), c.first_total
-
-
-def _sides(order: Order | None, own: Order) -> tuple[bool, bool]:
+def _sides(order: Order | None, own: Order) -> Side:
     return order is None or order is own, order is None or order is not own
 
 

@@ -220,16 +220,25 @@ def _discriminant(first: Array, second: Array) -> Array:
 
 def _best_column(pilot: Training, delta: float) -> int:
     """Return the column with the largest conservative estimate of epsilon at ``delta``."""
-    values = []
-    for first, second in zip(pilot.samples.T, pilot.samples_prime.T, strict=True):
-        both = np.sort(np.concatenate([first, second]))
-        ranks = np.unique((both.size * (1 - _LEVELS)).astype(np.intp))
-        found = []
-        for sign, thresholds in ((1, both[ranks]), (-1, -both[both.size - 1 - ranks])):
-            counts = [np.sum(sign * x[:, None] >= thresholds, axis=0) for x in (first, second)]
-            sides = list(zip(counts, (first.size, second.size), strict=True))
-            for (p, n), (q, m) in (sides, sides[::-1]):
-                gap = np.maximum(lower_limit(p, n, _COMPARED_ERROR) - delta, 1e-12)
-                found.append(np.max(np.log(gap) - np.log(upper_limit(q, m, _COMPARED_ERROR))))
-        values.append(max(found))
-    return int(np.argmax(values))
+    pairs = zip(pilot.samples.T, pilot.samples_prime.T, strict=True)
+    counts = np.array([_tail_counts(*pair) for pair in pairs])
+    totals = np.array([[len(pilot.samples)], [len(pilot.samples_prime)]])
+    gap = np.maximum(lower_limit(counts, totals, _COMPARED_ERROR) - delta, 1e-12)
+    other = upper_limit(counts, totals, _COMPARED_ERROR)[:, ::-1]
+    return int(np.argmax(np.max(np.log(gap) - np.log(other), axis=(1, 2))))
+
+
+def _tail_counts(first: Array, second: Array) -> NDArray[np.intp]:
+    """Count the scores of both laws in upper and lower tails, shape (2, tails)."""
+    both = np.sort(np.concatenate([first, second]))
+    ranks = np.unique((both.size * (1 - _LEVELS)).astype(np.intp))
+    high, low = both[ranks], both[both.size - 1 - ranks]
+    return np.array(
+        [
+            np.append(
+                scores.size - np.searchsorted(scores, high, side="left"),
+                np.searchsorted(scores, low, side="right"),
+            )
+            for scores in (np.sort(first), np.sort(second))
+        ]
+    )

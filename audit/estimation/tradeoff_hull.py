@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,18 +10,17 @@ from audit.estimation.regions import Region
 Array = NDArray[np.float64]
 
 
-def tradeoff_points(regions: Iterable[Region]) -> tuple[Array, Array]:
+def tradeoff_points(corners: Region, starts: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return the vertices of an upper bound on the tradeoff function T(first, second).
 
     A region with first rate at least p and second rate at most q bounds T at alpha = 1 - p by beta
     = q: reject the first law outside the event. T is convex and lies below the line from (0, 1) to
     (1, 0) (Dong, Roth and Su 2022, Proposition 2.2), so the lower convex hull of these points and
-    the two ends is above T if every region holds. A region of many corners enters with its bounding
-    rectangle.
+    the two ends is above T if every region holds. A region of many corners, from its start index to
+    that of the next one, enters with its bounding rectangle.
     """
-    corners = np.asarray([(1 - np.min(r.first), np.max(r.second)) for r in regions])
-    alpha, beta = corners.reshape(-1, 2).T
-    return hull_points(alpha, beta)
+    least = np.minimum.reduceat(corners.first, starts)
+    return hull_points(1 - least, np.maximum.reduceat(corners.second, starts))
 
 
 def hull_points(alpha: Array, beta: Array) -> tuple[Array, Array]:

@@ -65,14 +65,14 @@ class RankCounts:
     count: NDArray[np.int64]  # scores of the first law in the event, and in total
     first_total: NDArray[np.int64]
 
+    @property
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """The four numbers of every test, in the order of the fields."""
+        return self.rank, self.second_total, self.count, self.first_total
+
     def take(self, which: Indices) -> RankCounts:
         """Return a subset of the tests."""
-        return RankCounts(
-            self.rank[which],
-            self.second_total[which],
-            self.count[which],
-            self.first_total[which],
-        )
+        return RankCounts(*(column[which] for column in self.columns))
 
 
 @lru_cache(maxsize=4096)
@@ -119,13 +119,14 @@ def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
     return np.where(tests.count == 0, 1.0, np.minimum(value, 1.0))
 
 
-def epsilon_hypothesis(epsilon: Array, delta: float, own: bool, other: bool) -> Hypothesis:
+def epsilon_hypothesis(epsilon: Array, deltas: float | Array, own: bool, other: bool) -> Hypothesis:
     """Bound rates by an (epsilon, delta) claim on the test's order, on the other one, or on both.
 
     P(S) <= delta + e^epsilon Q(S) bounds the first rate by delta + e^epsilon b; the other order,
     for the complement, bounds it by 1 - e^-epsilon (1 - delta - b).
     """
     e = np.exp(epsilon)[:, None]
+    delta = np.broadcast_to(deltas, epsilon.shape)[:, None]
     corner = (1 - delta) / (1 + e)
 
     def highest(rate: Array) -> Array:
@@ -138,7 +139,7 @@ def epsilon_hypothesis(epsilon: Array, delta: float, own: bool, other: bool) -> 
         flat = 1 - delta - (1 - rate) * e if other else 0.0
         return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
 
-    ends = (1 - delta) / e, np.full(e.shape, 1 - delta)
+    ends = (1 - delta) / e, 1 - delta
     near = [part * corner for part in _ABOUT_KINK]
     return Hypothesis(highest, lowest, np.concatenate([*near, *ends], axis=1))
 

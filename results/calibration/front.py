@@ -48,7 +48,7 @@ def first_values(cell: FrontCell) -> list[float]:
 
 def run(cell: FrontCell) -> dict[str, Any]:
     """Count the audits that certify an epsilon above 0."""
-    clock = time.perf_counter()
+    clock = time.process_time()
     found = [_audit(cell, number) for number in range(cell.repeats)]
     return {
         "held_out": cell.held_out,
@@ -57,7 +57,7 @@ def run(cell: FrontCell) -> dict[str, Any]:
         "wrong": sum(epsilon > 0 for epsilon, _ in found),
         "thresholds": float(np.mean([count for _, count in found])),
         "first_values": [epsilon for epsilon, _ in found[:5]],
-        "seconds": time.perf_counter() - clock,
+        "seconds": time.process_time() - clock,
     }
 
 

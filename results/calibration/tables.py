@@ -377,4 +377,4 @@ def _software(rows: Sequence[Row]) -> list[str]:
             found.setdefault(name, set()).add(version)
     listed = ", ".join(f"{name} {' and '.join(sorted(v))}" for name, v in sorted(found.items()))
     hours = sum(row["seconds"] for row in rows) / 3600
-    return ["## Computed with", "", f"{listed}; {hours:.1f} hours of one process in all."]
+    return ["## Computed with", "", f"{listed}; {hours:.1f} hours of one processor in all."]

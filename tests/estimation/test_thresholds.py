@@ -25,6 +25,7 @@ from audit.estimation import (
     Tail,
     audit_counts,
     audit_samples,
+    certificates,
     rate_lower,
     rate_upper,
 )
@@ -86,6 +87,22 @@ def test_answers_floats_and_arrays(audit: Audit) -> None:
     assert audit.epsilon_lower(np.array([])).shape == (0,)
     with pytest.raises(dataclasses.FrozenInstanceError):
         audit.seed = 8  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("order", [None, *Order])
+def test_ranks_answer_many_deltas_as_each_alone(
+    order: Order | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "_TOGETHER", 7)
+    found, deltas, alone = audited("ranks"), [0.0, 1e-5, 0.3, 1e-2, 1e-5], []
+    for delta in deltas:
+        certificates._known.cache_clear()
+        alone.append(found.epsilon_lower(delta, order))
+    certificates._known.cache_clear()
+    assert np.asarray(found.epsilon_lower(deltas, order)).tolist() == alone
+    # some are known by now, some are forgotten on the way
+    monkeypatch.setattr(certificates, "_KNOWN_AT_MOST", 3)
+    assert np.asarray(found.epsilon_lower([*deltas, 0.1], order))[:-1].tolist() == alone
 
 
 def test_worse_of_two_orders_and_monotone(audit: Audit) -> None:
