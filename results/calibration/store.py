@@ -67,8 +67,8 @@ def run(tasks: Sequence[Work], store: Path, processes: int) -> None:
         for done, future in enumerate(as_completed(futures), start=1):
             _write(_file(store, futures[future]), future.result())
             minutes = (time.perf_counter() - clock) / 60
-            if sys.stderr.isatty():
-                print(f"\r{done}/{len(left)} cells, {minutes:.1f} min", end="", file=sys.stderr)
+            end = "\r" if sys.stderr.isatty() else "\n"
+            print(f"{done}/{len(left)} cells, {minutes:.1f} min", end=end, file=sys.stderr)
     if left and sys.stderr.isatty():
         print(file=sys.stderr)
 
