@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from audit.codec import decode
 from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import REQUIRED
-from audit.codec.schemas import FieldsOf, InputSchemas, document
+from audit.codec.schemas import FieldsOf, Schemas, document
 
 from .test_codec import MISFITS, Drawing, drawing, drawings, encode
 
 
 def validator(hint: Any, **options: Any) -> Any:
-    schemas = InputSchemas(**options)
+    schemas = Schemas(**options)
     schema = document(schemas.of(hint), schemas.definitions, title="x", id="x.json")
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -116,7 +116,7 @@ class Line:
 
 
 def test_descriptions_defaults_and_what_is_needed() -> None:
-    schemas = InputSchemas()
+    schemas = Schemas()
     fields = schemas.of(FieldsOf(Line, ("style",)))
     assert fields["required"] == ["x", "y"]
     assert list(fields["properties"]) == ["x", "y", "width", "colour"]
@@ -159,7 +159,7 @@ def test_shorthands() -> None:
             return plain
 
     with pytest.raises(TypeError, match="Forgotten must have shorthands"):
-        InputSchemas().of(Forgotten)
+        Schemas().of(Forgotten)
 
 
 HINTS = (
@@ -231,7 +231,7 @@ def test_choices_that_are_numbers() -> None:
 
 
 def test_two_definitions_of_one_name() -> None:
-    schemas = InputSchemas()
+    schemas = Schemas()
     assert schemas.defined("Line", {"type": "string"}) == {"$ref": "#/$defs/Line"}
     assert schemas.of(Line) == {"$ref": f"#/$defs/{__name__}.Line"}
     with pytest.raises(TypeError, match="name must be that of one definition, got 'Line' twice"):

@@ -115,7 +115,7 @@ COMMAND_MISTAKES: tuple[tuple[str, list[str], str], ...] = (
 # the text of a claims file after its mechanism, or the whole text, and what is said of it
 STATEMENTS: tuple[tuple[str, str], ...] = (
     ("epsilon: 1, delta: 1", "delta must be in [0, 1), got 1.0"),
-    ("epsilon: 1", "delta must be given, got nothing"),
+    ("epsilon: 1", "delta must be given for an epsilon, got nothing"),
     ("epsilon: -1, delta: 0.1", "epsilon must be a finite number of at least 0, got -1.0"),
     ("epsilon: .nan, delta: 0.1", "epsilon must be a finite number of at least 0, got nan"),
     ("epsilon: one, delta: 0.1", "epsilon must be a number, got 'one'"),

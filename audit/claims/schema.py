@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 from audit.bounds import CATALOGUE
 from audit.bounds.schema import of_ids
 from audit.claims import claims_file
 from audit.claims.claim import Claim
 from audit.claims.named_mechanisms import BASE, WRITTEN
-from audit.claims.statements import ACCOUNTANTS, FORMS, KEYS, PLACES, TARGET, NumberSource
+from audit.claims.statements import ACCOUNTANTS, FORMS, PLACES, TARGET, NumberSource
 from audit.codec.docstrings import about, about_fields
-from audit.codec.schemas import InputSchemas, document, one_of
+from audit.codec.hints import hints_of, init_fields
+from audit.codec.schemas import Schemas, document, holds, one_of
 from audit.constructions import all_kinds
 from audit.constructions.schema import of_laws, of_pairs
 from audit.curves.quantities import QUANTITIES
@@ -37,8 +38,6 @@ _KEYS = {
     "pair": "The pair to judge with; by default every construction that fits is tried.",
     "laws": "Explicit laws that the claim is about, instead of a mechanism.",
 }
-# Forms whose keys must all be given.
-_INLINE = tuple(kind for kind, cls in QUANTITIES.items() if cls.rows)
 
 
 def schema() -> dict[str, Any]:
@@ -47,7 +46,7 @@ def schema() -> dict[str, Any]:
     It contains the registered constructions and bounds. Conditions on other files, or on several
     values together, are checked by the reader only.
     """
-    schemas = InputSchemas()
+    schemas = Schemas()
     shared = _of_common_keys(schemas)
     keys = claims_file.FILE_KEYS
     known = {
@@ -94,15 +93,11 @@ def _has_any(keys: Iterable[str]) -> dict[str, Any]:
     return {"type": "object", "anyOf": each}
 
 
-def _holds(key: str) -> dict[str, Any]:
-    return {"properties": {key: {"not": {"type": "null"}}}, "required": [key]}
-
-
 def _nothing(keys: Iterable[str]) -> dict[str, Any]:
     return {"properties": {key: {"type": "null"} for key in keys}}
 
 
-def _of_common_keys(schemas: InputSchemas) -> dict[str, Any]:
+def _of_common_keys(schemas: Schemas) -> dict[str, Any]:
     """Return the schema of every key that claims and defaults share."""
     mechanism = schemas.defined("Mechanism", _of_mechanism(schemas))
     known: dict[str, dict[str, Any]] = {
@@ -113,7 +108,7 @@ def _of_common_keys(schemas: InputSchemas) -> dict[str, Any]:
         },
         "laws": {"anyOf": [of_laws(schemas, all_kinds()), {"type": "null"}]},
     }
-    hints = get_type_hints(Claim)
+    hints = hints_of(Claim)
     return {
         key: {
             **_described(Claim, key),
@@ -128,7 +123,7 @@ def _described(cls: type, key: str) -> dict[str, str]:
     return {} if text is None else {"description": text}
 
 
-def _of_mechanism(schemas: InputSchemas) -> dict[str, Any]:
+def _of_mechanism(schemas: Schemas) -> dict[str, Any]:
     """Return the schema of a mechanism: its own fields, or an object of another library."""
     described = _of_form(schemas, NoisySGD)
     for key, form in WRITTEN.items():
@@ -144,7 +139,7 @@ def _of_mechanism(schemas: InputSchemas) -> dict[str, Any]:
     return {"type": "object", **described}
 
 
-def _of_form(schemas: InputSchemas, form: type) -> dict[str, Any]:
+def _of_form(schemas: Schemas, form: type) -> dict[str, Any]:
     """Return the schema of one form of a mechanism, whole or with a base."""
     own = schemas.of_fields(form)
     base = {"type": "string", "description": "The mechanism from which this one differs."}
@@ -161,19 +156,14 @@ def _of_form(schemas: InputSchemas, form: type) -> dict[str, Any]:
 # statements
 
 
-def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any]:
+def _of_claim(schemas: Schemas, common: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a claim: its subject, and one statement."""
     statements = _of_statements(schemas)
-    forms = [
-        {
-            "if": {"required": [key]},
-            "then": {
-                "required": list(keys) if key in _INLINE else [key],
-                "properties": dict.fromkeys((k for k in KEYS if k not in keys), False),
-            },
-        }
-        for key, keys in FORMS.items()
-    ]
+    forms = []
+    for key, form in FORMS.items():
+        others = {one: False for one in statements if one not in init_fields(form)}
+        then = {"required": schemas.of_fields(form)["required"], "properties": others}
+        forms.append({"if": {"required": [key]}, "then": then})
     excluded = claims_file.EXCLUDED.items()
     nothing_said = f"a claim needs one of {', '.join(FORMS)}"
     somewhere = {"anyOf": [{"required": [key]} for key in PLACES]}
@@ -189,7 +179,7 @@ def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any
         "anyOf": [{"required": [key], "errorMessage": nothing_said} for key in FORMS],
         "allOf": [
             *forms,
-            *({"if": _holds(key), "then": _nothing(keys)} for key, keys in excluded),
+            *({"if": holds(key), "then": _nothing(keys)} for key, keys in excluded),
             *({"if": {"required": [source.value]}, "then": somewhere} for source in NumberSource),
             {"if": {"required": ["callable"]}, "then": {"not": {"required": list(PLACES)}}},
             {"if": {"required": ["bound"]}, "then": {"allOf": _of_options()}},
@@ -197,47 +187,36 @@ def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _of_statements(schemas: InputSchemas) -> dict[str, Any]:
-    """Return the schemas of all keys of statements, from the registry and the sources."""
-    number = schemas.of(float)
-    found: dict[str, Any] = {}
-    for kind, cls in QUANTITIES.items():
-        row = {
-            "type": "object",
-            "properties": {cls.value or kind: number, cls.place: number},
-            "required": [cls.value or kind, cls.place],
-            "additionalProperties": False,
-        }
-        if cls.rows:
-            found[kind] = {"description": f"The claimed {cls.name}, {cls.limits}.", **number}
-            found[cls.place] = {"description": f"The {cls.place} at which it is claimed.", **number}
-            text = f"A list of claims with {kind} and {cls.place}."
-            found[cls.rows] = {"description": text, **_list_of(row)}
-        else:
-            by_place = {
-                "type": "object",
-                "minProperties": 1,
-                "propertyNames": {"pattern": _NUMBER},
-                "additionalProperties": number,
-            }
-            written = cls.written.replace("``", "`")
-            found[kind] = {"description": written, **(by_place if cls.place else number)}
-        if cls.exceeds:
-            text = f"The claim that the {cls.name} exceeds a number."
-            found[cls.exceeds] = {"description": text, **row}
-        if cls.places:
-            text = f"The {cls.places} of the claim."
-            found[cls.places] = {"description": text, **_list_of(number)}
-    found["options"] = {
-        "description": "Parameters of the bound by name; those not given are optimised.",
-        **schemas.of(Mapping[str, int | float]),
+def _of_statements(schemas: Schemas) -> dict[str, Any]:
+    """Return the schemas of all keys of statements, from their forms and the registry."""
+    about: dict[str, str] = {
+        "options": "Parameters of the bound by name; those not given are optimised."
     }
+    for kind, cls in QUANTITIES.items():
+        about[kind] = cls.written.replace("``", "`")
+        if cls.rows:
+            about[kind] = f"The claimed {cls.name}, {cls.limits}."
+            about[cls.place] = f"The {cls.place} at which it is claimed."
+            about[cls.rows] = f"A list of claims with {kind} and {cls.place}."
+        about[cls.exceeds] = f"The claim that the {cls.name} exceeds a number."
+        about[cls.places] = f"The {cls.places} of the claim."
     known = one_of(dict.fromkeys(ACCOUNTANTS, ""))
     written_as = {
         NumberSource.BOUND: schemas.defined("Bound", {"anyOf": of_ids()}),
         NumberSource.CALLABLE: _TARGET,
         NumberSource.ACCOUNTANT: {"anyOf": [*known, _TARGET]},
     }
+    found = {
+        key: {"description": about[key], **schemas.of(hint)}
+        for form in FORMS.values()
+        for key, hint in hints_of(form).items()
+        if key in about
+    }
+    for described in found.values():
+        if described.get("type") == "array":
+            described["minItems"] = 1
+        elif "additionalProperties" in described and described is not found["options"]:
+            described |= {"minProperties": 1, "propertyNames": {"pattern": _NUMBER}}
     for source, described in written_as.items():
         found[source.value] = {"description": about_fields(NumberSource)[source.name], **described}
     return found

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from audit.codec import DecodeError, decode
-from audit.codec.hints import did_you_mean
+from audit.codec.hints import did_you_mean, init_fields
 from audit.curves.quantities import QUANTITIES, AnyQuantity, ClaimedNumber, Mu, TotalVariation
 from audit.validate import shown, with_article
 
@@ -29,8 +29,6 @@ ACCOUNTANTS = (
     "opacus.gdp",
 )
 """Accountants that claims name without a function of their own."""
-
-_Path = tuple[str | int, ...]
 
 
 class NumberSource(enum.Enum):
@@ -119,21 +117,49 @@ PLACES = tuple(cls.places for cls in QUANTITIES.values() if cls.places)
 """Keys of the places at which a source is asked."""
 
 
-def _forms() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for kind, cls in QUANTITIES.items():
-        found[kind] = (kind, cls.place) if cls.rows else (kind,)
-        found |= {cls.rows: (cls.rows,)} if cls.rows else {}
+def forms_of(quantities: Mapping[str, type[AnyQuantity]]) -> dict[str, type]:
+    """Return the dataclass of every form of a statement, by the key that tells the form.
+
+    Its fields are the keys of the form.
+    """
+    found: dict[str, type] = {}
+    exceeding: dict[str, type] = {}
+    places: list[Any] = []
+    for kind, cls in quantities.items():
+        value, at = Annotated[float, cls.check_value], Annotated[float, cls.check_place]
+        if not cls.place:
+            found[kind] = make_dataclass(kind, [(kind, value)])
+            continue
+        row: Any = make_dataclass(kind, [(cls.value or kind, value), (cls.place, at)])
+        if cls.rows:
+            rows = Annotated[tuple[row, ...], _check_filled]
+            found |= {kind: row, cls.rows: make_dataclass(cls.rows, [(cls.rows, rows)])}
+        else:
+            by_place = Annotated[Mapping[at, value], _check_filled]  # type: ignore[valid-type]
+            found[kind] = make_dataclass(kind, [(kind, by_place)])
+        if cls.exceeds:
+            exceeding[cls.exceeds] = make_dataclass(cls.exceeds, [(cls.exceeds, row)])
+        if cls.places:
+            filled = Annotated[tuple[at, ...], _check_filled]  # type: ignore[valid-type]
+            places.append((cls.places, filled, field(default=())))
     for source in NumberSource:
-        options = ("options",) if source is NumberSource.BOUND else ()
-        found[source.value] = (source.value, *PLACES, *options)
-    return found | {cls.exceeds: (cls.exceeds,) for cls in QUANTITIES.values() if cls.exceeds}
+        fields = [(source.value, str), *places]
+        if source is NumberSource.BOUND:
+            fields.append(("options", Mapping[str, int | float], field(default_factory=dict)))
+        found[source.value] = make_dataclass(source.value, fields)
+    return found | exceeding
 
 
-FORMS: Mapping[str, tuple[str, ...]] = MappingProxyType(_forms())
-"""The keys of a claim that form a statement, by the key that tells its form."""
+def _check_filled(found: Collection[Any]) -> None:
+    if not found:
+        kind, got = ("mapping", "{}") if isinstance(found, Mapping) else ("list", "[]")
+        raise ValueError(f"value must be a {kind} with at least one entry, got {got}")
 
-KEYS = tuple(dict.fromkeys(key for keys in FORMS.values() for key in keys))
+
+FORMS: Mapping[str, type] = MappingProxyType(forms_of(QUANTITIES))
+"""The dataclass of every form of a statement, by the key that tells the form."""
+
+KEYS = tuple(dict.fromkeys(key for form in FORMS.values() for key in init_fields(form)))
 """All keys of statements."""
 
 
@@ -173,76 +199,43 @@ def statement_of(**keys: Any) -> Statement:
     for key in others:
         raise DecodeError(f"a claim must make one statement, got {first!r} and {key!r}", (key,))
     for key in keys:
-        if key not in FORMS[first]:
+        if key not in init_fields(FORMS[first]):
             raise DecodeError(f"{key!r} cannot be combined with {first!r}", (key,))
+    written: Any = decode(FORMS[first], keys)
     if first in {source.value for source in NumberSource}:
-        return _asked(NumberSource(first), keys)
-    for cls in QUANTITIES.values():
-        if first == cls.exceeds:
-            return Numbers((_row(cls, keys[first], (first,)),), exceeded=True)
-        if first == cls.rows:
-            rows = enumerate(_list(keys[first], (first,)))
-            return Numbers(tuple(_row(cls, row, (first, place)) for place, row in rows))
-    return _numbers(QUANTITIES[first], keys)
+        return _asked(NumberSource(first), written)
+    ((cls, exceeded),) = (
+        (cls, first == cls.exceeds)
+        for cls in QUANTITIES.values()
+        if first in (cls.kind, cls.rows, cls.exceeds)
+    )
+    return Numbers(_numbers(cls, getattr(written, first) if len(keys) == 1 else written), exceeded)
 
 
-def _numbers(cls: type[AnyQuantity], keys: Mapping[str, Any]) -> Numbers:
-    """Read the values of a quantity: one, one with its place beside it, or one for each place."""
-    written = keys[cls.kind]
+def _numbers(cls: type[AnyQuantity], written: Any) -> tuple[ClaimedNumber, ...]:
+    """Return the numbers of a value, a row, rows, or a mapping from places to values."""
     if issubclass(cls, Mu | TotalVariation):
-        return Numbers((ClaimedNumber(cls(), _number(written, (cls.kind,), cls.check_value)),))
-    if cls.rows:
-        return Numbers((_row(cls, keys, ()),))
-    if not isinstance(written, Mapping) or not written:
-        wanted = f"a mapping {{{cls.place}: {cls.value}}}"
-        raise DecodeError(f"{cls.kind} must be {wanted}, got {shown(written)}", (cls.kind,))
-    found = []
-    for key, value in written.items():
-        path: _Path = (cls.kind, str(key))
-        at = _number(_unquoted(key), path, cls.check_place, f"{cls.kind}: {cls.place}")
-        name = f"{cls.kind}: {cls.value} at {cls.place} {at:g}"
-        found.append(
-            ClaimedNumber(cls(at), cls.of_value(_number(value, path, cls.check_value, name)))
-        )
-    return Numbers(tuple(sorted(found, key=lambda number: number.quantity.at or 0.0)))
+        return (ClaimedNumber(cls(), written),)
+    if isinstance(written, Mapping):
+        found = [(value, at) for at, value in sorted(written.items())]
+    else:
+        rows = written if isinstance(written, tuple) else (written,)
+        found = [tuple(vars(row).values()) for row in rows]
+    return tuple(ClaimedNumber(cls(at), cls.of_value(value)) for value, at in found)
 
 
-def _row(cls: type[AnyQuantity], written: Any, path: _Path) -> ClaimedNumber:
-    """Read a value and its place from a mapping: ``{epsilon: 1, delta: 1e-5}``."""
-    value, keys = cls.value or cls.kind, (cls.value or cls.kind, cls.place)
-    if not isinstance(written, Mapping):
-        wanted = f"a mapping {{{value}: ..., {cls.place}: ...}}"
-        raise DecodeError.at("", path, f"must be {wanted}, got {shown(written)}")
-    for key in written:
-        if key not in keys:
-            problem = f"must be left out, got {shown(written[key])}; known are {', '.join(keys)}"
-            raise DecodeError.at("", (*path, str(key)), problem)
-    for key in keys:
-        if key not in written:
-            raise DecodeError.at("", (*path, key), "must be given, got nothing")
-    number = _number(written[value], (*path, value), cls.check_value)
-    at = _number(written[cls.place], (*path, cls.place), cls.check_place)
-    return ClaimedNumber(cls(at), cls.of_value(number))
-
-
-def _asked(source: NumberSource, keys: Mapping[str, Any]) -> Asked:
+def _asked(source: NumberSource, written: Any) -> Asked:
     key = source.value
-    name = _text(keys[key], (key,))
+    name, places = getattr(written, key), [k for k in PLACES if getattr(written, k)]
     if source is NumberSource.BOUND:
-        _check_bound(name, keys.get("options", {}))
-    elif source is NumberSource.ACCOUNTANT and name not in ACCOUNTANTS:
-        hint = did_you_mean(name, ACCOUNTANTS)
-        _check_target(name, key, f"one of {', '.join(ACCOUNTANTS)} or ", hint)
-    elif source is NumberSource.CALLABLE:
-        _check_target(name, key)
-    places: dict[str, tuple[float, ...]] = {}
-    for cls in QUANTITIES.values():
-        if cls.places in keys and cls.places:
-            path: _Path = (cls.places,)
-            places[cls.places] = tuple(
-                _number(at, (*path, index), cls.check_place)
-                for index, at in enumerate(_list(keys[cls.places], path))
-            )
+        _check_bound(name, written.options)
+    elif name not in ACCOUNTANTS or source is NumberSource.CALLABLE:
+        known = ACCOUNTANTS if source is NumberSource.ACCOUNTANT else ()
+        if not TARGET.fullmatch(name):
+            wanted = f"one of {', '.join(known)} or " if known else ""
+            wanted += "package.module:function"
+            hint = did_you_mean(name, known)
+            raise DecodeError(f"{key} must be {wanted}, got {shown(name)}{hint}", (key,))
     if not places:
         needed = " or ".join(map(repr, PLACES))
         raise ValueError(f"a claim of {with_article(key)} needs {needed}")
@@ -251,63 +244,21 @@ def _asked(source: NumberSource, keys: Mapping[str, Any]) -> Asked:
             "a callable must be given deltas or orders, got both: it returns epsilon at a delta, "
             "or a Renyi divergence at an order"
         )
-    options = decode(Mapping[str, int | float], keys.get("options", {}), "options")
-    return Asked(source, name, options=options, **places)
+    given = {field.name: getattr(written, field.name) for field in fields(written)[1:]}
+    return Asked(source, name, **given)
 
 
-def _check_bound(name: str, options: Any) -> None:
+def _check_bound(name: str, options: Mapping[str, float]) -> None:
     """Check the id of a bound and the names of its options against the catalogue."""
     from audit.bounds import CATALOGUE
 
     if name not in CATALOGUE:
         raise DecodeError(f"unknown bound {shown(name)}{did_you_mean(name, CATALOGUE)}", ("bound",))
     known = CATALOGUE[name].options
-    if not isinstance(options, Mapping):
-        raise DecodeError(f"options must be a mapping, got {shown(options)}", ("options",))
     for key in options:
         if key not in known:
             hint = did_you_mean(key, known) or f"; known: {', '.join(known) or 'none'}"
-            raise DecodeError(f"unknown key {shown(key)} in options{hint}", ("options", str(key)))
-
-
-def _check_target(name: str, key: str, other: str = "", hint: str = "") -> None:
-    if not TARGET.fullmatch(name):
-        wanted = f"{other}package.module:function"
-        raise DecodeError(f"{key} must be {wanted}, got {shown(name)}{hint}", (key,))
-
-
-def _number(plain: Any, path: _Path, check: Callable[[float], None], name: str = "") -> float:
-    """Return a number within its limits; errors name it, by default by its path."""
-    try:
-        found: float = decode(float, plain)
-        check(found)
-    except ValueError as error:
-        problem = str(error).partition(" ")[2]  # after its name there
-        if name:
-            raise DecodeError(f"{name} {problem}", path) from None
-        raise DecodeError.at("", path, problem) from None
-    return found
-
-
-def _unquoted(key: Any) -> Any:
-    """Return the number of a key that is a text, as in JSON; other texts as they are."""
-    try:
-        return float(key) if isinstance(key, str) else key
-    except ValueError:
-        return key
-
-
-def _list(plain: Any, path: _Path) -> list[Any]:
-    if not isinstance(plain, list | tuple) or not plain:
-        problem = f"must be a list with at least one entry, got {shown(plain)}"
-        raise DecodeError.at("", path, problem)
-    return list(plain)
-
-
-def _text(plain: Any, path: _Path) -> str:
-    if not isinstance(plain, str) or not plain.strip():
-        raise DecodeError.at("", path, f"must be a text, got {shown(plain)}")
-    return plain
+            raise DecodeError(f"unknown key {shown(key)} in options{hint}", ("options", key))
 
 
 def plain_statement(statement: Statement) -> dict[str, Any]:

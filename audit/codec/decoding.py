@@ -107,7 +107,8 @@ def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | 
     hint : object
         A type hint: a dataclass, an enum, ``float``, ``int``, ``bool``, ``str``, ``Path``,
         ``None``, ``Literal``, a union, ``tuple[X, ...]``, ``tuple[X, Y]``, ``list[X]``,
-        ``Sequence[X]``, ``Mapping[str, X]``, a NumPy array or ``Any``.
+        ``Sequence[X]``, ``Mapping[str, X]``, a NumPy array or ``Any``; ``Annotated[X, check]``
+        for one of these that ``check(value)`` accepts, or raises ``ValueError``.
     plain : object
         Data as a YAML or JSON reader returns it. Enum members are accepted in any spelling: value
         or name, upper or lower case, with spaces, hyphens or underscores. A value that already has
@@ -157,6 +158,8 @@ def _could_fit(hint: Any, plain: Any) -> bool:
     match form(hint):
         case Form.ANY | Form.UNION:
             return True
+        case Form.CHECKED:
+            return _could_fit(get_args(hint)[0], plain)
         case Form.LITERAL:
             return isinstance(plain, tuple({type(choice) for choice in get_args(hint)}))
         case Form.DATACLASS:
@@ -195,6 +198,8 @@ class _Decoder:
                 return plain
             case Form.SIMPLE:
                 return self.decode_simple(hint, plain, path)
+            case Form.CHECKED:
+                return self.decode_checked(hint, plain, path)
             case Form.UNION:
                 return self.decode_union(get_args(hint), plain, path)
             case Form.LITERAL:
@@ -209,6 +214,17 @@ class _Decoder:
                 return self.decode_array(hint, plain, path)
             case Form.LIST:
                 return self.decode_list(hint, plain, path)
+
+    def decode_checked(self, hint: Any, plain: Any, path: _Path) -> Any:
+        """Return a value that a function accepts; the path replaces the name in its error."""
+        inner, check = get_args(hint)
+        value = self.decode(inner, plain, path, {})
+        try:
+            check(value)
+        except ValueError as error:
+            problem = str(error).partition(" ")[2]
+            raise DecodeError.at(self.name, path, problem) from error
+        return value
 
     def decode_simple(self, hint: Any, plain: Any, path: _Path) -> Any:
         if type(plain) is hint:
@@ -294,13 +310,14 @@ class _Decoder:
         return {keys[key]: value for key, value in found.items()}
 
     def decode_key(self, hint: Any, key: Any, path: _Path) -> Any:
-        if hint in (int, float) and isinstance(key, str):
+        place, kind = (*path, str(key)), get_args(hint)[0] if form(hint) is Form.CHECKED else hint
+        if kind in (int, float) and isinstance(key, str):
             try:
-                return hint(key)
+                key = kind(key)
             except ValueError:
-                requirement = f"a mapping whose keys are {SIMPLE[hint].words[2:]}s"
+                requirement = f"a mapping whose keys are {SIMPLE[kind].words[2:]}s"
                 raise self.error(path, requirement, key) from None
-        return self.decode(hint, key, (*path, str(key)), {})
+        return self.decode(hint, key, place, {})
 
     def decode_union(self, hints: tuple[Any, ...], plain: Any, path: _Path) -> Any:
         if isinstance(plain, bool | int | float | None) and type(plain) in hints:
@@ -386,6 +403,8 @@ def _described(hint: Any) -> str:
     match form(hint):
         case Form.SIMPLE:
             return SIMPLE[hint].words
+        case Form.CHECKED:
+            return _described(get_args(hint)[0])
         case Form.LITERAL:
             return f"one of {', '.join(str(choice) for choice in get_args(hint))}"
         case Form.ENUM:

@@ -12,11 +12,6 @@ _RULE = re.compile(r"-{3,}")
 _SECTIONS = ("Parameters", "Attributes")
 
 
-def first_line(cls: type) -> str:
-    """Return the first line of a class's docstring, unless `dataclass` generated it."""
-    return _text(cls).partition("\n")[0]
-
-
 def about(target: Any) -> str:
     """Return the part of a docstring before its first section, as Markdown."""
     lines = _text(target).split("\n")

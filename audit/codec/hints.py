@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Union, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_origin, get_type_hints
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def init_fields(cls: type) -> Mapping[str, dataclasses.Field[Any]]:
 @functools.cache
 def hints_of(cls: type) -> Mapping[str, Any]:
     """Return the type hints of a class by name."""
-    return get_type_hints(cls)
+    return get_type_hints(cls, include_extras=True)
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
@@ -68,6 +68,7 @@ class Form(enum.Enum):
     """Forms of type hints."""
 
     ANY = enum.auto()
+    CHECKED = enum.auto()
     UNION = enum.auto()
     LITERAL = enum.auto()
     DATACLASS = enum.auto()
@@ -84,6 +85,8 @@ def form(hint: Any) -> Form:
     if hint in (Any, object):
         return Form.ANY
     origin = get_origin(hint) or hint
+    if origin is Annotated:
+        return Form.CHECKED
     if origin in (Union, types.UnionType):
         return Form.UNION
     if origin is Literal:

@@ -14,7 +14,6 @@ from audit.codec import docstrings
 from audit.codec.encoding import encode
 from audit.codec.hints import (
     MISSING,
-    NOT_FINITE,
     SIMPLE,
     Form,
     default_of,
@@ -36,7 +35,7 @@ def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
     Objects refuse unknown properties. Fields without a default, and ``kind``, are required. Every
     dataclass and enum is defined once, under ``$defs``.
     """
-    schemas = Schemas()
+    schemas = Schemas(exact=True)
     return document(schemas.of(hint), schemas.definitions, title=title, id=id)
 
 
@@ -70,109 +69,24 @@ class FieldsOf:
 
 
 class Schemas:
-    """Schemas of the output of `encode`; those of classes are collected in ``definitions``."""
+    """Schemas of type hints, for editors; those of classes are collected in ``definitions``.
 
-    def __init__(self) -> None:
-        self.definitions: dict[str, Any] = {}
-        self.names: dict[type, str] = {}
+    Fields have their default, and their description from the docstring of the class. Each value has
+    a schema of one type wherever possible, because editors show the clearest messages for these.
 
-    def of(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a hint."""
-        if isinstance(hint, FieldsOf):
-            return self.of_fields(hint.cls, hint.given)
-        match form(hint):
-            case Form.ANY:
-                return {}
-            case Form.UNION:
-                return self.of_union(get_args(hint))
-            case Form.LITERAL:
-                return {"enum": list(get_args(hint))}
-            case Form.DATACLASS | Form.ENUM:
-                return {"$ref": f"#/$defs/{self.define(hint)}"}
-            case Form.MAPPING:
-                _, item = get_args(hint) or (str, Any)
-                return {"type": "object", "additionalProperties": self.of(item)}
-            case Form.ARRAY:
-                return {"type": "array"}
-            case Form.LIST:
-                return self.of_list(hint)
-            case Form.SIMPLE:
-                return self.of_simple(hint)
-
-    def of_union(self, hints: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the schema of a union."""
-        return {"anyOf": [self.of(part) for part in hints]}
-
-    def of_simple(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a number, text, path, boolean or null."""
-        if hint is float:
-            return {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
-        return {"type": SIMPLE[hint].json_type}
-
-    def of_list(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a list, or of a tuple of fixed length."""
-        args = get_args(hint)
-        if not args:
-            return {"type": "array"}
-        if get_origin(hint) is not tuple or args[-1] is Ellipsis:
-            return {"type": "array", "items": self.of(args[0])}
-        return {
-            "type": "array",
-            "prefixItems": [self.of(arg) for arg in args],
-            "items": False,
-            "minItems": len(args),
-        }
-
-    def define(self, cls: type) -> str:
-        """Define a class under ``$defs``."""
-        if cls in self.names:
-            return self.names[cls]
-        name = cls.__name__
-        if name in self.names.values() or name in self.definitions:
-            name = f"{cls.__module__}.{cls.__qualname__}"
-        self.names[cls] = name
-        self.definitions[name] = self.of_class(cls)
-        return name
-
-    def of_class(self, cls: type) -> dict[str, Any]:
-        """Return the definition of a dataclass or an enum."""
-        described = {"description": text} if (text := docstrings.first_line(cls)) else {}
-        if issubclass(cls, enum.Enum):
-            return {**described, "enum": [encode(member) for member in cls]}
-        return {**described, **self.of_fields(cls)}
-
-    def of_fields(self, cls: type, given: Collection[str] = ()) -> dict[str, Any]:
-        """Return the schema of a mapping of a dataclass's fields."""
-        kind = kind_of(cls)
-        properties: dict[str, Any] = {} if kind is None else {"kind": {"const": kind}}
-        required = list(properties)
-        for name, field in init_fields(cls).items():
-            if name not in given:
-                properties[name] = self.of_field(cls, field)
-                if default_of(field) is MISSING:
-                    required.append(name)
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": False,
-        }
-
-    def of_field(self, cls: type, field: dataclasses.Field[Any]) -> dict[str, Any]:
-        """Return the schema of one field of a dataclass."""
-        return self.of(hints_of(cls)[field.name])
-
-
-class InputSchemas(Schemas):
-    """Schemas of the input of `decode`, for editors.
-
-    Choices may be written in any spelling, and classes by their shorthands. Fields have their
-    default, and their description from the docstring of the class. Each value has a schema of one
-    type wherever possible, because editors show the clearest messages for these.
+    Parameters
+    ----------
+    exact
+        Whether they describe what `encode` writes. Else they describe what `decode` reads: choices
+        in any spelling, classes by their shorthands, and ``kind`` only where it distinguishes.
+    placeholder
+        Regular expression of a text that may stand for any value.
     """
 
-    def __init__(self, *, placeholder: str | None = None) -> None:
-        super().__init__()
+    def __init__(self, *, exact: bool = False, placeholder: str | None = None) -> None:
+        self.definitions: dict[str, Any] = {}
+        self.names: dict[type, str] = {}
+        self.exact = exact
         self.placeholder = placeholder
 
     def ready(self, cls: type, described: Mapping[str, Any]) -> None:
@@ -188,8 +102,28 @@ class InputSchemas(Schemas):
 
     def of(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a hint."""
-        described = super().of(hint)
-        return described if "$ref" in described else self.open(described)
+        if isinstance(hint, FieldsOf):
+            return self.open(self.of_fields(hint.cls, hint.given))
+        match form(hint):
+            case Form.ANY:
+                return {}
+            case Form.CHECKED:
+                return self.of(get_args(hint)[0])
+            case Form.UNION:
+                return self.open(self.of_union(get_args(hint)))
+            case Form.LITERAL:
+                return self.open({"enum": list(get_args(hint))})
+            case Form.DATACLASS | Form.ENUM:
+                return {"$ref": f"#/$defs/{self.define(hint)}"}
+            case Form.MAPPING:
+                _, item = get_args(hint) or (str, Any)
+                return self.open({"type": "object", "additionalProperties": self.of(item)})
+            case Form.ARRAY:
+                return self.open({"type": "array"})
+            case Form.LIST:
+                return self.open(self.of_list(hint))
+            case Form.SIMPLE:
+                return self.open(self.of_simple(hint))
 
     def open(self, described: Mapping[str, Any]) -> dict[str, Any]:
         """Return a schema that accepts the placeholder as well, if there is one."""
@@ -233,16 +167,29 @@ class InputSchemas(Schemas):
         if hint is float:
             words = "must be a number"
             return {"type": ["number", "string"], "pattern": _WORDS, "errorMessage": words}
-        return super().of_simple(hint)
+        return {"type": SIMPLE[hint].json_type}
 
     def of_list(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a list, or of a tuple of fixed length."""
-        described = super().of_list(hint)
-        if "prefixItems" in described:
-            # older drafts lack prefixItems, and would refuse all items
-            described["maxItems"] = described["minItems"]
-            del described["items"]
-        return described
+        args = get_args(hint)
+        if not args:
+            return {"type": "array"}
+        if get_origin(hint) is not tuple or args[-1] is Ellipsis:
+            return {"type": "array", "items": self.of(args[0])}
+        # older drafts lack prefixItems: "items" would refuse all items there
+        size = {"minItems": len(args), "maxItems": len(args)}
+        return {"type": "array", "prefixItems": [self.of(arg) for arg in args], **size}
+
+    def define(self, cls: type) -> str:
+        """Define a class under ``$defs``."""
+        if cls in self.names:
+            return self.names[cls]
+        name = cls.__name__
+        if name in self.names.values() or name in self.definitions:
+            name = f"{cls.__module__}.{cls.__qualname__}"
+        self.names[cls] = name
+        self.definitions[name] = self.of_class(cls)
+        return name
 
     def of_class(self, cls: type) -> dict[str, Any]:
         """Return the definition of a dataclass or an enum."""
@@ -250,7 +197,7 @@ class InputSchemas(Schemas):
         described = {"description": text} if text else {}
         if issubclass(cls, enum.Enum):
             return {**described, **self.of_enum(cls)}
-        shorter = _shorthands(cls).get("")
+        shorter = self._shorthands(cls).get("")
         if shorter is None:
             return {**described, **self.open(self.of_fields(cls))}
         return {**described, "anyOf": [self.of(shorter), self.open(self.of_fields(cls))]}
@@ -259,6 +206,8 @@ class InputSchemas(Schemas):
         """Return the schema of a choice: its canonical spellings for completion, and any other."""
         about = docstrings.about_fields(cls)
         known = one_of({encode(member): about.get(member.name, "") for member in cls})
+        if self.exact:
+            return {"enum": [encode(member) for member in cls]}
         words = dict.fromkeys(text for m in cls for text in (str(m.value), m.name))
         patterns = dict.fromkeys(any_spelling(word) for word in words)
         if self.placeholder is not None:
@@ -266,18 +215,28 @@ class InputSchemas(Schemas):
         return {"anyOf": [*known, {"type": "string", "pattern": "|".join(patterns)}]}
 
     def of_fields(self, cls: type, given: Collection[str] = ()) -> dict[str, Any]:
-        """Return the schema of a mapping of a dataclass's fields."""
-        described = super().of_fields(cls, given)
-        described["required"] = [name for name in described["required"] if name != "kind"]
+        """Return the schema of a mapping of a dataclass's fields, but those that are given."""
+        kind = kind_of(cls)
+        fields = {name: one for name, one in init_fields(cls).items() if name not in given}
         groups: tuple[tuple[str, ...], ...] = getattr(cls, "alternatives", ())
-        if groups:
-            described["anyOf"] = [_only(group, groups) for group in groups]
-        return described
+        return {
+            "type": "object",
+            "properties": {
+                **({} if kind is None else {"kind": {"const": kind}}),
+                **{name: self.of_field(cls, field) for name, field in fields.items()},
+            },
+            "required": [
+                *(["kind"] if kind is not None and self.exact else []),
+                *(name for name, field in fields.items() if default_of(field) is MISSING),
+            ],
+            "additionalProperties": False,
+            **({"anyOf": [_only(group, groups) for group in groups]} if groups else {}),
+        }
 
     def of_field(self, cls: type, field: dataclasses.Field[Any]) -> dict[str, Any]:
         """Return the schema of one field, with its description and its default."""
         hint = hints_of(cls)[field.name]
-        shorter = _shorthands(cls).get(field.name)
+        shorter = self._shorthands(cls).get(field.name)
         described = self.of(hint if shorter is None else hint | shorter)
         about = docstrings.about_fields(cls).get(field.name)
         default = default_of(field)
@@ -287,6 +246,15 @@ class InputSchemas(Schemas):
             **described,
         }
 
+    def _shorthands(self, cls: type) -> Mapping[str, Any]:
+        """Return the hints of a class's shorthands, by field; "" is the whole mapping."""
+        if self.exact or not hasattr(cls, "expand_shorthand"):
+            return {}
+        shorthands: Mapping[str, Any] = getattr(cls, "shorthands", {})
+        if not shorthands:
+            raise TypeError(f"{cls.__name__} must have shorthands, the hints of shorter spellings")
+        return shorthands
+
 
 def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:
     """Return the members of an ``anyOf`` for given values."""
@@ -294,6 +262,21 @@ def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:
         {"const": value, **({"description": text} if text else {})}
         for value, text in values.items()
     ]
+
+
+def holds(key: str) -> dict[str, Any]:
+    """Return the schema of mappings in which a key has a value other than null."""
+    return {"type": "object", "properties": {key: {"not": {"type": "null"}}}, "required": [key]}
+
+
+def by_value(key: str, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the schema of mappings whose value of a key chooses the schema of the others."""
+    return {
+        "allOf": [
+            {"if": {"properties": {key: {"const": value}}, "required": [key]}, "then": described}
+            for value, described in schemas.items()
+        ]
+    }
 
 
 def any_spelling(word: str) -> str:
@@ -305,16 +288,6 @@ def _any_spelling(sign: str) -> str:
     if sign in " _-":
         return "[ _-]"
     return f"[{sign.upper()}{sign}]" if sign.isalpha() else re.escape(sign)
-
-
-def _shorthands(cls: type) -> Mapping[str, Any]:
-    """Return the hints of a class's shorthands, by field; "" is the whole mapping."""
-    if not hasattr(cls, "expand_shorthand"):
-        return {}
-    shorthands: Mapping[str, Any] = getattr(cls, "shorthands", {})
-    if not shorthands:
-        raise TypeError(f"{cls.__name__} must have shorthands, the hints of its shorter spellings")
-    return shorthands
 
 
 def _only(group: tuple[str, ...], groups: tuple[tuple[str, ...], ...]) -> dict[str, Any]:

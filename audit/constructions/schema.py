@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit.codec.docstrings import about
-from audit.codec.schemas import InputSchemas, one_of
+from audit.codec.schemas import Schemas, by_value, one_of
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.registry import kind_in_words
 
@@ -15,31 +15,22 @@ _OWN = {"type": "string", "pattern": ":"}  # package.module:Class
 
 
 def of_pairs(
-    schemas: InputSchemas, classes: Mapping[str, type], *, filled: bool = False
+    schemas: Schemas, classes: Mapping[str, type], *, filled: bool = False
 ) -> dict[str, Any]:
     """Return the schema of a pair: a kind, or a mapping of a kind and its own fields."""
     known = one_of({kind: about(cls) for kind, cls in classes.items()})
     kind = {"description": "The kind of the pair.", "anyOf": [*known, schemas.open(_OWN)]}
-    return {
-        "anyOf": [
-            *kind["anyOf"],
-            {
-                "type": "object",
-                "properties": {"kind": kind},
-                "required": ["kind"],
-                "allOf": [
-                    {
-                        "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
-                        "then": _fields(schemas, cls, filled),
-                    }
-                    for name, cls in classes.items()
-                ],
-            },
-        ]
+    fields = {name: _fields(schemas, cls, filled) for name, cls in classes.items()}
+    whole = {
+        "type": "object",
+        "properties": {"kind": kind},
+        "required": ["kind"],
+        **by_value("kind", fields),
     }
+    return {"anyOf": [*kind["anyOf"], whole]}
 
 
-def of_laws(schemas: InputSchemas, classes: Mapping[str, type]) -> dict[str, Any]:
+def of_laws(schemas: Schemas, classes: Mapping[str, type]) -> dict[str, Any]:
     """Return the schema of explicit laws, ``{laplace: {scale: 2, ...}}``; see `decode_laws`."""
     laws = {
         kind_in_words(kind): cls
@@ -68,7 +59,7 @@ def of_laws(schemas: InputSchemas, classes: Mapping[str, type]) -> dict[str, Any
     }
 
 
-def _fields(schemas: InputSchemas, cls: type, filled: bool) -> dict[str, Any]:
+def _fields(schemas: Schemas, cls: type, filled: bool) -> dict[str, Any]:
     """Define the fields of a kind; return a reference to them."""
     described = schemas.of_fields(cls, ("mechanism",))
     del described["properties"]["kind"]  # it chose the definition

@@ -7,7 +7,7 @@ from typing import Any
 
 from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import MISSING, default_of
-from audit.codec.schemas import FieldsOf, InputSchemas, document, one_of
+from audit.codec.schemas import FieldsOf, Schemas, by_value, document, holds, one_of
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
@@ -34,7 +34,7 @@ def schema(*output: type) -> dict[str, Any]:
     """
     from audit.bounds.schema import of_ids  # takes a while to import
 
-    schemas = InputSchemas(placeholder=_LATER)
+    schemas = Schemas(placeholder=_LATER)
     schemas.ready(Construction, of_pairs(schemas, kinds()))
     schemas.ready(Study, _of_study(schemas))
     setting = schemas.defined("Setting", _of_setting(schemas))
@@ -79,7 +79,7 @@ def schema(*output: type) -> dict[str, Any]:
     )
 
 
-def _of_setting(schemas: InputSchemas) -> dict[str, Any]:
+def _of_setting(schemas: Schemas) -> dict[str, Any]:
     """Return the schema of a setting; its kind is that of the key that it holds."""
     return {
         "description": about(Setting),
@@ -87,25 +87,20 @@ def _of_setting(schemas: InputSchemas) -> dict[str, Any]:
         "properties": {key: {"description": about(cls)} for key, cls in KINDS.items()},
         "patternProperties": _HYDRA,
         "allOf": [
-            {"if": _holds(key), "then": schemas.defined(cls.__name__, _of_kind(schemas, cls))}
+            {"if": holds(key), "then": schemas.defined(cls.__name__, _of_kind(schemas, cls))}
             for key, cls in KINDS.items()
         ],
         "if": {"type": "object"},
         "then": {
             "anyOf": [
-                {**_holds(key), "errorMessage": f"must hold one of {', '.join(KINDS)}"}
+                {**holds(key), "errorMessage": f"must hold one of {', '.join(KINDS)}"}
                 for key in KINDS
             ]
         },
     }
 
 
-def _holds(key: str) -> dict[str, Any]:
-    given = {"properties": {key: {"not": {"type": "null"}}}, "required": [key]}
-    return {"type": "object", **given}
-
-
-def _of_kind(schemas: InputSchemas, cls: type[Setting]) -> dict[str, Any]:
+def _of_kind(schemas: Schemas, cls: type[Setting]) -> dict[str, Any]:
     """Return the schema of the settings of one kind; a key without a value is no key."""
     hints = {"title": str, "summary": str, **cls.keys()}
     needed = [key for key, hint in cls.keys().items() if _needed(cls, key, hint)]
@@ -151,7 +146,7 @@ def _or_null(described: Mapping[str, Any]) -> dict[str, Any]:
     return {**about, "anyOf": [rest, {"type": "null"}]}
 
 
-def _of_study(schemas: InputSchemas) -> dict[str, Any]:
+def _of_study(schemas: Schemas) -> dict[str, Any]:
     """Return the schema of a study: its function, and the parameters of those that are known."""
     known = one_of({name: about(target) for name, target in STUDIES.items()})
     return {
@@ -164,17 +159,17 @@ def _of_study(schemas: InputSchemas) -> dict[str, Any]:
             }
         },
         "required": ["function"],
-        "allOf": [
+        **by_value(
+            "function",
             {
-                "if": {"properties": {"function": {"const": name}}, "required": ["function"]},
-                "then": schemas.defined(name, _of_parameters(schemas, target)),
-            }
-            for name, target in STUDIES.items()
-        ],
+                name: schemas.defined(name, _of_parameters(schemas, target))
+                for name, target in STUDIES.items()
+            },
+        ),
     }
 
 
-def _of_parameters(schemas: InputSchemas, target: Any) -> dict[str, Any]:
+def _of_parameters(schemas: Schemas, target: Any) -> dict[str, Any]:
     described = schemas.of_fields(parameters_of(target))
     for name, text in about_fields(target).items():
         if name in described["properties"]:

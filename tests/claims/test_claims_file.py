@@ -200,12 +200,12 @@ BAD = """\
 - {id: x4, mu: .nan}  # mu must be a finite number of at least 0, got nan
 - {id: x5, mu: -1}  # mu must be a finite number of at least 0, got -1
 - {id: x6, mu: [1]}  # mu must be a number, got [1]
-- {id: x7, epsilon: 1}  # delta must be given, got nothing
+- {id: x7, epsilon: 1}  # delta must be given for an epsilon, got nothing
 - {id: x8, epsilon: 1,
    delta: 1}  # delta must be in [0, 1), got 1
-- {id: x9, renyi: {1: 2}}  # order must be a finite number above 1, got 1
-- {id: x10, renyi: {}}  # renyi must be a mapping {order: value}, got {}
-- {id: x11, tradeoff: {.5: 2}}  # beta at alpha 0.5 must be in [0, 1], got 2
+- {id: x9, renyi: {1: 2}}  # renyi.1 must be a finite number above 1, got 1
+- {id: x10, renyi: {}}  # renyi must be a mapping with at least one entry, got {}
+- {id: x11, tradeoff: {.5: 2}}  # tradeoff.0.5 must be in [0, 1], got 2
 - {id: x12}  # a claim needs one of epsilon, points, renyi, mu, tradeoff,
 - {id: x13, mu: 1, renyi: {2: 1}}  # a claim must make one statement, got 'mu'
 - {id: x14, mu: 1, deltas: [.1]}  # 'deltas' cannot be combined with 'mu'
@@ -232,7 +232,7 @@ BAD = """\
    first: {weights: [1], means: [0], stds: [1]},
    second: {weights: [1], means: [0, 1], stds: [1]}}}  # must be one for each normal
 - {id: x32, renyi: {2: 1,
-   3: -1}}  # renyi: value at order 3 must be a finite number
+   3: -1}}  # renyi.3 must be a finite number
 - {id: x33, points: [{epsilon: 1, delta: .1},
    {epsilon: 1}]}  # points[1].delta
 - {id: x34, mu: 1, mechanism: one_stp}  # unknown mechanism 'one_stp'; did you mean
@@ -250,7 +250,7 @@ BAD = """\
 - {id: x42, bound: at22.b_2,
    deltas: [2]}  # deltas[0] must be in [0, 1), got 2.0
 - {id: x43, bound: at22.b_2, orders: [1]}  # orders[0] must be a finite number above 1
-- {id: x44, bound: at22.b_2, orders: 2}  # orders must be a list with at least
+- {id: x44, bound: at22.b_2, orders: 2}  # orders must be a list, got 2
 - {id: x45, callable: 'a:f', deltas: [1]}  # deltas[0] must be in [0, 1), got 1.0
 - {id: x46, bound: at22.b_2}  # a claim of a bound needs 'deltas' or 'orders'
 - {id: x47, bound: at22.b_2, deltas: [.1], options: {tau: 1}}  # unknown key 'tau' in options
@@ -410,7 +410,7 @@ def test_all_that_is_wrong_with_a_claim_is_told_at_once(tmp_path: Path) -> None:
     told = [(wrong.line or 0) - HEAD_LINES for wrong in loaded.complaints]
     assert loaded.claims == ()
     assert list(zip(told, (wrong.message for wrong in loaded.complaints), strict=True)) == [
-        (1, "delta must be given, got nothing"),
+        (1, "delta must be given for an epsilon, got nothing"),
         (2, "expected.loose_by must be a number of at least 1, got 0.5"),
         (4, "steps must be a whole number, got 1.5"),
         (5, "noise_std must be a number, got 'much'"),

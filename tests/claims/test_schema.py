@@ -21,8 +21,8 @@ import yaml
 from audit.claims import claims_file
 from audit.claims import schema as claims_schema
 from audit.claims.schema import schema
-from audit.claims.statements import FORMS
 from audit.claims.statements import KEYS as STATEMENT_KEYS
+from audit.claims.statements import forms_of
 from audit.codec.yaml_text import read_yaml
 from audit.curves.quantities import QUANTITIES, TotalVariation
 
@@ -236,8 +236,7 @@ class Advantage(TotalVariation):
 
 def test_a_new_quantity_is_in_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims_schema, "QUANTITIES", {**QUANTITIES, "advantage": Advantage})
-    monkeypatch.setattr(claims_schema, "FORMS", {**FORMS, "advantage": ("advantage",)})
-    monkeypatch.setattr(claims_schema, "KEYS", (*STATEMENT_KEYS, "advantage"))
+    monkeypatch.setattr(claims_schema, "FORMS", forms_of(claims_schema.QUANTITIES))
     found = jsonschema.Draft202012Validator(schema())
     own = found.schema["$defs"]["Claim"]["properties"]["advantage"]
     assert own["description"] == "`advantage: 0.3`."
