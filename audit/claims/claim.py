@@ -11,9 +11,9 @@ from typing import Any, ClassVar, TypeAlias
 
 from audit import bounds, validate
 from audit.claims.parts import Location
-from audit.claims.statements import Asked, NumberSource, Statement, plain_statement, statement_of
-from audit.codec import decode, encode
-from audit.constructions import Construction, decode_any_pair, encode_pair
+from audit.claims.statements import Asked, NumberSource, Statement, plain_statement
+from audit.codec import encode
+from audit.constructions import Construction, encode_pair
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
 from audit.estimation.columns import Columns
@@ -317,17 +317,3 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
         "statement": encode(plain_statement(claim.statement)),
         "pair": None if pair is None else plain,
     }
-
-
-def decode_claim(plain: Mapping[str, Any], id: str) -> Claim:
-    """Return the claim that `encode_claim` wrote; other keys of ``plain`` are ignored."""
-    mechanism = decode(NoisySGD | Composition | None, plain["mechanism"], "mechanism")
-    pair = plain["pair"]
-    if pair is not None and isinstance(mechanism, Composition):
-        raise validate.fail("pair", "left out for a composition of several runs", pair)
-    return Claim(
-        id=id,
-        mechanism=mechanism,
-        statement=statement_of(**plain["statement"]),
-        pair=None if pair is None else decode_any_pair(pair, mechanism),
-    )

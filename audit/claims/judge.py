@@ -21,7 +21,7 @@ from audit.claims.candidates import (
     candidates_for,
     searched_for,
 )
-from audit.claims.claim import Claim, UserPair, encode_claim
+from audit.claims.claim import Claim, UserPair
 from audit.claims.error_shares import ErrorShare, equal_share, step_down
 from audit.claims.evidence import Case, Collected, LowerBound, collected
 from audit.claims.judgement import Evidence, Judgement
@@ -215,15 +215,14 @@ def _in_worker(claim: Claim, pair: UserPair, error: ErrorShare, shared: Shared) 
     """
     budget = claim.budget
     seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCHED * (claim.search is not None)
-    others = {name: encode(getattr(claim, name)) for name in ("id", "citation", "budget", "search")}
     with shared.workers.function(
         pair.kind,
         task=f"{__package__}.user_pair_worker:judged",
         limits=Limits(seconds=seconds, gigabytes=budget.callable_gigabytes),
         name="pair.kind",
     ) as judged:
-        plain = {**encode_claim(claim), **others}
-        answer = judged(pair.kind, plain, encode(error), shared.exhaustive)
+        plain = encode(replace(claim, pair=None, location=None))
+        answer = judged(pair.kind, pair.fields, plain, encode(error), shared.exhaustive)
     found: Judgement = decode(Judgement, answer, given={"claim": claim})
     return found
 

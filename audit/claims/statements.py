@@ -70,6 +70,8 @@ class Numbers:
     True
     """
 
+    kind: ClassVar[str] = "numbers"
+
     numbers: tuple[ClaimedNumber, ...]
     exceeded: bool = False
 
@@ -94,6 +96,8 @@ class Asked:
     options : mapping of str to float, optional
         Free parameters of a bound by name.
     """
+
+    kind: ClassVar[str] = "asked"
 
     source: NumberSource
     name: str

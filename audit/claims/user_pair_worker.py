@@ -7,12 +7,13 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from audit.claims.claim import Budget, Search, decode_claim
+from audit.claims.claim import Claim
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judge import Shared, judge
 from audit.codec import decode, encode
-from audit.constructions import all_kinds
+from audit.constructions import all_kinds, decode_any_pair
 from audit.isolation import UserCodeError
+from audit.mechanism import Composition
 from audit.results import Verdict
 from audit.validate import shown
 
@@ -20,6 +21,7 @@ from audit.validate import shown
 def judged(
     cls: Any,
     reference: str,
+    fields: Mapping[str, Any],
     plain: Mapping[str, Any],
     error: Mapping[str, float],
     exhaustive: bool,
@@ -28,17 +30,13 @@ def judged(
     if cls not in all_kinds().values():
         wrong = f"pair.kind must name a registered construction, got {shown(reference)}"
         raise UserCodeError(wrong)
-    fields = {**plain["pair"], "kind": cls.__name__}
+    claim = decode(Claim, plain)
+    assert not isinstance(claim.mechanism, Composition)  # which claims files refuse beside a pair
     try:
-        claim = decode_claim({**plain, "pair": fields}, plain["id"])
+        pair = decode_any_pair({**fields, "kind": cls.__name__}, claim.mechanism)
     except ValueError as reason:  # the fields are invalid
         raise UserCodeError(" ".join(str(reason).split())) from None
-    claim = dataclasses.replace(
-        claim,
-        citation=plain["citation"],
-        budget=decode(Budget, plain["budget"]),
-        search=decode(Search | None, plain["search"]),
-    )
+    claim = dataclasses.replace(claim, pair=pair)
     share = decode(ErrorShare, error)
     found = judge(claim, error=share.spent, planned_error=share.planned, shared=_shared(exhaustive))
     if found.verdict is Verdict.ERROR:

@@ -9,12 +9,11 @@ import pytest
 
 from audit.claims import Claim, user_code
 from audit.claims.checking import Checked, check, check_file
-from audit.claims.claim import decode_claim, encode_claim
 from audit.claims.claims_file import load
 from audit.claims.formats import Format, write
 from audit.claims.judge import judge
 from audit.claims.statements import Asked, NumberSource, statement_of
-from audit.codec import encode
+from audit.codec import decode, encode
 from audit.isolation import UserCodeError
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 from audit.results import Verdict
@@ -246,7 +245,7 @@ def test_claims_about_compositions() -> None:
 
     def verdict(**keys: object) -> Verdict:
         claim = Claim(id="x", mechanism=m, statement=statement_of(**keys))
-        assert decode_claim(json.loads(json.dumps(encode_claim(claim))), "x") == claim
+        assert decode(Claim, json.loads(json.dumps(encode(claim)))) == claim
         return judge(claim).verdict
 
     assert verdict(epsilon=3.0, delta=1e-5) is Verdict.CONSISTENT
