@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from audit import validate
 from audit.adapters.steps import in_words
 from audit.claims.claim import Budget
 from audit.claims.parts import Fields, InputErrors, InvalidInput, Part, invalid, joined
-from audit.claims.statements import TARGET
+from audit.claims.statements import Target, check_filled
 from audit.claims.user_code import mechanism_from
 from audit.codec.hints import did_you_mean, init_fields
 from audit.isolation import UserCodeError, Workers
@@ -24,6 +24,8 @@ Named = Mapping[str, Part | None]
 """Each named mechanism's fields; None if its definition is broken, which has been reported."""
 
 BASE = "base"
+_Size = Annotated[int, lambda size: validate.integer(1, dataset_size=size)]
+_Norm = Annotated[float, lambda norm: validate.positive(clip_norm=norm)]
 
 
 # objects of other libraries in their written form: the fields are the keys of a claims file
@@ -36,15 +38,10 @@ class EventMechanism:
     The function takes no arguments and returns a ``DpEvent`` of dp-accounting.
     """
 
-    event: str
-    dataset_size: int
+    event: Target
+    dataset_size: _Size
     relation: Relation
-    clip_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not TARGET.fullmatch(self.event):
-            raise validate.fail("event", "package.module:function", self.event)
-        _check_given(self)
+    clip_norm: _Norm = 1.0
 
     def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
         """Return the mechanism of the event, which is constructed in a worker."""
@@ -64,15 +61,10 @@ class HistoryMechanism:
     that contains it or the accountant's ``state_dict()``, relative to the claims file.
     """
 
-    history: tuple[tuple[float, float, int], ...] | Path
-    dataset_size: int | None = None
+    history: Annotated[tuple[tuple[float, float, int], ...], check_filled] | Path
+    dataset_size: _Size | None = None
     relation: Relation
-    clip_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.history:
-            raise validate.fail("history", "a list with at least one entry", self.history)
-        _check_given(self)
+    clip_norm: _Norm = 1.0
 
     def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
         """Return the mechanism of the history."""
@@ -111,11 +103,7 @@ class TrainingMechanism:
     is the one that they run, with the batches that the loader draws.
     """
 
-    training: str
-
-    def __post_init__(self) -> None:
-        if not TARGET.fullmatch(self.training):
-            raise validate.fail("training", "package.module:function", self.training)
+    training: Target
 
     def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
         """Return the mechanism of the training, which is constructed in a worker."""
@@ -133,12 +121,6 @@ def _given(clip_norm: float, *, sized: bool = True) -> str:
         f"given beside it: {records}the relation and the clip norm {clip_norm:g}; "
         "assumed: a public divisor"
     )
-
-
-def _check_given(written: EventMechanism | HistoryMechanism) -> None:
-    if written.dataset_size is not None:
-        validate.integer(1, dataset_size=written.dataset_size)
-    validate.positive(clip_norm=written.clip_norm)
 
 
 WRITTEN = {"event": EventMechanism, "history": HistoryMechanism, "training": TrainingMechanism}

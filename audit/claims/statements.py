@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeAlias
 
+from audit import validate
 from audit.codec import DecodeError, decode
 from audit.codec.hints import did_you_mean, init_fields
 from audit.curves.quantities import QUANTITIES, AnyQuantity, ClaimedNumber, Mu, TotalVariation
@@ -20,6 +21,15 @@ from audit.validate import shown, with_article
 
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 """``package.module:function``."""
+
+
+def _check_target(name: str) -> None:
+    if not TARGET.fullmatch(name):
+        raise validate.fail("name", "package.module:function", name)
+
+
+Target = Annotated[str, _check_target]
+"""A text that is `TARGET`."""
 
 ACCOUNTANTS = (
     "dp_accounting.pld",
@@ -136,25 +146,26 @@ def forms_of(quantities: Mapping[str, type[AnyQuantity]]) -> dict[str, type]:
             continue
         row: Any = make_dataclass(kind, [(cls.value or kind, value), (cls.place, at)])
         if cls.rows:
-            rows = Annotated[tuple[row, ...], _check_filled]
+            rows = Annotated[tuple[row, ...], check_filled]
             found |= {kind: row, cls.rows: make_dataclass(cls.rows, [(cls.rows, rows)])}
         else:
-            by_place = Annotated[Mapping[at, value], _check_filled]  # type: ignore[valid-type]
+            by_place = Annotated[Mapping[at, value], check_filled]  # type: ignore[valid-type]
             found[kind] = make_dataclass(kind, [(kind, by_place)])
         if cls.exceeds:
             exceeding[cls.exceeds] = make_dataclass(cls.exceeds, [(cls.exceeds, row)])
         if cls.places:
-            filled = Annotated[tuple[at, ...], _check_filled]  # type: ignore[valid-type]
+            filled = Annotated[tuple[at, ...], check_filled]  # type: ignore[valid-type]
             places.append((cls.places, filled, field(default=())))
     for source in NumberSource:
-        fields = [(source.value, str), *places]
+        fields = [(source.value, Target if source is NumberSource.CALLABLE else str), *places]
         if source is NumberSource.BOUND:
             fields.append(("options", Mapping[str, int | float], field(default_factory=dict)))
         found[source.value] = make_dataclass(source.value, fields)
     return found | exceeding
 
 
-def _check_filled(found: Collection[Any]) -> None:
+def check_filled(found: Collection[Any]) -> None:
+    """Raise ``ValueError`` unless a list or a mapping has an entry."""
     if not found:
         kind, got = ("mapping", "{}") if isinstance(found, Mapping) else ("list", "[]")
         raise ValueError(f"value must be a {kind} with at least one entry, got {got}")
@@ -233,13 +244,10 @@ def _asked(source: NumberSource, written: Any) -> Asked:
     name, places = getattr(written, key), [k for k in PLACES if getattr(written, k)]
     if source is NumberSource.BOUND:
         _check_bound(name, written.options)
-    elif name not in ACCOUNTANTS or source is NumberSource.CALLABLE:
-        known = ACCOUNTANTS if source is NumberSource.ACCOUNTANT else ()
-        if not TARGET.fullmatch(name):
-            wanted = f"one of {', '.join(known)} or " if known else ""
-            wanted += "package.module:function"
-            hint = did_you_mean(name, known)
-            raise DecodeError(f"{key} must be {wanted}, got {shown(name)}{hint}", (key,))
+    elif not (name in ACCOUNTANTS or TARGET.fullmatch(name)):
+        wanted = f"one of {', '.join(ACCOUNTANTS)} or package.module:function"
+        hint = did_you_mean(name, ACCOUNTANTS)
+        raise DecodeError(f"{key} must be {wanted}, got {shown(name)}{hint}", (key,))
     if not places:
         needed = " or ".join(map(repr, PLACES))
         raise ValueError(f"a claim of {with_article(key)} needs {needed}")

@@ -47,8 +47,8 @@ class Derived:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairResult(ShortRepr):
-    """A mechanism and a neighbouring pair: exact laws, samples and bounds.
+class SettingHeading(ShortRepr):
+    """The fields of every result of a setting.
 
     Parameters
     ----------
@@ -60,6 +60,23 @@ class PairResult(ShortRepr):
         Seed of the setting's samples.
     wall_seconds : float or None
         Duration in seconds; None if left out (`Result.reproducible`).
+    """
+
+    name: str
+    title: str
+    summary: str
+    seed: int
+    wall_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairResult(SettingHeading):
+    """A mechanism and a neighbouring pair: exact laws, samples and bounds.
+
+    Parameters
+    ----------
+    name, title, summary, seed, wall_seconds : str, int or float
+        Short name for files, texts for readers, seed of the samples, and duration in seconds.
     mechanism : NoisySGD
         The mechanism.
     derived : Derived
@@ -93,11 +110,6 @@ class PairResult(ShortRepr):
 
     kind: ClassVar[str] = "pair"
 
-    name: str
-    title: str
-    summary: str
-    seed: int
-    wall_seconds: float | None
     mechanism: NoisySGD
     derived: Derived
     pair: Construction
@@ -125,19 +137,13 @@ class PairResult(ShortRepr):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserMechanismResult(ShortRepr):
+class UserMechanismResult(SettingHeading):
     """A user-defined mechanism: its scores, and the claims about it.
 
     Parameters
     ----------
-    name : str
-        Short name, used in file names.
-    title, summary : str
-        Title and description for readers.
-    seed : int
-        Seed of the setting's samples.
-    wall_seconds : float or None
-        Duration in seconds; None if left out (`Result.reproducible`).
+    name, title, summary, seed, wall_seconds : str, int or float
+        Short name for files, texts for readers, seed of the samples, and duration in seconds.
     source : str
         The source of the scores: a function, or two files.
     trials : int
@@ -158,11 +164,6 @@ class UserMechanismResult(ShortRepr):
 
     kind: ClassVar[str] = "user-defined mechanism"
 
-    name: str
-    title: str
-    summary: str
-    seed: int
-    wall_seconds: float | None
     source: str
     trials: int
     deltas: tuple[AtDelta, ...]
@@ -179,19 +180,13 @@ def _check_deltas(deltas: tuple[AtDelta, ...]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyResult(ShortRepr):
+class StudyResult(SettingHeading):
     """A study: its function, its parameters and its findings.
 
     Parameters
     ----------
-    name : str
-        Short name, used in file names.
-    title, summary : str
-        Title and description for readers.
-    seed : int
-        Seed of the setting's samples.
-    wall_seconds : float or None
-        Duration in seconds; None if left out (`Result.reproducible`).
+    name, title, summary, seed, wall_seconds : str, int or float
+        Short name for files, texts for readers, seed of the samples, and duration in seconds.
     function : str
         The study, as ``module:function``.
     parameters : mapping of str to value
@@ -202,11 +197,6 @@ class StudyResult(ShortRepr):
 
     kind: ClassVar[str] = "study"
 
-    name: str
-    title: str
-    summary: str
-    seed: int
-    wall_seconds: float | None
     function: str
     parameters: Mapping[str, Parameter]
     findings: Findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import replace
@@ -126,13 +127,18 @@ EXAMPLES = {
 }
 
 
+@functools.cache
+def example(name):
+    return witness(*(EXAMPLES | ENDLESS)[name])
+
+
 def answer(found: Witness) -> Answer:
     return verify(json.loads(found.to_json())).answer
 
 
 @pytest.mark.parametrize("name", EXAMPLES | ENDLESS)
 def test_a_refutation_is_verified_and_the_file_comes_back(name):
-    found = witness(*(EXAMPLES | ENDLESS)[name])
+    found = example(name)
     again = Witness.from_json(found.to_json())
     assert again == found
     assert 4 <= len(found.recipe) <= 12
@@ -147,7 +153,7 @@ def test_a_refutation_is_verified_and_the_file_comes_back(name):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_number_that_is_true_is_not_refuted(name):
-    found = witness(*EXAMPLES[name])
+    found = example(name)
     raised = {"mu": 1.05 * found.bracket[0], "1 - beta": found.bracket[0] + 0.01}
     claimed = raised.get(found.quantity, 1.01 * found.bracket[0])
     assert answer(replace(found, claimed=claimed)) is Answer.NOT_REFUTED
@@ -162,7 +168,7 @@ def twice(run):
 
 
 def test_both_ends_of_brackets_and_both_orders_are_in_the_table():
-    found = [witness(*EXAMPLES[name]) for name in ("normals, epsilon", "finite, epsilon")]
+    found = [example(name) for name in ("normals, epsilon", "finite, epsilon")]
     assert all(one.bracket[1] is not None for one in found)
     reverse = Finite((0.5, 0.5), (0.75, 0.25))
     assert witness(pure(math.log(2)), reverse).order is Order.FORWARD
@@ -170,7 +176,7 @@ def test_both_ends_of_brackets_and_both_orders_are_in_the_table():
 
 
 def test_a_pair_that_was_tampered_with_is_not_refuted():
-    found = witness(*EXAMPLES["chain, epsilon"])
+    found = example("chain, epsilon")
     same = replace(found, pair=twice(found.pair))
     assert answer(same) is Answer.NOT_REFUTED
 
@@ -304,7 +310,7 @@ def test_maps_that_are_no_broken_lines_have_no_witness():
     ],
 )
 def test_bad_files_say_what_is_wrong(change, message):
-    text = witness(*EXAMPLES["finite, epsilon"]).to_json()
+    text = example("finite, epsilon").to_json()
     with pytest.raises(ValueError, match=message):
         Witness.from_json(json.dumps({**json.loads(text), **change}))
     with pytest.raises(ValueError, match="witness must be JSON"):
