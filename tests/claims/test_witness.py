@@ -343,7 +343,8 @@ def test_lies_of_one_percent_are_verified_at_every_delta(name, order):
     """A planted lie is refuted, and the truth never."""
     pair = SMALL_DELTA_LAWS[name]
     curve, plain = exact.curve(pair), plain_pair(pair)
-    for delta in reversed(DELTAS):
+    # Laplace laws have a largest loss, which two deltas show
+    for delta in reversed(DELTAS[:2] if name == "Laplace" else DELTAS):
         low = curve.epsilon_bracket(delta, order)[0]
         if low == 0:
             continue
@@ -392,8 +393,8 @@ def verified(plain, order, quantity, at, claimed, certified):
 
 
 def test_several_draws_that_one_law_never_gives_are_infinitely_far():
-    # 1 - .999^40 of the first law's draws show an outcome that the second does not have
-    pair = Finite((0.4, 0.4, 0.1, 0.099, 0.001), (0.5, 0.3, 0.15, 0.05, 0.0), times=40)
+    # 1 - .99^40 of the first law's draws show an outcome that the second does not have
+    pair = Finite((0.4, 0.4, 0.19, 0.01), (0.5, 0.3, 0.2, 0.0), times=40)
     plain = plain_pair(pair)
     assert exact.curve(pair).epsilon_bracket(1e-5) == (math.inf, math.inf)
     found = verified(plain, Order.FORWARD, "epsilon", 1e-5, 1e3, math.inf)
