@@ -167,5 +167,4 @@ def at_position(pair: Construction, position: int) -> Construction:
     """Return the same construction with the differing record in another batch of the cycle."""
     if "position" not in {field.name for field in dataclasses.fields(pair)}:
         raise ValueError(f"positions must be empty for a {pair.name}, got {position}")
-    values = {f.name: getattr(pair, f.name) for f in dataclasses.fields(pair)}
-    return type(pair)(**{**values, "position": position})
+    return dataclasses.replace(pair, position=position)  # type: ignore[call-arg]

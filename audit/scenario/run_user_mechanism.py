@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,23 +39,6 @@ _ESTIMATORS: dict[type, Estimator] = {
 }
 
 
-@dataclass(frozen=True)
-class _Audited:
-    """The audit that certifies, with all of the error, and two beside it with an error each."""
-
-    audit: Audit
-    band: Audit
-    sequential: dict[float, SequentialAudit]
-
-    def lower(self, delta: float) -> dict[Estimator, float]:
-        """Return what each certifies of one record."""
-        return {
-            _ESTIMATORS[type(self.audit.thresholds)]: self.audit.per_record_epsilon_lower(delta),
-            Estimator.SIMULTANEOUS_BAND: self.band.per_record_epsilon_lower(delta),
-            Estimator.SEQUENTIAL: _sequential_lower(self.sequential[delta], self.audit.group_size),
-        }
-
-
 def _sequential_lower(audited: SequentialAudit, group_size: int) -> float:
     """Return the largest epsilon that is refuted together with all smaller ones; one delta."""
     bound = 0.0
@@ -89,92 +72,80 @@ def audit_scores(
         columns=setting.columns,
         group_size=setting.group_size,
     )
-    audited = _audited(setting, judged, confidence)
+    band = estimation.audit_samples(
+        judged.x,
+        judged.x_prime,
+        confidence=confidence,
+        deltas=setting.all_deltas,
+        thresholds=estimation.SimultaneousBand(),
+        group_size=setting.group_size,
+    )
     rows = [_row(*one) for one in zip(setting.claims, judged, strict=True)]
+    assert isinstance(judged.audit, Audit)
+
+    def at_delta(delta: float, audit: Audit = judged.audit) -> AtDelta:
+        here = [i for i, claim in enumerate(setting.claims) if claim.delta == delta]
+        own = tuple(rows[i] for i in here)
+        standing = {row.id: row.value for row in own if row.stands and row.value is not None}
+        sequential = _sequential(setting, judged, delta, confidence)
+        estimators = (
+            (_ESTIMATORS[type(audit.thresholds)], audit.per_record_epsilon_lower(delta), ()),
+            (Estimator.SIMULTANEOUS_BAND, band.per_record_epsilon_lower(delta), ()),
+            (
+                Estimator.SEQUENTIAL,
+                _sequential_lower(sequential, setting.group_size),
+                _refuted_after([setting.claims[i] for i in here], sequential, setting.group_size),
+            ),
+        )
+        certified = estimators[0][1]
+        sampled = sampled_evidence(audit.per_record_evidence(delta).evidence)
+        limit = sampled.largest_certifiable / setting.group_size
+        return AtDelta(
+            delta=delta,
+            sampled=replace(sampled, epsilon=certified, largest_certifiable=limit),
+            exact=None,
+            certified=Certified(epsilon=certified, by="samples"),
+            bounds=own,
+            best=min(standing, key=standing.__getitem__, default=None),
+            estimates=tuple(
+                Estimate(estimator=estimator, epsilon=epsilon, refuted_after=after)
+                for estimator, epsilon, after in estimators
+            ),
+        )
+
     return UserMechanismResult(
         **setting.heading(seed),
         source=setting.own.described,
         trials=min(map(len, given)),
-        deltas=tuple(_at_delta(delta, setting, audited, rows) for delta in setting.all_deltas),
-        audit=audited.audit.record(),
+        deltas=tuple(map(at_delta, setting.all_deltas)),
+        audit=judged.audit.record(),
         scores=score_histograms(judged.x, judged.x_prime),
     )
 
 
-def _audited(setting: UserMechanismSetting, judged: JudgedScores, confidence: float) -> _Audited:
-    deltas, x, x_prime = setting.all_deltas, judged.x, judged.x_prime
-    pairs = min(x.size, x_prime.size)
-    sequential = {}
-    for delta in deltas:
-        claimed = {claim.epsilon for claim in setting.claims if claim.delta == delta}
-        grid = sorted({*np.linspace(0.0, _FARTHEST, _GRID).tolist(), *claimed})
-        one = SequentialAudit(
-            [estimation.group_claim(epsilon, delta, setting.group_size) for epsilon in grid],
-            confidence=confidence,
-        )
-        one.update(x[:pairs], x_prime[:pairs])
-        sequential[delta] = one
-    band = estimation.audit_samples(
-        x,
-        x_prime,
+def _sequential(
+    setting: UserMechanismSetting, judged: JudgedScores, delta: float, confidence: float
+) -> SequentialAudit:
+    """Return the sequential audit of the claims at one delta and of a grid beside them."""
+    claimed = {claim.epsilon for claim in setting.claims if claim.delta == delta}
+    grid = sorted({*np.linspace(0.0, _FARTHEST, _GRID).tolist(), *claimed})
+    audited = SequentialAudit(
+        [estimation.group_claim(epsilon, delta, setting.group_size) for epsilon in grid],
         confidence=confidence,
-        deltas=deltas,
-        thresholds=estimation.SimultaneousBand(),
-        group_size=setting.group_size,
     )
-    assert isinstance(judged.audit, Audit)
-    return _Audited(judged.audit, band, sequential)
-
-
-def _at_delta(
-    delta: float, setting: UserMechanismSetting, audited: _Audited, judged: Sequence[BoundRow]
-) -> AtDelta:
-    lower = audited.lower(delta)
-    certified = audited.audit.per_record_epsilon_lower(delta)
-    sampled = sampled_evidence(audited.audit.per_record_evidence(delta).evidence)
-    rows = tuple(r for r, c in zip(judged, setting.claims, strict=True) if c.delta == delta)
-    claimed = {row.id: row.value for row in rows if row.stands and row.value is not None}
-    return AtDelta(
-        delta=delta,
-        sampled=replace(
-            sampled,
-            epsilon=certified,
-            largest_certifiable=sampled.largest_certifiable / setting.group_size,
-        ),
-        exact=None,
-        certified=Certified(epsilon=certified, by="samples"),
-        bounds=rows,
-        best=min(claimed, key=claimed.__getitem__, default=None),
-        estimates=tuple(
-            Estimate(
-                estimator=estimator,
-                epsilon=epsilon,
-                refuted_after=(
-                    _refuted_after(setting, audited.sequential[delta], delta)
-                    if estimator is Estimator.SEQUENTIAL
-                    else ()
-                ),
-            )
-            for estimator, epsilon in lower.items()
-        ),
-    )
+    pairs = min(judged.x.size, judged.x_prime.size)
+    audited.update(judged.x[:pairs], judged.x_prime[:pairs])
+    return audited
 
 
 def _refuted_after(
-    setting: UserMechanismSetting, audited: SequentialAudit, delta: float
+    claims: Sequence[UserClaim], audited: SequentialAudit, group_size: int
 ) -> tuple[RefutedAfter, ...]:
-    after = {
-        claim: evidence.refuted_after
-        for claim, evidence in zip(audited.claims, audited.evidence, strict=True)
-    }
-    size = setting.group_size
+    after = dict(zip(audited.claims, audited.evidence, strict=True))
+    tested = (estimation.group_claim(one.epsilon, one.delta, group_size) for one in claims)
     return tuple(
-        RefutedAfter(
-            claim=claim.name,
-            pairs=after[estimation.group_claim(claim.epsilon, claim.delta, size)],
-        )
-        for claim in setting.claims
-        if claim.delta == delta
+        RefutedAfter(claim=claim.name, pairs=after[one].refuted_after)
+        for claim, one in zip(claims, tested, strict=True)
     )
 
 

@@ -86,20 +86,20 @@ class Study:
     function
         ``module:function``.
     parameters
-        A dataclass of the parameters; for a class it is an instance of that class.
+        An instance of the class, or of a dataclass of the function's parameters.
     """
 
     function: str
     parameters: Any
-    _find: Callable[..., Any] = dataclasses.field(repr=False, compare=False)
 
     def find(self, *, seed: int, threads: int, confidence: float, progress: Progress) -> Findings:
         """Return the findings; the same parameters and seed give the same findings."""
         given = dict(zip(FROM_THE_RUN, (seed, threads, confidence, progress), strict=True))
-        wanted = inspect.signature(self._find).parameters
+        find = self.parameters.find
+        wanted = inspect.signature(find).parameters
         every = any(one.kind is one.VAR_KEYWORD for one in wanted.values())
         asked = {key: value for key, value in given.items() if every or key in wanted}
-        found = call(self._find, message=f"{self.function} failed:", **asked)
+        found = call(find, message=f"{self.function} failed:", **asked)
         if not isinstance(found, Findings):
             raise validate.fail(f"what {self.function} returns", "of type Findings", found)
         return found
@@ -126,10 +126,7 @@ def read_study(plain: object, *, folders: Sequence[Path] = ()) -> Study:
         raise
     except Exception as error:
         raise ValueError(f"{function} cannot be made: {in_one_line(error)}") from error
-    if isinstance(target, type):
-        return Study(function=function, parameters=made, _find=made.find)
-    values = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
-    return Study(function=function, parameters=made, _find=partial(target, **values))
+    return Study(function=function, parameters=made)
 
 
 @cache
@@ -152,7 +149,7 @@ def parameters_of(target: Any) -> type:
 
 
 def _fields_of(function: Callable[..., Any]) -> type:
-    """Return a dataclass with the parameters of a function as its fields."""
+    """Return a dataclass with the parameters of a function as its fields, and ``find``."""
     hints = _hints(function)
     fields: list[Any] = []
     for one in inspect.signature(function).parameters.values():
@@ -160,13 +157,17 @@ def _fields_of(function: Callable[..., Any]) -> type:
             continue
         if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
             raise TypeError(f"{one.name} must be a keyword parameter of {function.__name__}")
-        if one.name not in hints:
-            raise TypeError(f"{one.name} must have a type hint in {function.__name__}")
+        if one.name not in hints or one.name == "find":
+            wanted = "another name" if one.name == "find" else "a type hint"
+            raise TypeError(f"{one.name} must have {wanted} in {function.__name__}")
         field: Any = dataclasses.field(kw_only=True)
         if one.default is not one.empty:  # a factory, as the default may be a list
             field = dataclasses.field(kw_only=True, default_factory=partial(_same, one.default))
         fields.append((one.name, hints[one.name], field))
-    return dataclasses.make_dataclass(function.__name__, fields, frozen=True)
+    find = property(lambda made: partial(function, **vars(made)))
+    return dataclasses.make_dataclass(
+        function.__name__, fields, frozen=True, namespace={"find": find}
+    )
 
 
 def _hints(target: Any) -> Mapping[str, Any]:
