@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
-    "audit": 66_700,
+    "audit": 66_650,
     "audit/bounds": 11_300,
-    "audit/claims": 5_570,
+    "audit/claims": 5_530,
     "audit/report": 4_650,
     "audit/simulation": 3_150,
     "extras/verify/audit_verify": 1_960,
