@@ -118,6 +118,20 @@ def test_worse_of_two_orders_and_monotone(audit: Audit) -> None:
     assert np.all(np.diff(np.asarray(audit.renyi_lower(np.linspace(1.01, 50, 60)))) >= -1e-12)
 
 
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("order", Order)
+def test_each_order_has_its_own_bound(choice: str, order: Order) -> None:
+    # a tenth of one law lies where the other has nothing: infinite, and log(1 / .9) in return
+    wide, narrow = np.random.default_rng(3).random((2, 1000))
+    wide[:100] = 5.0
+    sides = (wide, narrow) if order is Order.FORWARD else (narrow, wide)
+    found = audited(choice, *sides)
+    assert found.epsilon_lower(0.0, order) > 1.5
+    assert found.epsilon_lower(0.0, order.other) <= -math.log(0.9)
+    assert found.beta_upper(0.05, order) >= 1 - 0.05 / 0.9
+    assert found.beta_upper(0.05, order.other) < 0.9
+
+
 def test_beta_upper_is_a_convex_bound_between_the_ends(audit: Audit) -> None:
     for order in Order:
         alpha, beta = audit.beta_points(order)
