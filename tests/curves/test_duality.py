@@ -27,11 +27,16 @@ def test_power_of_two_normals(mu: float, alpha: float) -> None:
     assert high - low < 1e-2 * high
 
 
-def test_power_at_a_kink() -> None:
+@pytest.mark.parametrize(
+    ("epsilon", "alpha"),
+    [
+        (1.5, 1 / (1 + math.exp(1.5))),  # the best tangents are many
+        (1.4710354785793887, 0.05764366993023561),  # a search ends beside the only one
+    ],
+)
+def test_power_at_a_kink(epsilon: float, alpha: float) -> None:
     """Of randomised response, whose delta has a corner at epsilon."""
-    epsilon = 1.5
     delta = PureCurve(epsilon).delta
-    alpha = 1 / (1 + math.exp(epsilon))
     low, high = power_bracket(lambda e: (float(delta(e)),) * 2, alpha)
     assert low <= math.exp(epsilon) * alpha * (1 + 1e-12)
     assert math.exp(epsilon) * alpha <= high * (1 + 1e-12)

@@ -7,26 +7,13 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from audit import Order
 from audit.curves import GaussianCurve
 from tests import reference
 
 MUS = [1e-6, 1e-4, 0.01, 0.3, 1.0, 3.0, 10.0, 40.0]
-DELTAS = [1e-12, 1e-9, 1e-5, 1e-2, 0.3]
-
-
-@pytest.mark.parametrize("mu", MUS)
-@pytest.mark.parametrize("delta", [*DELTAS, 1e-100, 1e-300])
-def test_epsilon_and_delta_are_inverses(mu: float, delta: float) -> None:
-    curve = GaussianCurve(mu)
-    epsilon = curve.epsilon(delta)
-    if epsilon == 0:
-        assert curve.delta(0.0) <= delta
-    else:
-        assert curve.delta(epsilon) == pytest.approx(delta, rel=1e-10)
+DELTAS = [1e-300, 1e-100, 1e-12, 1e-9, 1e-5, 1e-2, 0.3]
 
 
 @pytest.mark.parametrize("mu", MUS)
@@ -37,20 +24,6 @@ def test_epsilon_against_many_digits(mu: float, delta: float) -> None:
         assert float(reference.gaussian_delta(0.0, mu)) <= delta * (1 + 1e-10)
         return
     assert float(reference.gaussian_delta(epsilon, mu)) == pytest.approx(delta, rel=1e-10)
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(log_mu=st.floats(-6, math.log10(40)), z=st.floats(-3, 7))
-def test_delta_then_epsilon(log_mu: float, z: float) -> None:
-    mu = 10**log_mu
-    curve = GaussianCurve(mu)
-    epsilon = mu * (mu / 2 + z)
-    if epsilon <= 0 or curve.delta(epsilon) > 0.999:
-        return
-    delta = curve.delta(epsilon)
-    # one part in 2^53 of delta moves epsilon by this much
-    slack = 1e-10 * mu / max(abs(z), 1) + 1e-14 * epsilon
-    assert curve.epsilon(delta) == pytest.approx(epsilon, abs=slack)
 
 
 @pytest.mark.parametrize("mu", MUS)

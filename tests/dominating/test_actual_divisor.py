@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import binom, chi2, norm
 
 from audit import Batching, Divisor, NoisySGD, Relation, Release, bounds, exact
-from audit.curves import Order
+from audit.curves import GaussianCurve, Order
 from audit.dominating.actual_divisor import actual_divisor_curve
 from audit.dominating.poisson import poisson_curve
 
@@ -57,6 +57,10 @@ def released_sizes(n: int, q: float, z: float, relation: Relation, epsilon: floa
 def test_one_step_against_brute_force(relation, order):
     n, q, z = 12, 0.3, 1.2
     curve = actual_divisor_curve(z, q, n, 1, relation, accuracy=1e-4)
+    [(above, _)] = curve.upper.parts
+    assert above.p.sum() + above.p_only == pytest.approx(1, abs=1e-10)
+    other = above.lifted * np.exp(-above.losses)
+    assert other.sum() + above.q_only == pytest.approx(1, abs=1e-10)
     for epsilon in (0.1, 0.5, 1.5):
         exact_delta = released_sizes(n, q, z, relation, epsilon, order)
         low, high = curve.delta_bracket(epsilon, order)
@@ -135,6 +139,9 @@ def test_divisors_of_batches_of_one_size_are_the_same():
     m = NoisySGD(**{**MADE, "batching": Batching.CYCLIC, "relation": Relation.ZERO_OUT})
     same = dataclasses.replace(m, divisor=Divisor.NOMINAL)
     assert exact.dominating_curve(m).epsilon(1e-5) == exact.dominating_curve(same).epsilon(1e-5)
+    # of nine steps, the first, the fifth and the ninth use one batch of four
+    often = exact.dominating_curve(dataclasses.replace(m, steps=9)).epsilon(1e-5)
+    assert often == GaussianCurve(math.sqrt(3) / m.noise_multiplier).epsilon(1e-5)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy import fft
 from audit.curves import Order
 from audit.dominating import dominating_curve
 from audit.dominating.grid_composition import GridComposition
-from audit.dominating.layer import Layer, _Cells, _Tilted, _Transform
+from audit.dominating.layer import Layer, _Cells, _Measure, _Powers, _Tilted, _Transform
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, _sides
@@ -131,6 +131,27 @@ def test_the_rounding_of_transforms_is_bounded(monkeypatch):
     rfft = fft.rfft
     monkeypatch.setattr(fft, "rfft", lambda values: rfft(values.astype(np.float32)).astype(complex))
     assert share() > 10
+
+
+@pytest.mark.parametrize("slips", [(1e-9, 0.0), (0.0, 1e-9)])
+def test_errors_of_a_base_and_of_a_part_reach_their_difference(slips):
+    """Of a base on many cells and a rare part on one, whose errors weigh as much."""
+    random, size, times = np.random.default_rng(2), 1024, 3
+    transform = _Transform(size, 0)
+    laws = np.full(size, 1 / size), np.append(1e-3, np.zeros(size - 1))
+    values = random.normal(size=size)
+    assert transform._norm(fft.rfft(values)) >= np.linalg.norm(values)
+    exact = [fft.rfft(law) for law in laws]
+    errors = [slip * np.exp(2j * np.pi * random.random(exact[0].size)) for slip in slips]
+    base, part = (
+        _Measure(values + error, law.sum(), slip, transform._norm(error))
+        for values, error, law, slip in zip(exact, errors, laws, slips, strict=True)
+    )
+    powers = _Powers(exact[0].size)
+    powers.take(base, part, times)
+    found, error = powers.growth(transform._norm, math.inf)
+    missed = transform._norm(found - ((exact[0] + exact[1]) ** times - exact[0] ** times))
+    assert 1e-3 * error < missed <= error
 
 
 def test_delta_falls_where_it_is_far_below_the_smallest_numbers_of_interest():

@@ -14,6 +14,7 @@ import scipy.fft
 
 from audit.curves import Order
 from audit.curves.brackets import BracketError
+from audit.dominating import layer
 from audit.dominating.curve import ComposedCurve, compose
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from tests.dominating.random_brackets import Setting, outcome, poisson
@@ -77,9 +78,14 @@ def test_a_rounding_of_masses_that_is_left_out(slip: float) -> None:
     assert misses(slip, 4 * UNIT_ROUNDOFF) == len(EPSILONS)
 
 
-@pytest.mark.parametrize(("units", "caught"), [(3.0, False), (1e8, True)])
-def test_errors_of_transforms(monkeypatch: pytest.MonkeyPatch, units: float, caught: bool) -> None:
+@pytest.mark.parametrize(
+    ("units", "assumed", "caught"), [(3.0, 10.0, False), (-1e8, 1e9, False), (1e8, 10.0, True)]
+)
+def test_errors_of_transforms(
+    monkeypatch: pytest.MonkeyPatch, units: float, assumed: float, caught: bool
+) -> None:
     """Transforms with the errors that are assumed; larger ones are not covered."""
+    monkeypatch.setattr(layer, "_UNITS_A_STAGE", assumed)
     transform, random = scipy.fft.rfft, np.random.default_rng(1)
 
     def rounded(x: np.ndarray, *more: object) -> np.ndarray:
@@ -87,6 +93,8 @@ def test_errors_of_transforms(monkeypatch: pytest.MonkeyPatch, units: float, cau
         size = units * UNIT_ROUNDOFF * math.log2(x.size) * float(np.linalg.norm(x))
         slips = size * np.exp(2j * np.pi * random.random(found.size))
         slips[[0, -1]] = size
+        if units < 0:  # all masses are too small
+            slips = units * UNIT_ROUNDOFF * math.log2(x.size) * found
         return np.asarray(found + slips)
 
     monkeypatch.setattr(scipy.fft, "rfft", rounded)

@@ -132,6 +132,8 @@ def test_several_participations() -> None:
         assert 0 < low < high
         highs.append(high)
     assert sorted(highs) == highs
+    # an epoch that is cut short counts in full
+    assert highs[-1] == allocation(1.0, 10, 20, 7).epsilon_bracket(1e-6)[1]
 
 
 @pytest.mark.parametrize("factor", [0.999, 1.001])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit import Batching, Composition, NoisySGD, Relation, Release
+from audit import Batching, Composition, Divisor, NoisySGD, Relation, Release
 from audit.curves import GaussianCurve, Order
 from audit.dominating import dominating_curve
 from audit.dominating.mixture import MixturePair
@@ -147,6 +147,17 @@ def test_every_kind_of_part_takes_part():
     )
     assert alone[1] < both[0] <= both[1]
     assert 0.9 * twice[0] < both[0] < twice[1] < both[1]
+    cuts = truncated, replace(truncated, max_batch_size=20)
+    mixed = dominating_curve(Composition(cuts), accuracy=1e-4).epsilon_bracket(1e-5)
+    ends = [
+        dominating_curve(replace(m, steps=80), accuracy=1e-4).epsilon_bracket(1e-5) for m in cuts
+    ]
+    assert ends[1][1] < mixed[1] < ends[0][1]
+    told = dominating_curve(
+        Composition((POISSON, replace(POISSON, divisor=Divisor.ACTUAL))), accuracy=1e-3
+    )
+    assert told.limits is None  # none are known of the sizes of batches
+    assert twice[0] < told.epsilon_bracket(1e-5)[0]
 
 
 def composed_by_dp_accounting(parts: list[tuple[float, float, int]], delta: float):

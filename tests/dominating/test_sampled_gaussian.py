@@ -1,7 +1,6 @@
 """Both orders of the sampled Gaussian's Renyi divergence, against other ways to compute them."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -91,22 +90,6 @@ def test_whole_orders_against_the_binomial_sum(alpha, rate, sigma):
     assert value == pytest.approx(binomial_sum(alpha, rate, sigma), rel=1e-11)
 
 
-def test_against_dp_accounting():
-    rdp = pytest.importorskip("dp_accounting.rdp")
-    dp_accounting = pytest.importorskip("dp_accounting")
-    orders = [1.25, 1.5, 2.0, 4.5, 10.0, 33.0]
-    for rate, sigma in [(0.01, 1.0), (0.2, 3.0), (0.001, 0.6)]:
-        accountant = rdp.RdpAccountant(orders)
-        accountant.compose(
-            dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma))
-        )
-        ours = sampled_gaussian_renyi(np.array(orders), rate, sigma, FORWARD)
-        theirs, whole = np.array(accountant._rdp), np.array([o == round(o) for o in orders])
-        np.testing.assert_allclose(ours[whole], theirs[whole], rtol=1e-9)
-        # it adds binomial coefficients of fractional orders without their signs
-        assert np.all(ours <= theirs * (1 + 1e-9))
-
-
 def test_limits():
     orders = np.array([1.001, 1.5, 40.0, 1e4])
     for sigma in (0.01, 1.0, 1000.0):
@@ -191,15 +174,3 @@ def test_parts_far_apart(rate):
         alone = order * mu / 2 * mu + order / (order - 1) * math.log(rate)
         value = sampled_gaussian_renyi(order, rate, sigma, FORWARD)
         assert value == pytest.approx(alone, rel=1e-9)
-
-
-def test_takes_a_few_milliseconds():
-    cases = [(1.001, 0.01, 0.01), (1e4, 0.01, 1000.0), (8.0, 1e-8, 0.3), (300.0, 0.5, 5.0)]
-    for case in cases:
-        for order in Order:
-            times = []
-            for _ in range(5):
-                begun = time.thread_time()
-                sampled_gaussian_renyi(*case, order)
-                times.append(time.thread_time() - begun)
-            assert min(times) < 0.02  # measured: 1 ms, and 0.05 ms each where many are asked for

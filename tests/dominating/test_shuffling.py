@@ -121,7 +121,7 @@ def test_epochs_and_orders() -> None:
     """An order that is drawn once leaks more; a run cut short leaks less than a whole epoch."""
     ends = {}
     for fresh in (True, False):
-        for steps in (20, 100, 300):
+        for steps in (20, 100, 150, 200, 300):
             curve = shuffled(
                 1.0, steps_per_epoch=100, steps=steps, fresh=fresh, relation=Relation.ZERO_OUT
             )
@@ -129,6 +129,7 @@ def test_epochs_and_orders() -> None:
     for fresh in (True, False):
         low = [ends[fresh, steps][0] for steps in (20, 100, 300)]
         assert 0 < low[0] < low[1] < low[2]
+        assert ends[fresh, 150][1] == ends[fresh, 200][1]  # an epoch cut short counts in full
         assert all(low <= high for low, high in ends.values())
         # next to no record is seen: both ends are 1 - e^epsilon but for rounding
         hidden = shuffled(

@@ -159,6 +159,15 @@ def test_cuts_below_the_range_of_doubles_are_counted_as_lost() -> None:
     assert rare.epsilon(1e-5) == plain.epsilon(1e-5)
     assert rare.beta(0.1) == plain.beta(0.1)
     assert rare.renyi(2.0) == math.inf > plain.renyi(2.0)
+    # what is lost may count for either side
+    often = replace(rare, lost=1e-3)
+    low, high = often.epsilon_bracket(1e-2)
+    assert low <= plain.epsilon_bracket(1.1e-2)[0]
+    assert plain.epsilon_bracket(0.9e-2)[1] <= high
+    other = truncated(1.0, 20, 0.3, 2, 5)
+    [adversary] = other.adversaries
+    low, _ = replace(other, attained=None, lost=1e-3).epsilon_bracket(1e-2, Order.FORWARD)
+    assert low <= adversary.epsilon(1.1e-2)
     part = NoisySGD(
         steps=20,
         dataset_size=10_000,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 from audit.exact import Law, condensed
 
@@ -35,6 +40,29 @@ def test_few_normals_have_the_density_of_many(seed: int) -> None:
     assert few.means.size < law.means.size / 4
     errors = few.error_at(few.log_density(POINTS)) + law.error_at(law.log_density(POINTS))
     assert distance(law, few) <= float(errors.max()) < 1e-12
+
+
+def test_values_between_far_bumps_are_within_their_errors() -> None:
+    """Of more normals than are summed in any case: at single places, and of narrow cells."""
+
+    def total(law: Law, function: Callable[[Any], Any], x: float) -> Any:
+        pairs = zip(law.log_masses.tolist(), law.means.tolist(), strict=True)
+        return mp.fsum(mp.exp(w) * function(mp.mpf(x) - m) for w, m in pairs)
+
+    for apart, middle in ((22.1, 0.0), (20.0, 1e7)):
+        bumps = np.linspace(-0.005, 0.005, 8)
+        means = middle + np.concatenate([bumps - apart / 2, bumps + apart / 2])
+        law = Law.of(means, np.ones(16), np.full(16, -math.log(16)))
+        points = middle + np.array([-1.0, -5e-4, 5e-4, 1.0])  # around the least density
+        with mp.workdps(50):
+            for x in points.tolist():
+                table = law.table(np.array([x]))
+                error = law.error_at(table.log_density, table.square)[0]
+                assert abs(mp.log(total(law, mp.npdf, x)) - float(table.log_density[0])) <= error
+            masses = zip(*law.cell_masses(points, law.table(points)), strict=True)
+            for (a, b), (log, error) in zip(itertools.pairwise(points), masses, strict=True):
+                exact = total(law, mp.ncdf, float(b)) - total(law, mp.ncdf, float(a))
+                assert abs(mp.log(exact) - float(log)) <= error
 
 
 @pytest.mark.parametrize("planted", [{"_NODES": 6}, {"_CUT": 1.0, "_PAST": 0.0}])

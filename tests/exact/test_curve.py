@@ -10,7 +10,8 @@ from scipy.stats import norm
 
 from audit import NoisySGD, Order
 from audit.constructions import Affine, TwoSidedWalk
-from audit.exact import GaussianPairCurve, LawCurve, curve, law
+from audit.exact import GaussianPairCurve, LawCurve, curve, curves, law
+from audit.exact.divergence_rates import divergence_rates
 from tests.exact.cases import CASES, Pair, mechanism, noisy, process
 
 NAMES = ["without replacement", "cyclic, first batch", "double well", "full, at the end"]
@@ -177,6 +178,9 @@ class TestClosedForm:
         mu = 2 * 0.2 * etas.sum() / math.sqrt((etas**2).sum())
         assert isinstance(exact, GaussianPairCurve)
         assert exact.mu == pytest.approx(mu, rel=1e-13)
+        early, _ = curves(TwoSidedWalk(m), (1, 40))
+        assert isinstance(early, GaussianPairCurve)
+        assert early.mu == pytest.approx(0.4, rel=1e-13)
 
     def test_cancellation_is_in_the_bracket(self) -> None:
         """Start 10^9, pushes 10^-3: the means' difference has six digits."""
@@ -222,9 +226,11 @@ def test_shuffled_means_that_agree_are_one_normal_law() -> None:
         lipschitz=1.0,
         batching=CASES["shuffled"]().mechanism.batching,
     )
-    exact = curve(TwoSidedWalk(m))
+    pair = TwoSidedWalk(m)
+    exact = curve(pair)
     assert isinstance(exact, GaussianPairCurve)
     assert exact.mu == pytest.approx(6 / math.sqrt(12))
+    assert divergence_rates(*pair.processes(), [12])[0] >= exact.mu**2 / 2
 
 
 def test_a_normal_law_answers_like_scipys() -> None:

@@ -17,9 +17,12 @@ from audit.constructions import (
     DriftedWalk,
     Process,
     QuadraticPair,
+    Segment,
+    Step,
     UpdateMap,
 )
 from audit.constructions.batches import batched_process
+from audit.constructions.process import Path
 from audit.exact.law import Law
 from audit.simulation import simulate
 from tests import reference
@@ -196,6 +199,20 @@ def test_what_cannot_be_followed_is_refused() -> None:
     skipped = mechanism(**RESHUFFLED, release=Release.RANDOM_SKIP)
     with pytest.raises(ValueError, match="release must not be 'random skip'"):
         DriftedWalk(skipped, drift=0.1).processes()
+
+
+def test_a_run_begins_in_the_first_memory() -> None:
+    """Where another push, which comes once the memory has changed, is not taken yet."""
+    own = Affine(0.3), Affine(-1.0), Affine(0.6, 0.5)
+    step = DependentStep(own, (0.4, 0.6, 1.0), 0.8, ((0, 0), (0, 1), (1, 1)))
+    first, turn, after = (Step((phi,), (1.0,), 0.8) for phi in own)
+    orders = {(turn, after, after): 0.6, (first, turn, after): 0.24, (first, first, turn): 0.096,
+              (first, first, first): 0.064}  # fmt: skip
+    ends = {"lower": -3.0, "upper": 3.0}
+    paths = tuple(Path(chance, (Segment(steps, 1),)) for steps, chance in orders.items())
+    run = Process(0.2, (Path(1.0, (Segment((step,), 3),)),), **ends)
+    for banded in (False, True):
+        assert_same(run, Process(0.2, paths, **ends), banded=banded)
 
 
 def test_weights_of_a_memory() -> None:

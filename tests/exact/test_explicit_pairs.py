@@ -196,8 +196,8 @@ def test_errors_of_counts_grow_with_the_number_of_draws():
         FiniteCells.of(Finite((0.5, 0.5), (0.4, 0.6), times)).cells() for times in (1, 100_000)
     )
     assert long.error_p.max() > 100 * short.error_p.max()
-    off = FiniteCells.of(Finite((0.3, 0.7 - 1e-10), (0.5, 0.5))).cells()
-    assert off.error_p.min() > 1e-10
+    off = FiniteCells.of(Finite((0.3, 0.7 - 1e-10), (0.5, 0.5), 50)).cells()
+    assert off.error_p.min() > 50e-10
 
 
 def test_divergences_that_are_infinite_are_said_to_be():
@@ -208,6 +208,9 @@ def test_divergences_that_are_infinite_are_said_to_be():
     assert curve.epsilon_bracket(0.0, Order.FORWARD) == (math.inf, math.inf)
     low, high = curve.epsilon_bracket(0.0, Order.REVERSE)
     assert low <= math.log(2.0) <= high < low + 1e-12
+    finite = math.log(2) + math.log(4 / (1 + 3 * 1.34)) / (2 * 0.34)
+    low, high = curve.renyi_bracket(1.34, Order.REVERSE)
+    assert low <= finite <= high < low + 1e-9
 
 
 def test_epsilons_above_a_billion_are_finite():

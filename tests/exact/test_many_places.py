@@ -10,7 +10,6 @@ import pytest
 from audit import Batching, NoisySGD, constructions
 from audit.curves import Order
 from audit.exact import LawCurve, curve
-from audit.numerics.roots import decreasing_root
 
 MECHANISM = NoisySGD(
     steps=60, dataset_size=20, batch_size=2, step_size=0.1, noise_std=0.4, lipschitz=1.0,
@@ -58,19 +57,3 @@ def test_the_tradeoff_function_between_the_errors_at_an_atom() -> None:
     np.testing.assert_allclose([lows, highs], [powers, powers], rtol=0, atol=1e-10)
     assert np.all(lows <= powers)
     assert np.all(powers <= highs)
-
-
-def test_a_root_with_a_tolerance_needs_fewer_steps() -> None:
-    asked = []
-
-    def function(x: np.ndarray) -> np.ndarray:
-        asked.append(x)
-        return np.asarray(2 - x**3)
-
-    low, high = np.zeros(3), np.full(3, 5.0)
-    exact_root = decreasing_root(function, low, high)
-    steps = len(asked)
-    rough = decreasing_root(function, low, high, xtol=1e-3)
-    assert len(asked) - steps < steps
-    np.testing.assert_allclose(exact_root, 2 ** (1 / 3), rtol=1e-15)
-    assert np.all((rough >= exact_root) & (rough <= exact_root + 1e-3))

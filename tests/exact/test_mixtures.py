@@ -14,6 +14,7 @@ from audit import exact
 from audit.constructions.explicit import LaplaceMixtures, Mixture, Mixtures
 from audit.curves import Order
 from audit.curves.cells import Cells
+from audit.exact import renyi_moments
 from audit.exact.explicit_curves import mixture_law
 from audit.exact.normal_cells import NormalCells
 
@@ -112,7 +113,7 @@ def test_high_ends_of_cells_that_are_not_split_are_caught(monkeypatch) -> None:
     assert len(misses(0)) > 3
 
 
-def test_divergences_of_mixtures_hold_the_truth() -> None:
+def test_divergences_of_mixtures_hold_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Mixture((0.3, 0.7), (0.0, 1.0), (1.0, 0.8))
     second = Mixture((0.6, 0.4), (0.5, -1.0), (1.0, 1.2))
     curve = exact.curve(Mixtures(first, second))
@@ -122,6 +123,19 @@ def test_divergences_of_mixtures_hold_the_truth() -> None:
         assert high - low < WIDTH * high
     # infinite, as 4/1.2^2 < 3/1: the low end, of cells, is not
     assert curve.renyi_bracket(4.0, Order.REVERSE)[1] == np.inf
+    monkeypatch.setattr(renyi_moments, "_NODES", 3)  # the error of the rule counts on both sides
+    coarse = curve.renyi_bracket(alpha, Order.FORWARD)
+    assert low - coarse[0] > 1e-3 < coarse[1] - high
+
+
+def test_tails_of_moments_are_bounded() -> None:
+    """Of several normals at one place, which are one: p^3 q^-2 is e^(3 mu^2) N(3 mu, 1)."""
+    mu, end = 0.5, 1.0
+    p = mixture_law(Mixture((0.25,) * 4, (mu,) * 4, (1.0,) * 4))
+    q = mixture_law(Mixture((1.0,), (0.0,), (1.0,)))
+    for side in (-1, 1):
+        exact = 3 * mu**2 + norm.logcdf(side * (3 * mu - end))
+        assert exact <= renyi_moments.log_tail_moment(p, q, 3.0, {side: end}) <= exact + 1e-9
 
 
 @pytest.mark.parametrize("ratio", [1.0, 30.0, 1e4])

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit.constructions import BiasedWalk, Construction, Process
+from audit.constructions import Affine, BiasedWalk, Construction, Process, Staircase
 from audit.exact import Law, LawCurve, curve, curves, law
+from audit.exact import step_panels as step_panels_module
 from audit.exact.node_laws import _ProcessLaws
 from audit.exact.propagation import Counter, Runner, domain_ends
 from audit.exact.step_panels import step_panels
 from audit.numerics import banded as banded_module
-from tests.exact.cases import CASES, gaussian_pair, mechanism, process
+from tests.exact.cases import CASES, gaussian_pair, mechanism, noisy, process
 
 BOUNDED = list(CASES)
 
@@ -58,10 +59,6 @@ def test_squaring_and_stepping_agree(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_squaring_and_stepping_agree_after_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    from audit.constructions import Affine
-
-    from .cases import noisy
-
     steps = 100_003
     one = process(noisy(Affine(0.1)), times=steps, lower=-6.0, upper=6.0)
     laws = []
@@ -79,6 +76,8 @@ def test_shared_blocks_are_the_blocks(name: str, monkeypatch: pytest.MonkeyPatch
     shared = computed(one, banded=True)
     monkeypatch.setattr(banded_module, "_same_everywhere", lambda *_: False)
     _same(shared, computed(one, banded=True), rtol=1e-12)
+    alone = computed(one.truncated(2), banded=True)  # one step from a density
+    assert shared.quadrature == pytest.approx((len(one) - 1) * alone.quadrature, abs=0)
 
 
 def test_the_operator_on_a_line_finds_the_closed_form() -> None:
@@ -142,6 +141,27 @@ def test_plain_doubles_are_left_where_they_underflow() -> None:
     assert isinstance(exact, LawCurve)
     assert np.isfinite(exact.first.log_density(np.linspace(-30.0, 30.0, 9))).all()
     assert exact.first.log_lost < -300
+
+
+@pytest.mark.parametrize("slope", [1.2, 30.0])
+def test_coarse_panels_state_their_errors(slope: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the noise after a steep map is narrow beside a panel."""
+    one = process(noisy(Affine(0.1, slope)), times=2, lower=-12.0, upper=12.0)
+    places, fine = np.linspace(-12.0, 12.0, 201), computed(one)
+    for name, value in (("_DENSITIES", (3.0,)), ("_GOAL", 9.0), ("_SMOOTH", (8,))):
+        monkeypatch.setattr(step_panels_module, name, value)
+    coarse = computed(one)
+    missed = np.max(np.abs(fine.log_density(places) - coarse.log_density(places)))
+    assert 1e-9 < missed < coarse.quadrature
+
+
+def test_a_staircase_counts_what_it_leaves_out_as_lost() -> None:
+    """What lands beyond the stairs, from where no further step is followed."""
+    stairs = Staircase((-2.0, 0.0, 1.0), (-0.5, 0.5), 1.0)
+    for start in (-1.5, 0.5):
+        own = law(process(noisy(stairs), times=3, start=start))
+        assert np.exp(own.log_masses).sum() + own.lost_mass >= 1 - 1e-12
+        assert own.lost_mass < 0.9
 
 
 def test_different_domains_are_refused() -> None:

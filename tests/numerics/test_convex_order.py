@@ -94,6 +94,8 @@ def test_the_digits_of_the_count_do_not_matter() -> None:
     for _ in range(6):
         one = add(one, lognormal(False, 1.0, 1 / 7))
         other = add(other, lognormal(True, 1.0, 1 / 7))
+    slipped = replace(one, rounding=1e-3)
+    assert add(slipped, slipped).rounding >= 2e-3
     for level in (0.5, 1.0, 3.0):
         assert excess(below, level) < excess(other, level)
         assert excess(one, level) < excess(above, level)
@@ -116,6 +118,9 @@ def test_trimming_and_halving_keep_the_side() -> None:
     exact = {float(level): float(lognormal_excess(2.0, level)) for level in LEVELS}
     sides = [trimmed(halved(lognormal(above, 2.0)), 1e-4) for above in (False, True)]
     assert sides[0].masses.size < 1000
+    for law in sides:  # what is cut off moves to an end, or to 0, and the mean stays
+        assert law.masses.sum() + law.zero == pytest.approx(1, abs=1e-12)
+        assert law.mean == pytest.approx(1, abs=1e-12)
     assert_bracketed(*sides, exact, width=2e-3, slack=1e-11)
 
 
