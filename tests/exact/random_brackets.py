@@ -50,8 +50,7 @@ from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.exact import curve
 from audit_verify import laws, walks
-from audit_verify.laws import Cell, Draw, excess, gaussian_delta
-from audit_verify.reader import chains_of
+from audit_verify.laws import Cell, Draw, TooLongError, excess, gaussian_delta
 from tests.bounds.grid import any_mechanism
 
 Array = NDArray[np.float64]
@@ -302,87 +301,43 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-class _Law(walks._Law):
-    """A law that is kept before the last step, for cells between any cuts."""
-
-    def __init__(self, chain: walks.Chain, grid: walks._Grid) -> None:
-        super().__init__(chain, grid, [])
-        self.states = [(path.probability, *self._before(path)) for path in chain.paths]
-        self.error = 2 * max(map(len, chain.paths)) * grid.error.upper()
-
-    def _before(self, path: walks.Path) -> tuple[walks.State, walks.Step]:
-        *opening, (times, last) = [(t, steps) for t, steps in path.segments if t and steps]
-        state = {0: self.begin}
-        for segment in (*opening, (times - 1, last), (1, last[:-1])):
-            state = self._repeated(state, *segment)
-        return state, last[-1]
-
-    def between(self, cuts: Sequence[float]) -> list[arb]:
-        """Return the masses of the lower end, of the intervals and of the upper end."""
-        self.edges = [self.low, *(arb(cut) for cut in cuts), self.high]
-        self._tables.clear()
-        total = [arb(0)] * (len(self.edges) + 1)
-        for chance, state, step in self.states:
-            own = self._cells(state, step).entries()
-            total = [a + chance * b for a, b in zip(total, own, strict=True)]
-        return [arb(x.mid(), x.rad() + self.error).nonnegative_part() for x in total]
-
-    def normals(self) -> list[tuple[float, float, float]]:
-        """Return log-weight, mean and deviation of the normals of the law after the last step."""
-        found = []
-        for chance, state, step in self.states:
-            for before, _, weight, phi in step.moves:
-                masses = state[before].entries() if before in state else []
-                for mass, point in zip(masses, self.points, strict=False):
-                    if (
-                        mass.is_zero()
-                        or not float(mass.mid().log() if mass.mid() > 0 else -1e9) > -3e8
-                    ):
-                        continue
-                    _, slope, shift = walks.piece_at(phi, float(point.mid()))
-                    mean = float((slope * point + shift).mid())
-                    log_weight = float((chance * weight * mass.mid()).log())
-                    found.append((log_weight, mean, float(step.std)))
-        return found
-
-
 def walk_reference(pair: Construction, bits: int) -> Reference:
     """Return the reference of two walks, with errors of masses below 2^-bits."""
     ctx.prec = bits + 80
     first, second = (witness._process(process) for process in pair.processes())
-    both = chains_of({"first": first, "second": second})
-    mixtures = [walks._mixture(chain) for chain in both]
-    if None not in mixtures:
+    both = walks.chains_of({"first": first, "second": second})
+    ends = (-math.inf, math.inf)
+    found = [walks.straight_law(chain) for chain in both]
+    if None not in found:
         ctx.prec = _BITS
-        both = chains_of({"first": first, "second": second})
-        mixtures = [walks._mixture(chain) for chain in both]
-        ends = (-math.inf, math.inf)
-        normals = [
-            [(float(w.log()), float(m), float(s)) for w, m, s in mix or []] for mix in mixtures
-        ]
-
-        def masses(cuts: Sequence[float]) -> list[Cell]:
-            given = [arb(cut) for cut in cuts]
-            return list(zip(*(laws.mixture_masses(given, m or []) for m in mixtures), strict=True))
-
+        both = walks.chains_of({"first": first, "second": second})
+        found = [walks.straight_law(chain) for chain in both]
     else:
         if None in both[0].walls:
-            raise walks.TooLongError("a line needs a window")
+            raise TooLongError("a line needs a window")
         grid = walks._Grid(both, (None, None), bits)
         nodes = len(grid.nodes)
         steps = max(len(path) for chain in both for path in chain.paths)
         if nodes > _MOST_NODES or (steps > 1 and nodes > 2 * _MOST_NODES):
-            raise walks.TooLongError("many nodes")
-        chains = [_Law(chain, grid) for chain in both]
-        normals = [chain.normals() for chain in chains]
-        ends = grid.low, grid.high
+            raise TooLongError("many nodes")
+        found, ends = [grid.law(chain) for chain in both], (grid.low, grid.high)
 
-        def masses(cuts: Sequence[float]) -> list[Cell]:
-            return list(zip(*(chain.between(cuts) for chain in chains), strict=True))
+    def masses(cuts: Sequence[float]) -> list[Cell]:
+        given = [arb(cut) for cut in cuts]
+        return list(zip(*(law.masses(given) for law in found if law), strict=True))
 
+    normals = [
+        [
+            (float(p.mid().log()), float(mean.mid()), float(v.sqrt().mid()))
+            for p, mean, v in law.normals
+            if p.mid() > 0 and float(p.mid().log()) > -3e8
+        ]
+        for law in found
+        if law
+    ]
     columns = [np.array(own).T for own in normals]
     if any(own.size == 0 for own in columns):
-        raise walks.TooLongError("no density")
+        raise TooLongError("no density")
     parts = [_normal_logs(*own) for own in columns]
     means, stds = (np.concatenate([own[k] for own in columns]) for k in (1, 2))
     atoms = math.isfinite(ends[0])
@@ -787,7 +742,7 @@ def outcomes(number: int, seed: int) -> list[Outcome]:
             reference = explicit_reference(pair)
         else:
             reference = walk_reference(pair, _bits(asked, brackets))
-    except (walks.TooLongError, ValueError) as error:
+    except (TooLongError, ValueError) as error:
         return [
             Outcome(kind, repr(pair), q, b, "no reference", str(error))
             for q, b in zip(asked, brackets, strict=True)
@@ -822,7 +777,7 @@ def _bits(asked: list[Question], brackets: list[tuple[float, float]]) -> int:
             most = 80 - math.log2(question.at) - math.log2(max(low, 1e-60))
         bits = max(bits, most)
     if bits > _MOST_BITS:
-        raise walks.TooLongError(f"{bits:.0f} bits")
+        raise TooLongError(f"{bits:.0f} bits")
     return math.ceil(bits)
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import argparse
 import enum
-import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,26 @@ from flint import arb, ctx
 
 from audit_verify.laws import (
     Draw,
+    NotAWitnessError,
+    Plain,
     TooLongError,
     composed,
     exceeds,
     explicit_cells,
+    side_by_side,
 )
-from audit_verify.reader import NotAWitnessError, chains_of, check, read
+from audit_verify.reader import check, read
 from audit_verify.runs import chains, laws_of_iterates
 from audit_verify.samples import rejects
-from audit_verify.walks import chain_cells
+from audit_verify.walks import chain_cells, chains_of
 
 __all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
 _LEAST_BITS, _MOST_BITS = 50, 2000
+_STATUS = (
+    "exit status: 0 refuted; 1 not refuted by this witness; 2 not a witness, with the reason; "
+    "3 it would take too long"
+)
 
 
 class Answer(enum.Enum):
@@ -42,6 +48,14 @@ class Answer(enum.Enum):
     NOT_REFUTED = 1
     NOT_A_WITNESS = 2
     TOO_LONG = 3
+
+
+_WORDS = (
+    "refuted",
+    "not refuted by this witness",
+    "this is not a witness",
+    "not verified, it would take too long",
+)
 
 
 @dataclass(frozen=True)
@@ -54,28 +68,14 @@ class Outcome:
 
     def lines(self) -> tuple[str, ...]:
         """Return the outcome as lines of text."""
-        words = {
-            Answer.REFUTED: "refuted",
-            Answer.NOT_REFUTED: "not refuted by this witness",
-            Answer.NOT_A_WITNESS: "this is not a witness",
-            Answer.TOO_LONG: "not verified, it would take too long",
-        }
-        head = f"{words[self.answer]}: {self.reason}"
+        head = f"{_WORDS[self.answer.value]}: {self.reason}"
         return (head, *(f"taken on trust: {what}" for what in self.trusted))
 
 
-def verify(content: Mapping[str, Any]) -> Outcome:
-    """Return whether a witness refutes its claim.
+def verify(content: Plain) -> Outcome:
+    """Return whether the content of a witness file refutes its claim.
 
-    Parameters
-    ----------
-    content
-        The content of a witness file.
-
-    Returns
-    -------
-    Outcome
-        ``REFUTED`` only if the balls prove it; nothing is raised.
+    It does, ``REFUTED``, only if the balls prove it; nothing is raised.
     """
     try:
         check(content)
@@ -86,79 +86,70 @@ def verify(content: Mapping[str, Any]) -> Outcome:
             if proven:
                 return Outcome(Answer.REFUTED, sides, _trusted(content))
             if resolved or bits == _MOST_BITS:  # more bits do not change it
-                break
+                return Outcome(Answer.NOT_REFUTED, sides)
             bits = min(2 * bits, _MOST_BITS)  # a ball contains the threshold
     except TooLongError as reason:
         return Outcome(Answer.TOO_LONG, str(reason))
+    except KeyError as missing:
+        return Outcome(Answer.NOT_A_WITNESS, f"{missing.args[0]} must be given")
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as reason:
         return Outcome(Answer.NOT_A_WITNESS, " ".join(str(reason).split()))
-    return Outcome(Answer.NOT_REFUTED, sides)
 
 
-def _trusted(content: Mapping[str, Any]) -> tuple[str, ...]:
+def _trusted(content: Plain) -> tuple[str, ...]:
     """Return what a witness leaves to trust."""
     if content["evidence"] == "sampled":
         return (
             "the counts: that the draws are independent, and of neighbouring datasets",
             "that the event was chosen, and the error divided, without the counted draws",
         )
-    if content["mechanism"] is None:
-        return ("that the two laws belong to neighbouring datasets",)
-    return ()
+    neighbours = "that the two laws belong to neighbouring datasets"
+    return (neighbours,) if content["mechanism"] is None else ()
 
 
-def _decided(content: Mapping[str, Any], bits: int) -> tuple[bool, bool, str]:
+def _decided(content: Plain, bits: int) -> tuple[bool, bool, str]:
+    """Return whether the claim is refuted, whether that is the last word, and the numbers."""
     at, claimed = arb(content["at"]), arb(content["claimed"]) + arb(content["slack"])
     if content["evidence"] == "sampled":
-        return rejects(content["quantity"], at, claimed, content["samples"])
+        proven, sides = rejects(content["quantity"], at, claimed, content["samples"])
+        return proven, True, sides
     draws = _draws(content["pair"], content["partition"], content["mechanism"], bits)
     if content["order"] == "reverse":
         draws = [Draw([(q, p) for p, q in d.cells], d.times, d.lost[::-1]) for d in draws]
-    every = itertools.chain.from_iterable(cell for draw in draws for cell in draw.cells)
-    resolved = all(x.rel_accuracy_bits() > 30 for x in every if not x.is_zero())
+    masses = [x for draw in draws for cell in draw.cells for x in cell if not x.is_zero()]
+    resolved = all(x.rel_accuracy_bits() > 30 for x in masses)
     resolved &= all(mass.is_zero() for draw in draws for mass in draw.lost)
     proven, denied, sides = exceeds(content["quantity"], at, claimed, draws)
     return proven, resolved or denied, sides
 
 
-def _draws(
-    pair: Mapping[str, Any], partition: dict[str, Any], mechanism: Any, bits: int
-) -> list[Draw]:
+def _draws(pair: Plain, partition: Plain, mechanism: Any, bits: int) -> list[Draw]:
     """Return the cells of each kind of draw."""
-    if pair["kind"] in ("run", "process"):
-        both = chains(pair, mechanism) if pair["kind"] == "run" else chains_of(pair)
+    kind = pair["kind"]
+    given = "one" if isinstance(mechanism, dict) else "several" if mechanism else "none"
+    allowed = {"run": ("one",), "process": ("none",), "product": ("none", "several")}
+    if given not in allowed.get(kind, ("none", "one")):
+        raise NotAWitnessError(f"mechanism must be of the kind that {kind!r} needs, got {given}")
+    if kind in ("run", "process"):
+        both = chains(pair, mechanism) if kind == "run" else chains_of(pair)
         return [Draw(chain_cells(both, partition, bits))]
     parts, partitions = [pair], [partition]
-    if pair["kind"] == "product":
+    if kind == "product":
         parts, partitions = pair["parts"], partition["parts"]
     if mechanism is not None:
         mechanisms = mechanism if isinstance(mechanism, list) else [mechanism]
-        parts = [laws_of_iterates(m, p) for m, p in zip(mechanisms, parts, strict=True)]
-    draws = [
-        Draw(explicit_cells(part, own), part.get("times", 1))
-        for part, own in zip(parts, partitions, strict=True)
-    ]
-    if "modulus" not in partition:
+        rows = side_by_side(mechanisms=mechanisms, parts=parts)
+        parts = [laws_of_iterates(own, part) for own, part in rows]
+    rows = side_by_side(parts=parts, partitions=partitions)
+    draws = [Draw(explicit_cells(part, own), part.get("times", 1)) for part, own in rows]
+    if not any("scores" in own for own in partitions):
         return draws
-    scores = [own["scores"] for own in partitions]
-    for draw, own in zip(draws, scores, strict=True):
-        if len(own) != len(draw.cells):
-            need = f"one for each of the {len(draw.cells)} cells, got {len(own)}"
-            raise NotAWitnessError(f"partition.scores must be {need}")
-    return [composed(draws, scores, partition["modulus"])]
+    return [composed(draws, [own["scores"] for own in partitions], partition["modulus"])]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Verify a witness file, print the outcome and return the exit status.
-
-    0: refuted; 1: not refuted by this witness; 2: not a witness; 3: it would take too long.
-    """
-    parser = argparse.ArgumentParser(
-        prog="audit-verify",
-        description="Verify a refutation of a privacy claim in ball arithmetic.",
-        epilog="exit status: 0 refuted; 1 not refuted by this witness; 2 not a witness, with the "
-        "reason; 3 it would take too long",
-    )
+    """Verify a witness file, print the outcome and return the exit status."""
+    parser = argparse.ArgumentParser(prog="audit-verify", description=__doc__, epilog=_STATUS)
     parser.add_argument("file", type=Path, metavar="WITNESS.json")
     try:
         outcome = verify(read(parser.parse_args(arguments).file))

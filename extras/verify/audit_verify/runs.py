@@ -10,28 +10,40 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
 
 from flint import arb
 
-from audit_verify.walks import Chain, Map, Path, Segment, Step, piece_at
+from audit_verify.laws import NotAWitnessError, Plain, TooLongError
+from audit_verify.walks import Chain, Map, Path, Segment, Step, piece_at, pieces
 
-Plain = Mapping[str, Any]
 Draw = tuple[int, int, bool, int, arb]  # memory before, after, record?, other records, probability
 
 _ROUNDING = 1e-9  # relative, of numbers that were computed in doubles
+_FEW = 200  # records whose number in a batch is followed however rare it is
 _RARE = -60 * math.log(10)  # logarithm of the probability of batch sizes that are left out
 _CUT = ("full", "cyclic", "shuffled")  # the dataset is cut into batches once
+_EPOCHS = ("reshuffled", "drop last", "random allocation")  # batches of an epoch depend
 _RANDOM_SIZES = ("poisson", "truncated poisson", "random allocation")
 _MOST_FOLLOWED = 17  # records whose batches a memory counts
+_MOST_COMPARED = 10**6  # pairs of records times pieces of their gradients
+_MOST_CORNERS = 2000
+# fields, the sampler that has them, and their values for other runs
+_UNSET = (
+    ("participations", "random allocation", 1),
+    ("max_batch_size", "truncated poisson", None),
+    ("poisson_rate", None, None),
+    ("divisor", None, "nominal"),
+)
 _ZERO: Map = ((-math.inf, arb(0), arb(0)),)
 
 
-class InadmissibleError(ValueError):
-    """The gradients break an assumption of the claim; the message names it."""
+def require(holds: bool, requirement: str) -> None:
+    """Raise ``NotAWitnessError`` with a requirement unless it holds."""
+    if not holds:
+        raise NotAWitnessError(requirement)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,56 +58,42 @@ class Losses:
     unit: float
     position: int
     batches: tuple[Map, ...]
-    records: tuple[Map, Map | None]
+    records: tuple[Map | None, Map | None]
     shared: Map
 
     @cached_property
     def still(self) -> bool:
         """True if the other records move nothing."""
-        return all(slope == 0 and shift == 0 for phi in self.batches for _, slope, shift in phi)
-
-
-def pieces(plain: Sequence[Sequence[float | None]]) -> Map:
-    """Return a function from [from, slope, shift] of its pieces; the first has no 'from'."""
-    starts = [-math.inf if x is None else float(x) for x, _, _ in plain]
-    if starts[0] > -math.inf or any(not a < b for a, b in itertools.pairwise(starts)):
-        raise ValueError("pieces must begin with null and ascend")
-    return tuple((x, arb(a), arb(b)) for x, (_, a, b) in zip(starts, plain, strict=True))
-
-
-def total(parts: Sequence[tuple[arb, Map]]) -> Map:
-    """Return a weighted sum of functions."""
-    starts = sorted({piece[0] for _, phi in parts for piece in phi})
-    found = []
-    for x in starts:
-        at = [(weight, piece_at(phi, x)) for weight, phi in parts]
-        slope = sum((weight * piece[1] for weight, piece in at), arb(0))
-        found.append((x, slope, sum((weight * piece[2] for weight, piece in at), arb(0))))
-    return tuple(found)
-
-
-def _sum(f: Map, g: Map) -> Map:
-    return total([(arb(1), f), (arb(1), g)])
+        return all(map(_is_zero, self.batches))
 
 
 def chains(pair: Plain, m: Plain) -> tuple[Chain, Chain]:
     """Return the chains of both datasets after checking that the claim allows the gradients."""
     sizes = m["step_size"] if isinstance(m["step_size"], list) else [m["step_size"]] * m["steps"]
-    if len(sizes) != m["steps"]:
-        raise InadmissibleError("step_size must be one number, or one a step")
-    run = [_losses(phase, m, pair.get("position", 0)) for phase in pair["phases"]]
-    if sum(losses.steps for losses in run) != m["steps"]:
-        raise InadmissibleError("phases must have the steps of the mechanism together")
-    if len(run) > 1 and m.get("losses", "fixed") == "fixed":
-        raise InadmissibleError("phases must be one, as losses do not change")
     n, b, batching = m["dataset_size"], m["batch_size"], m.get("batching", "full")
-    if b > n or (batching == "full" and b < n) or (batching in (*_CUT, "reshuffled") and n % b):
-        raise InadmissibleError("batch_size must fit the dataset")
+    fits = b == n if batching == "full" else b <= n
+    rest = m.get("participations", 1) * n % b and batching in (*_CUT, *_EPOCHS)
+    require(fits and (not rest or batching == "drop last"), "batch_size must fit the dataset")
+    for name, owner, value in _UNSET:
+        unset = batching == owner or m.get(name, value) == value
+        require(unset, f"{name} must be {value} for a run with {batching} batches")
+    capped = batching != "truncated poisson" or m.get("max_batch_size") is not None
+    require(capped, "max_batch_size must be given")
+    require(len(sizes) == m["steps"], "step_size must be one number, or one a step")
+    run = [_losses(phase, m, pair.get("position", 0)) for phase in pair["phases"]]
+    steps = sum(losses.steps for losses in run)
+    require(steps == m["steps"], "phases must have the steps of the mechanism together")
+    changing = m.get("losses", "fixed") == "changing"
+    require(changing or len(run) == 1, "phases must be one, as losses do not change")
     half = None if m.get("diameter") is None else m["diameter"] / 2
-    if half is not None and not abs(pair["start"]) <= half:
-        raise InadmissibleError("start must be in the domain")
+    require(half is None or abs(pair["start"]) <= half, "start must be in the domain")
     for losses in run:
         check_losses(losses, m, pair.get("cancelled", 0.0))
+        few = n <= _MOST_FOLLOWED and m.get("participations", 1) == 1
+        followed = losses.still or batching != "random allocation" or few
+        require(followed, f"dataset_size must be at most {_MOST_FOLLOWED}, one batch each")
+        unclear = m.get("relation") == "add remove" and batching in ("reshuffled", "drop last")
+        require(losses.still or not unclear, "others must be zero where a batch may become smaller")
     walls = (None, None) if half is None else (-half, half)
     first, second = (
         Chain(float(pair["start"]), walls, tuple(_paths(run, sizes, m, side))) for side in (0, 1)
@@ -108,330 +106,258 @@ def _losses(phase: Plain, m: Plain, position: int) -> Losses:
     batches = tuple(
         phi for count, plain in phase["others"] for phi in [pieces(plain)] * min(count, cycle + 1)
     )
-    if len(batches) != cycle:
-        raise InadmissibleError(f"others must be for the {cycle} batches of a cycle")
+    require(len(batches) == cycle, f"others must be for the {cycle} batches of a cycle")
+    require(0 <= position < cycle, f"position must be one of the {cycle} batches of a cycle")
     records = tuple(None if phase[k] is None else pieces(phase[k]) for k in ("first", "second"))
     shared = pieces(phase["shared"]) if "shared" in phase else _ZERO
-    if not 0 <= position < cycle:
-        raise InadmissibleError(f"position must be one of the {cycle} batches of a cycle")
-    unit = phase["step_size"]
-    return Losses(phase["steps"], unit, position, batches, records, shared)  # type: ignore[arg-type]
+    return Losses(phase["steps"], phase["step_size"], position, batches, records, shared)  # type: ignore[arg-type]
 
 
-# ---------------------------------------------------------------------------- assumptions
+# ---------------------------------------------------------------------------- functions
 
 
-def check_losses(losses: Losses, m: Plain, cancelled: float) -> None:
-    """Raise ``InadmissibleError`` unless gradients are those of neighbours that a claim allows."""
-    ends = (-math.inf, math.inf)
-    if m.get("diameter") is not None:
-        ends = -m["diameter"] / 2, m["diameter"] / 2
-    unit, relation = losses.unit, m.get("relation", "replace one")
-    sized = m.get("batching", "full") in _RANDOM_SIZES
-    least, most = m.get("strong_convexity", 0.0), m.get("smoothness")
-    bounds = [m[name] for name in ("lipschitz", "clip_norm") if m.get(name) is not None]
-    bound = min(bounds, default=None)
-    implied = None if bound is None else bound * (2 if relation == "replace one" else 1)
-    sensitivity = m.get("gradient_sensitivity") or implied
-    first, second = losses.records
-    removed = relation == "add remove"
-
-    def require(holds: bool, requirement: str) -> None:
-        if not holds:
-            raise InadmissibleError(f"gradients must {requirement}")
-
-    def apart(f: Map, g: Map) -> float:
-        low, high = _range(total([(arb(1), f), (arb(-1), g)]), ends)
-        return max(-low, high)
-
-    require((second is None) == removed, "be given for the record of both datasets, unless removed")
-    require(sized or _is_zero(losses.shared), "be whole where batches have one size")
-    others = [] if m["dataset_size"] == 1 else list({id(f): f for f in losses.batches}.values())
-    present = [f for f in (first, second) if f is not None]
-    own = [*others, *present]
-    clipped = m.get("clip_norm") is not None
-    regularised = least > 0 and not clipped
-    zero = None  # the record that is zeroed out: only the regulariser is left of it
-    if relation == "zero out" and second is not None:
-        # all losses are within the bound of a regulariser; without one, it has no gradient
-        against = own if regularised and not sized else [_ZERO]
-        zero = min((first, second), key=lambda f: max(apart(f, g) for g in against))
-        nothing = apart(zero, _ZERO) <= _ROUNDING * apart(first, second)
-        require(nothing or not (sized or clipped), "be zero for the record that is zeroed out")
-    if bound is not None:
-        limit = bound * unit
-        if sized:
-            wholes = [] if regularised else [_sum(f, losses.shared) for f in own]
-            spans = [_range(f, ends) for f in [*own, *wholes]]
-        elif regularised and zero is not None:
-            spans = [(0.0, apart(f, zero)) for f in own]
-        elif regularised:  # some regulariser is within the bound of all records, if they are close
-            spans = [(0.0, apart(f, g) / 2) for f, g in itertools.combinations(own, 2)]
-        else:
-            spans = [_range(f, ends) for f in own]
-        if cancelled:
-            allowed = m.get("diameter") is not None and relation == "replace one" and not sized
-            require(allowed, "not be cancelled")
-            spans = [(low + cancelled, high + cancelled) for low, high in spans]
-        largest = max((max(-low, high) for low, high in spans), default=0.0)
-        require(_at_most(largest, limit), "be within the Lipschitz constant or the clipping norm")
-    if sensitivity is None:
-        raise InadmissibleError("gradients must be bounded, or their differences")
-    compared = [(first, second or _ZERO)]
-    if m.get("gradient_sensitivity") is not None:
-        compared += [(f, g) for f in present for g in (losses.batches[losses.position],) if others]
-    for f, g in compared:
-        require(_at_most(apart(f, g), sensitivity * unit), "differ by the sensitivity at most")
-    convex = m.get("convex", True)
-    lowest = least if convex else -math.inf if most is None else -most
-    # what jumps round with: gradients are computed as differences of others
-    size = _ROUNDING * max(
-        max(map(abs, _range(f, _window(f, ends)))) for f in (*own, losses.shared)
-    )
-    for f in own:
-        whole = _sum(f, losses.shared) if sized else f
-        # the regulariser alone need not be as strongly convex as a loss with it
-        low = min(lowest, 0.0) if f is zero else lowest
-        slopes, jumps = _slopes(whole, ends)
-        scale = _ROUNDING * max(abs(low) if math.isfinite(low) else 0.0, 1 / unit)
-        require(slopes[0] / unit >= low - scale, "be those of (strongly) convex losses")
-        require(most is None or slopes[1] / unit <= most + scale, "be smooth")
-        if convex or most is not None:
-            require(jumps[0] >= -size, "be those of convex losses, without falling jumps")
-            require(most is None or jumps[1] <= size, "be continuous")
-        if sized and convex:
-            require(_slopes(f, ends)[0][0] / unit >= -scale, "be those of convex losses alone")
-        if m.get("holder") is not None:
-            _check_holder(whole, ends, unit, *m["holder"])
-
-
-def _check_holder(
-    f: Map, ends: tuple[float, float], unit: float, constant: float, order: float
-) -> None:
-    """Check |f(x) - f(y)| <= C |x - y|^p, whose quotient is largest at kinks and ends."""
-    points = sorted(
-        {x for x in (*ends, *(p[0] for p in f)) if ends[0] <= x <= ends[1]} - {math.inf, -math.inf}
-    )
-    steepest = max(abs(slope) for slope in _slopes(f, ends)[0])
-    if not math.isfinite(ends[0] + ends[1]) and steepest > _ROUNDING and order < 1:
-        raise InadmissibleError("gradients must be Hoelder continuous on the whole line")
-    if order == 1 and not _at_most(steepest, constant * unit):
-        raise InadmissibleError("gradients must have the Hoelder constant")
-    for x, y in itertools.combinations(points, 2):
-        change = abs(_value(f, x) - _value(f, y)) - _ROUNDING * unit
-        if not _at_most(change, constant * unit * (y - x) ** order):
-            raise InadmissibleError("gradients must have the Hoelder constant")
-
-
-def _at_most(value: float, limit: float) -> bool:
-    return value <= limit * (1 + _ROUNDING)
+def total(*parts: tuple[arb, Map]) -> Map:
+    """Return a weighted sum of functions."""
+    found = []
+    for x in sorted({piece[0] for _, phi in parts for piece in phi}):
+        at = [(weight, piece_at(phi, x)) for weight, phi in parts]
+        slope = sum((weight * piece[1] for weight, piece in at), arb(0))
+        found.append((x, slope, sum((weight * piece[2] for weight, piece in at), arb(0))))
+    return tuple(found)
 
 
 def _is_zero(f: Map) -> bool:
     return all(slope == 0 and shift == 0 for _, slope, shift in f)
 
 
-def _value(f: Map, x: float) -> float:
-    _, slope, shift = piece_at(f, x)
-    return float((slope * x + shift).mid())
+def _corners(f: Map, half: float) -> list[tuple[float, float]]:
+    """Return points (x, f(x)) whose line is the function on [-half, half]: two at each kink.
 
-
-def _met(f: Map, ends: tuple[float, float]) -> Iterator[tuple[float, float, float, float]]:
-    """Yield (left, right, slope, shift) of the pieces on a domain."""
-    for (x, slope, shift), right in zip(f, [*(p[0] for p in f[1:]), math.inf], strict=True):
-        if x < ends[1] and right > ends[0]:
-            yield max(x, ends[0]), min(right, ends[1]), float(slope.mid()), float(shift.mid())
-
-
-def _range(f: Map, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the least and the largest value on a domain."""
+    On an unbounded domain the line ends 1 beyond the kinks, and goes on with the same slopes.
+    """
+    kinks = [piece[0] for piece in f[1:]] or [0.0]
+    low, high = (-half, half) if half < math.inf else (kinks[0] - 1, kinks[-1] + 1)
     found = []
-    for left, right, slope, shift in _met(f, ends):
-        for x in (left, right):
-            found.append(
-                slope * x + shift
-                if math.isfinite(x)
-                else math.copysign(math.inf, x) * slope
-                if slope
-                else shift
-            )
-    return min(found), max(found)
+    for (x, slope, shift), after in zip(f, [*(p[0] for p in f[1:]), math.inf], strict=True):
+        ends = max(x, low), min(after, high)
+        if ends[0] < ends[1]:
+            found += [(end, float((slope * end + shift).mid())) for end in ends]
+    return found
 
 
-def _window(f: Map, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return a bounded part of the domain that holds all kinks."""
-    kinks = [p[0] for p in f[1:]] or [0.0]
-    return max(ends[0], kinks[0] - 1), min(ends[1], kinks[-1] + 1)
+def _size(f: Map, half: float) -> float:
+    """Return the largest absolute value on [-half, half]."""
+    if half == math.inf and not (f[0][1] == 0 and f[-1][1] == 0):
+        return math.inf
+    return max(abs(y) for _, y in _corners(f, half))
 
 
-def _slopes(f: Map, ends: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the least and largest slope, and the least and largest jump, on a domain."""
-    met = list(_met(f, ends))
-    slopes = [slope for _, _, slope, _ in met]
-    jumps = [0.0] + [
-        (slope - before[2]) * left + shift - before[3]
-        for before, (left, _, slope, shift) in itertools.pairwise(met)
+def _apart(f: Map, g: Map, half: float) -> float:
+    """Return the largest distance of two functions on [-half, half]."""
+    return _size(total((arb(1), f), (arb(-1), g)), half)
+
+
+# ---------------------------------------------------------------------------- assumptions
+
+
+def check_losses(losses: Losses, m: Plain, cancelled: float) -> None:
+    """Raise ``NotAWitnessError`` unless gradients are those of neighbours that a claim allows."""
+    half = math.inf if m.get("diameter") is None else m["diameter"] / 2
+    unit, relation = losses.unit, m.get("relation", "replace one")
+    sized = m.get("batching", "full") in _RANDOM_SIZES
+    first, second = losses.records
+    both = first is not None and (second is None) == (relation == "add remove")
+    require(both, "gradients must be given for the record of both datasets, unless removed")
+    whole = sized or _is_zero(losses.shared)
+    require(whole, "gradients must be whole where batches have one size")
+    others = [] if m["dataset_size"] == 1 else list({id(f): f for f in losses.batches}.values())
+    own = [*others, *(f for f in (first, second) if f is not None)]
+    if len(own) ** 2 * max(map(len, own)) > _MOST_COMPARED:
+        raise TooLongError(f"the gradients of {len(own)} records would take long to compare")
+    pairs = list(itertools.combinations(own, 2))
+    # a regulariser of strongly convex losses is not counted in their bound; where batches have one
+    # size it is a part of each gradient
+    regularised = m.get("strong_convexity", 0.0) > 0 and m.get("clip_norm") is None
+    inside = regularised and not sized
+    zero = None  # the record that is zeroed out: only the regulariser is left of it
+    if relation == "zero out" and first is not None and second is not None:
+        against = own if inside else [_ZERO]
+        zero = min((first, second), key=lambda f: max(_apart(f, g, half) for g in against))
+        nothing = _size(zero, half) <= _ROUNDING * _apart(first, second, half)
+        needed = sized or m.get("clip_norm") is not None
+        require(nothing or not needed, "gradients must be zero for the record that is zeroed out")
+    fixed = relation == "replace one" and half < math.inf and not sized
+    require(fixed or not cancelled, "gradients must not be cancelled")
+    wholes = [total((arb(1), f), (arb(1), losses.shared)) for f in own]
+    if inside and zero is None:  # some regulariser is within the bound of all, if they are close
+        sizes = [_apart(f, g, half) / 2 for f, g in pairs]
+    else:
+        centre = zero if inside and zero else ((-math.inf, arb(0), arb(-cancelled)),)
+        bounded = own if regularised else [*own, *wholes]
+        sizes = [_apart(f, centre, half) for f in bounded]
+    bound, sensitivity = _bounds(m)
+    within = _at_most(max(sizes, default=0.0), bound * unit)
+    require(within, "gradients must be within the Lipschitz constant or the clipping norm")
+    # a sensitivity of the gradients is that of any two records
+    compared = [
+        (first or _ZERO, second or _ZERO),
+        *(pairs if m.get("gradient_sensitivity") else []),
     ]
-    return (min(slopes), max(slopes)), (min(jumps), max(jumps))
+    close = _at_most(max(_apart(f, g, half) for f, g in compared), sensitivity * unit)
+    require(close, "gradients must differ by the sensitivity at most")
+    convex = m.get("convex", True)
+    lowest = m.get("strong_convexity", 0.0) if convex else -(m.get("smoothness") or math.inf)
+    # gradients are computed as differences of others, and round with the largest
+    every = [y for f in (*own, losses.shared) for _, y in _corners(f, half)]
+    rounding = _ROUNDING * max(map(abs, every))
+    for f, with_shared in zip(own, wholes, strict=True):
+        # the regulariser alone need not be as strongly convex as a loss with it
+        least = min(lowest, 0.0) if f is zero else lowest
+        _check_shape(with_shared, m, half, unit, least, rounding)
+        if sized and convex:
+            _check_shape(f, {}, half, unit, 0.0, rounding)
+
+
+def _bounds(m: Plain) -> tuple[float, float]:
+    """Return the bounds on a gradient and on the difference of two that a mechanism states."""
+    bound = min(m.get(name) or math.inf for name in ("lipschitz", "clip_norm"))
+    implied = bound * (2 if m.get("relation", "replace one") == "replace one" else 1)
+    sensitivity = m.get("gradient_sensitivity") or implied
+    require(sensitivity < math.inf, "gradients must be bounded, or their differences")
+    return bound, sensitivity
+
+
+def _check_shape(f: Map, m: Plain, half: float, unit: float, least: float, rounding: float) -> None:
+    """Check that a gradient rises as convexity, smoothness and Hoelder continuity allow."""
+    corners = _corners(f, half)
+    most = math.inf if m.get("smoothness") is None else m["smoothness"]
+    for (x, before), (y, after) in itertools.pairwise(corners):
+        width, rise = unit * (y - x), after - before
+        for bound, sign in ((least, -1), (most, 1)):
+            if math.isfinite(bound):
+                slack = rounding + _ROUNDING * (y - x) * max(abs(bound) * unit, 1)
+                falls = sign < 0 and m.get("convex", True)
+                words = "those of (strongly) convex losses" if falls else "smooth"
+                require(sign * rise <= sign * bound * width + slack, f"gradients must be {words}")
+    if m.get("holder") is not None:  # |f(x) - f(y)| <= C |x - y|^p, tightest at kinks and ends
+        constant, order = m["holder"]
+        if len(corners) > _MOST_CORNERS:
+            raise TooLongError(f"gradients of {len(corners)} corners would take long to compare")
+        known = order == 1 or (order < 1 and _size(f, half) < math.inf)
+        require(known, "gradients must be bounded, and the order of holder in [0, 1]")
+        for (x, before), (y, after) in itertools.combinations(corners, 2):
+            rise = abs(after - before) - max(rounding, _ROUNDING * unit)
+            holds = _at_most(rise, constant * unit * (y - x) ** order)
+            require(holds, "gradients must have the Hoelder constant")
+
+
+def _at_most(value: float, limit: float) -> bool:
+    return value <= limit * (1 + _ROUNDING)
 
 
 # ---------------------------------------------------------------------------- samplers
 
 
 def _paths(run: Sequence[Losses], sizes: Sequence[float], m: Plain, side: int) -> Iterator[Path]:
-    """Yield the paths of a dataset: one, or one for each batch that may hold the record."""
+    """Yield the paths of a dataset: one, or one for each batch that may hold the record.
+
+    A constant step size repeats the steps of a cycle or of an epoch.
+    """
     release, batching = m.get("release", "last iterate"), m.get("batching", "full")
+    one = release in ("last iterate", "random stop", "random skip")
+    require(one, f"release must be of one iterate, got {release}")
     skips = m["steps"] // 2 if release == "random skip" else 0
-    stops = release == "random stop"
-    if release not in ("last iterate", "random stop", "random skip"):
-        raise InadmissibleError(f"release must be of one iterate, got {release}")
-    cycle = m["dataset_size"] // m["batch_size"]
-    places = range(cycle) if batching == "shuffled" else [None]
+    fresh = batching in ("full", "without replacement", "poisson", "truncated poisson")
+    length = 1 if fresh else m.get("participations", 1) * m["dataset_size"] // m["batch_size"]
+    places = range(length) if batching == "shuffled" else [None]
     for place in places:
         segments: list[Segment] = []
         begun = 0
         for losses in run:
+            step = _steps_of(losses, m, side, losses.position if place is None else place)
             used = sizes[begun : begun + losses.steps]
-            segments += _segments(losses, used, begun, m, side, place)
+            count = min(length if len(set(used)) == 1 else len(used), len(used))
+            cycle = tuple(step((begun + k) % length, used[k]) for k in range(count))
+            times, rest = divmod(len(used), count)
+            segments += [(times, cycle), (1, cycle[:rest])]
             begun += losses.steps
-        yield Path(arb(1) / len(places), tuple(segments), skips, stops)
+        yield Path(arb(1) / len(places), tuple(segments), skips, release == "random stop")
 
 
-def _segments(
-    losses: Losses, sizes: Sequence[float], begun: int, m: Plain, side: int, place: int | None
-) -> list[Segment]:
-    """Return the steps of one phase; a constant step size repeats the cycle."""
-    batching = m.get("batching", "full")
-    length = m["dataset_size"] // m["batch_size"]
-    if batching == "random allocation":
-        length *= m.get("participations", 1)
-    if batching in ("full", "without replacement", "poisson", "truncated poisson"):
-        length = 1
-    made: dict[tuple[int, float], Step] = {}
-    maps: dict[tuple[float, int, bool, int], Map] = {}
+def _steps_of(losses: Losses, m: Plain, side: int, place: int) -> Callable[[int, float], Step]:
+    """Return a function of a step's place in the cycle or epoch, and of its size."""
+    record, size, batching = losses.records[side], m["batch_size"], m.get("batching", "full")
+    counted = batching == "truncated poisson" or (batching == "poisson" and not losses.still)
+    rare = counted and m["dataset_size"] > _FEW
 
+    @cache
+    def moved(eta: float, batch: int, holds: bool, others: int) -> Map:
+        ratio = arb(1) if eta == losses.unit else arb(eta) / arb(losses.unit)
+        parts = [(ratio, losses.shared)]
+        parts += [(ratio * others / size, losses.batches[batch])] if others else []
+        parts += [(ratio / size, record)] if holds and record is not None else []
+        return tuple((x, 1 - slope, -shift) for x, slope, shift in total(*parts))
+
+    @cache
     def step(at: int, eta: float) -> Step:
-        if (at, eta) not in made:
-            made[at, eta] = _step(losses, eta, at, m, side, place, maps)
-        return made[at, eta]
+        batch = at if len(losses.batches) > 1 else 0
+        weights: dict[tuple[int, int, bool, int], arb] = {}
+        drawn = _draws(m, at, place, record is not None, losses.still)
+        for before, after, holds, others, weight in drawn:
+            key = before, after, holds, 0 if losses.still else others
+            weights[key] = weights.get(key, arb(0)) + weight
+        moves = tuple(
+            (before, after, weight, moved(eta, batch, holds, others))
+            for (before, after, holds, others), weight in weights.items()
+            if not weight.is_zero()
+        )
+        missing = (1 - sum(weights.values(), arb(0))).nonnegative_part().upper()
+        return Step(moves, arb(eta) * arb(m["noise_std"]), missing if rare else arb(0))
 
-    if len(set(sizes)) > 1:
-        return [(1, tuple(step((begun + k) % length, eta) for k, eta in enumerate(sizes)))]
-    cycle = [step((begun + k) % length, sizes[0]) for k in range(min(length, len(sizes)))]
-    times, rest = divmod(len(sizes), len(cycle))
-    segments: list[Segment] = [(times, tuple(cycle)), (1, tuple(cycle[:rest]))]
-    return [segment for segment in segments if segment[0] and segment[1]]
-
-
-def _step(
-    losses: Losses, eta: float, at: int, m: Plain, side: int, place: int | None,
-    maps: dict[tuple[float, int, bool, int], Map],
-) -> Step:  # fmt: skip
-    """Return the step of a batch of the cycle, or of the epoch."""
-    record, size = losses.records[side], m["batch_size"]
-    batch = at if len(losses.batches) > 1 else 0
-    ratio = arb(1) if eta == losses.unit else arb(eta) / arb(losses.unit)
-
-    def moved(holds: bool, others: int) -> Map:
-        others = 0 if losses.still else others
-        key = eta, batch, holds, others
-        if key not in maps:
-            own = [(arb(others), losses.batches[batch])] if others else []
-            own += [(arb(1), record)] if holds and record is not None else []
-            mean = tuple((x, a / size, b / size) for x, a, b in total(own or [(arb(1), _ZERO)]))
-            whole = total([(ratio, mean), (ratio, losses.shared)])
-            maps[key] = tuple((x, 1 - slope, -shift) for x, slope, shift in whole)
-        return maps[key]
-
-    position = losses.position if place is None else place
-    weights: dict[tuple[int, int, int], arb] = {}
-    found: dict[int, Map] = {}
-    for before, after, holds, others, weight in _draws(m, at, position, record, losses.still):
-        phi = moved(holds, others)
-        key = before, after, id(phi)
-        weights[key] = weights.get(key, arb(0)) + weight
-        found[id(phi)] = phi
-    moves = tuple((i, j, w, found[k]) for (i, j, k), w in weights.items() if not w.is_zero())
-    return Step(moves, arb(eta) * arb(m["noise_std"]))
+    return step
 
 
-def _draws(m: Plain, at: int, position: int, record: Map | None, still: bool) -> Iterator[Draw]:
+def _draws(m: Plain, at: int, place: int, held: bool, still: bool) -> Iterator[Draw]:
     """Yield the batches that a step may draw: step ``at`` of a cycle or of an epoch.
 
-    A record that is removed is in no batch.
+    A record that is removed, not ``held``, is in no batch. The memory counts how often the record
+    was drawn in this epoch; where the number of others matters, n times that, plus how many of
+    them were drawn.
     """
     batching, n, b = m.get("batching", "full"), m["dataset_size"], m["batch_size"]
-    held, rate = record is not None, arb(b) / n
+    most, sized = m.get("participations", 1), batching in _RANDOM_SIZES
     if batching in _CUT:
-        inside = batching == "full" or at == position
+        inside = batching == "full" or at == place
         yield 0, 0, inside and held, b - inside, arb(1)
-    elif batching == "without replacement":
-        yield 0, 0, False, b if held else min(b, n - 1), 1 - rate if held else arb(1)
-        if held:
-            yield 0, 0, True, b - 1, rate
-    elif batching == "poisson":
-        for others, weight in [(0, arb(1))] if still else _binomial(n - 1, rate):
-            yield 0, 0, False, others, weight * (1 - rate) if held else weight
-            if held:
-                yield 0, 0, True, others, weight * rate
-    elif batching == "truncated poisson":
-        most = m["max_batch_size"]
-        for others, weight in _binomial(n - 1, rate):
-            drawn = rate * weight if held else arb(0)
-            kept = arb(1) if others < most else arb(most) / (others + 1)
-            yield 0, 0, False, min(others, most), weight - drawn
-            yield 0, 0, True, min(others, most - 1), drawn * kept
-            if others >= most:
-                yield 0, 0, False, most, drawn * (1 - kept)
-    elif batching in ("reshuffled", "drop last"):
-        left, met = arb(n) / b - at, int(at < n // b - 1)
-        if not held:
-            yield 0, 0, False, b, arb(1)
-            return
-        yield 0, 0, False, b, 1 - 1 / left
-        yield 0, met, True, b - 1, 1 / left
-        if at:
-            yield 1, met, False, b, arb(1)
-    elif still:
-        yield from _allocated(m, at, held)
-    else:
-        yield from _allocated_with_others(m, at, held)
-
-
-def _allocated(m: Plain, at: int, held: bool) -> Iterator[Draw]:
-    """Yield the batches of random allocation; the memory counts those that held the record."""
-    most = m.get("participations", 1)
-    left = most * m["dataset_size"] // m["batch_size"] - at
-    if not held:
-        yield 0, 0, False, 0, arb(1)
         return
-    for met in range(max(0, most - left), min(at, most) + 1):
-        rate = arb(most - met) / left
-        yield met, 0 if left == 1 else met, False, 0, 1 - rate
-        yield met, 0 if left == 1 else met + 1, True, 0, rate
-
-
-def _allocated_with_others(m: Plain, at: int, held: bool) -> Iterator[Draw]:
-    """Yield the batches of random allocation where the memory also counts the other records."""
-    n = m["dataset_size"]
-    left = n // m["batch_size"] - at
-    if m.get("participations", 1) > 1 or n > _MOST_FOLLOWED:
-        raise InadmissibleError(f"dataset_size must be at most {_MOST_FOLLOWED}, one batch each")
-    # the memory is n times whether the record was drawn, plus the number of others that were
-    for memory in range(2 * n if at else 1):
-        drawn, gone = divmod(memory, n)
-        mine = [(False, arb(1))]
-        if held and not drawn:
-            mine = [(False, 1 - arb(1) / left), (True, arb(1) / left)]
-        theirs = _binomial(n - 1 - gone, arb(1) / left)
-        for (holds, p), (others, q) in itertools.product(mine, theirs):
-            yield memory, (memory + n * holds + others) * (left > 1), holds, others, p * q
+    # in an epoch a record is drawn in ``most`` of the steps, in each set of them equally likely
+    epoch, left, whole = batching in _EPOCHS, arb(most * n) / b - at, most * n // b - at
+    followed = batching == "random allocation" and not still
+    unit = n if followed else 1
+    for met in range(max(0, most - whole), min(at, most) + 1) if epoch and held else (0,):
+        rate = ((most - met) / left if epoch else arb(b) / n) if held else arb(0)
+        for gone, holds in itertools.product(range(n if followed and at else 1), (False, True)):
+            counts = [(b - holds if held else min(b, n - 1), arb(1))]
+            if sized and (not still or batching == "truncated poisson"):
+                counts = _binomial(n - 1 - gone, 1 / left if followed else arb(b) / n)
+            for others, weight in counts:
+                weight *= rate if holds else 1 - rate
+                after = (met + holds) * unit + (gone + others if followed else 0)
+                memories = met * unit + gone, after if epoch and whole > 1 else 0
+                cap = m["max_batch_size"] if batching == "truncated poisson" else others + 1
+                if holds and others >= cap:  # one of the drawn records is left out
+                    yield *memories, False, cap, weight * (1 - arb(cap) / (others + 1))
+                    weight *= arb(cap) / (others + 1)
+                yield *memories, holds, min(others, cap - holds), weight
 
 
 def _binomial(trials: int, rate: arb) -> list[tuple[int, arb]]:
-    """Return (count, probability), without counts that are too rare to matter."""
+    """Return (count, probability), of many trials without counts that are too rare to matter."""
     if rate == 1:
         return [(trials, arb(1))]
+    if trials < _FEW:
+        ways = ((k, math.comb(trials, k)) for k in range(trials + 1))
+        return [(k, arb(way) * rate**k * (1 - rate) ** (trials - k)) for k, way in ways]
     logs = (arb(trials + 1).lgamma(), rate.log(), (1 - rate).log())
 
     def log_weight(count: int) -> arb:
@@ -454,36 +380,31 @@ def laws_of_iterates(m: Plain, pair: Plain) -> Plain:
     Also those of the exponential mechanism; ``pair`` must be of the same kind.
     """
     batching, relation = m.get("batching", "full"), m.get("relation", "replace one")
-    bounds = [m[name] for name in ("lipschitz", "clip_norm") if m.get(name) is not None]
-    whole = min(bounds, default=math.nan) * (2 if relation == "replace one" else 1)
-    sensitivity = m.get("gradient_sensitivity") or whole
-    if not sensitivity > 0 or m.get("divisor", "nominal") != "nominal":
-        raise InadmissibleError("mechanism must have bounded gradients and a nominal divisor")
+    (bound, sensitivity), n, b = _bounds(m), m["dataset_size"], m["batch_size"]
+    require(m.get("divisor", "nominal") == "nominal", "divisor must be nominal")
+    rate = arb(m["poisson_rate"]) if m.get("poisson_rate") else arb(b) / n
+    require(bool(rate <= 1), "batch_size must fit the dataset")
     if m.get("release") == "exponential mechanism":
         return _exponential(m, arb(sensitivity), pair)
-    noise = arb(m["noise_std"]) * m["batch_size"] / arb(sensitivity)
-    rate = (
-        arb(m["poisson_rate"])
-        if m.get("poisson_rate")
-        else arb(m["batch_size"]) / m["dataset_size"]
-    )
-    if m.get("release") != "all iterates" or pair["kind"] != "mixtures":
-        raise InadmissibleError("pair must be that of the mechanism, as mixtures for all iterates")
-    met = m["steps"]
+    kept = m.get("release") == "all iterates" and pair["kind"] == "mixtures"
+    require(kept, "pair must be that of the mechanism, as mixtures for all iterates")
+    noise = arb(m["noise_std"]) * b / arb(sensitivity)
+    times, met, replaced = 1, m["steps"], relation == "replace one"
     if batching == "cyclic" and relation != "add remove":
-        met = -(-m["steps"] * m["batch_size"] // m["dataset_size"])
-    elif batching != "full" and rate != 1:
-        replaced = relation == "replace one"
+        met, rate = -(-met * b // n), arb(1)
+    elif batching == "full" or (rate == 1 and batching != "truncated poisson"):
+        rate = arb(1)
+    else:
         # other records may have the gradient of the one that replaces the record
         known = batching == "poisson" or (batching == "without replacement" and replaced)
-        if not known or (replaced and sensitivity < whole * (1 - _ROUNDING)):
-            raise InadmissibleError("batching must be one whose pair is known")
-        halved = batching == "poisson" and replaced
-        means = (arb(1) / 2, -arb(1) / 2) if halved else (arb(1), None)
-        first, second = (_sampled(mean, rate, noise) for mean in means)
-        return {"kind": "mixtures", "first": first, "second": second, "times": m["steps"]}
-    first, second = (_sampled(mean, arb(1), noise) for mean in (arb(met).sqrt(), None))
-    return {"kind": "mixtures", "first": first, "second": second, "times": 1}
+        known &= not replaced or bound == math.inf or _at_most(2 * bound, sensitivity)
+        require(known, "batching must be one whose pair is known")
+        times, met = met, 1
+    mean = arb(met).sqrt()
+    halved = rate != 1 and batching == "poisson" and replaced
+    means = (mean / 2, -mean / 2) if halved else (mean, None)
+    first, second = (_sampled(mean, rate, noise) for mean in means)
+    return {"kind": "mixtures", "first": first, "second": second, "times": times}
 
 
 def _sampled(mean: arb | None, rate: arb, noise: arb) -> Plain:
@@ -498,18 +419,14 @@ def _exponential(m: Plain, sensitivity: arb, pair: Plain) -> Plain:
     temperature = arb(m["step_size"]) * arb(m["noise_std"]) ** 2 / 2
     slope = sensitivity / m["dataset_size"] / temperature
     convexity, diameter = arb(m.get("strong_convexity", 0.0)) / temperature, m.get("diameter")
-    if m.get("batching", "full") != "full" or (diameter is None) == (convexity == 0):
-        raise InadmissibleError(
-            "mechanism must have full batches, and a domain or strong convexity"
-        )
+    fits = m.get("batching", "full") == "full" and (diameter is None) != (convexity == 0)
+    require(fits, "mechanism must have full batches, and a domain or strong convexity")
     if diameter is not None:
-        others = (m["dataset_size"] - 1) * 2 >= 1
-        if pair["kind"] != "densities" or (m.get("relation") == "zero out" and not others):
-            raise InadmissibleError("pair must be two exponential densities on the domain")
+        alone = m.get("relation") == "zero out" and m["dataset_size"] == 1
+        fits = pair["kind"] == "densities" and not alone
+        require(fits, "pair must be two exponential densities on the domain")
         return {"kind": "densities", "slope": slope / 2, "low": -diameter / 2, "high": diameter / 2}
-    if pair["kind"] != "mixtures":
-        raise InadmissibleError("pair must be two normal laws")
-    laws = [
-        _sampled(sign * slope / 2 / convexity, arb(1), 1 / convexity.sqrt()) for sign in (1, -1)
-    ]
-    return {"kind": "mixtures", "first": laws[0], "second": laws[1], "times": 1}
+    require(pair["kind"] == "mixtures", "pair must be two normal laws")
+    means, noise = (slope / 2 / convexity, -slope / 2 / convexity), 1 / convexity.sqrt()
+    first, second = (_sampled(mean, arb(1), noise) for mean in means)
+    return {"kind": "mixtures", "first": first, "second": second, "times": 1}

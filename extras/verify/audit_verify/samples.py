@@ -17,42 +17,38 @@ U falls and f(q) rises with q: on an interval of q, the ends give the largest U'
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
 from statistics import NormalDist
-from typing import Any
 
 from flint import arb
 
-from audit_verify.laws import TooLongError, normal
+from audit_verify.laws import NotAWitnessError, Plain, TooLongError, normal
 
-Plain = Mapping[str, Any]
 Curve = Callable[[arb], arb]
-Place = tuple[float, arb, arb]  # log odds of q, P(rate <= q), largest p-value there
 
-_MOST_CELLS = 5000
+_MOST_CELLS = 16384
 _SCORES = NormalDist()
 
 
-def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool, bool, str]:
-    """Return whether counts reject a claim at their share of the error; True; and why."""
+def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool, str]:
+    """Return whether counts reject a claim at their share of the error, and why."""
     errors = [arb(error) for error in samples["errors"]]
     allowed, test = arb(samples["error"]), samples["test"]
     # shares of doubles may add up to more than the error by rounding
     if sum(errors, arb(0)) > allowed * (1 + arb(2) ** -40) or not allowed < 1:
-        raise ValueError("samples.errors must add up to the error at most")
-    if not 0 <= test["index"] < len(errors):
-        raise ValueError("samples.test.index must be that of one of the errors")
-    for law in ("first", "second"):
-        if not 0 <= test[f"{law}_count"] <= test[f"{law}_total"]:
-            raise ValueError(f"samples.test.{law}_count must be at most its total")
-        if (
-            test[f"{law}_total"] > samples["certifying"][law == "second"]
-            and test["order"] == "forward"
-        ):
-            raise ValueError(f"samples.test.{law}_total must be that of the certifying draws")
+        raise NotAWitnessError("samples.errors must add up to the error at most")
+    if not test["index"] < len(errors):
+        raise NotAWitnessError("samples.test.index must be that of one of the errors")
+    certifying = samples["certifying"][:: 1 if test["order"] == "forward" else -1]
+    for law, drawn in zip(("first", "second"), certifying, strict=True):
+        if not test[f"{law}_count"] <= test[f"{law}_total"]:
+            raise NotAWitnessError(f"samples.test.{law}_count must be at most its total")
+        if test[f"{law}_total"] > drawn:
+            raise NotAWitnessError(f"samples.test.{law}_total must be that of the certifying draws")
     error = errors[test["index"]]
     bound = _claim(quantity, at, claimed, samples.get("group_size", 1))
     counts = [test[f"{law}_{what}"] for law in ("first", "second") for what in ("count", "total")]
@@ -67,7 +63,7 @@ def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool,
     allocation = f"1 of {len(errors)} tests at error {float(allowed):.6g} together"
     pilot = f"{samples['pilot'][0]} and {samples['pilot'][1]} draws of a pilot chose it"
     said = sides if proven else f"not {sides}" if "angle" in test else f"{sides} or more"
-    return proven, True, f"{said}; {allocation}, {pilot}"
+    return proven, f"{said}; {allocation}, {pilot}"
 
 
 def _claim(quantity: str, at: arb, claimed: arb, size: int) -> Curve:
@@ -81,7 +77,7 @@ def _claim(quantity: str, at: arb, claimed: arb, size: int) -> Curve:
         delta = sum((at * (i * claimed).exp() for i in range(size)), arb(0))
         epsilon = claimed * size
     else:
-        raise ValueError(
+        raise NotAWitnessError(
             f"quantity must be epsilon, mu or total variation for samples, got {quantity}"
         )
 
@@ -119,7 +115,9 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
     angle, guards = test["angle"], [test["first_guard"] * error, test["second_guard"] * error]
     flat = angle == math.pi / 2
     if not 0 < angle <= math.pi / 2 or not guards[0] + guards[1] < error:
-        raise ValueError("samples.test must have an angle in (0, pi/2] and guards below 1 together")
+        raise NotAWitnessError(
+            "samples.test must have an angle in (0, pi/2] and guards below 1 together"
+        )
     if flat:  # two limits: the second one has what the first one leaves
         guards[1] = error - guards[0]
     rest = error - guards[0] - guards[1]
@@ -158,42 +156,31 @@ def _score(p: arb) -> arb:
 
 
 def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
-    """Return an upper bound of the p-value of a claim, close enough to decide if it can be.
-
-    Intervals of q whose ends give p-values the farthest apart are halved.
-    """
+    """Return an upper bound of the p-value of a claim, close enough to decide if it can be."""
     first, first_total, second, second_total = counts
     rank = second + 1
     if rank > second_total:
-        raise ValueError("samples.test.second_count must be below its total")
-
-    def place(odds: float) -> Place:
-        rate = arb(1 / (1 + math.exp(-odds)))
-        below = _at_least(rank, second_total, rate)
-        return odds, below, _at_least(first, first_total, bound(rate))
-
-    def interval(low: Place, high: Place) -> tuple[float, Place, Place, arb]:
-        mass = (high[1] - low[1]).nonnegative_part()
-        excess = float((mass * (high[2] - low[2])).upper())
-        return -excess, low, high, mass * high[2]
-
+        raise NotAWitnessError("samples.test.second_count must be below its total")
     middle = rank / (second_total + 1)
     centre, reach = math.log(middle / (1 - middle)), 9 / math.sqrt(rank * (1 - middle)) + 1
-    places = [place(centre + reach * (i / 16 - 1)) for i in range(33)]
-    waiting = [interval(low, high) for low, high in itertools.pairwise(places)]
-    # below the first place and above the last one
-    value = places[0][1] * places[0][2] + (1 - places[-1][1])
-    value = sum((part for *_, part in waiting), value)
-    heapq.heapify(waiting)
-    excess = -sum(one for one, *_ in waiting)  # of the upper bound over a lower one
-    for _ in range(_MOST_CELLS):
-        if value <= error or value > error + excess:
-            return value
-        lost, low, high, part = waiting[0]
-        between = place((low[0] + high[0]) / 2)
-        parts = interval(low, between), interval(between, high)
-        value += parts[0][3] + parts[1][3] - part
-        excess += lost - parts[0][0] - parts[1][0]
-        heapq.heapreplace(waiting, parts[0])
-        heapq.heappush(waiting, parts[1])
+
+    @cache
+    def place(share: Fraction) -> tuple[arb, arb]:
+        """Return P(rate <= q), and the p-value at q; q by its log odds within the reach."""
+        rate = arb(1 / (1 + math.exp(-centre - reach * float(2 * share - 1))))
+        below = _at_least(rank, second_total, rate)
+        return below, _at_least(first, first_total, bound(rate))
+
+    cells = 64
+    while cells <= _MOST_CELLS:
+        places = [place(Fraction(i, cells)) for i in range(cells + 1)]
+        # below the first place and above the last one
+        most = places[0][0] * places[0][1] + (1 - places[-1][0])
+        least = arb(0)
+        for (below, small), (upto, large) in itertools.pairwise(places):
+            mass = (upto - below).nonnegative_part()
+            most, least = most + mass * large, least + mass * small
+        if most <= error or least > error:
+            return most
+        cells *= 2
     raise TooLongError("the counts exceed the claim by too little")

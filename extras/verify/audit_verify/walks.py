@@ -2,10 +2,10 @@
 
 Maps phi consist of affine pieces. Without walls and with one piece each, the law is a mixture of
 normals. Otherwise the integrals over the state are replaced by Gauss-Legendre sums, one step after
-the other. The probability of a cell as a function of an earlier state is, past one step, a Gaussian
-average of a function with values in [0, 1]: entire and at most exp(y^2/(2 s^2)) at imaginary part
-y. On a panel of width h where maps have slopes up to c, the sum with n nodes therefore errs by at
-most
+the other, so that it is a mixture of normals around the nodes. The probability of a cell as a
+function of an earlier state is, past one step, a Gaussian average of a function with values in
+[0, 1]: entire and at most exp(y^2/(2 s^2)) at imaginary part y. On a panel of width h where maps
+have slopes up to c, the sum with n nodes therefore errs by at most
 
     (h/2) (64/15) exp((1 + c^2) b^2/(2 s^2))/(s sqrt(2 pi)) rho^(-2n)/(1 - rho^-2)
 
@@ -19,29 +19,31 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import json
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 from flint import arb, arb_mat, ctx
 
 from audit_verify.laws import (
     Cell,
-    Normals,
+    NotAWitnessError,
+    Plain,
     TooLongError,
+    between,
     mixture_masses,
-    normal,
-    normal_masses,
+    normal_tail,
+    probabilities,
 )
 
 Map = tuple[tuple[float, arb, arb], ...]  # from each point on: slope, shift; the first is -inf
 Segment = tuple[int, tuple["Step", ...]]  # repetitions, steps
-Motion = tuple[arb, arb, arb]  # x -> a x + b + N(0, v)
-Branches = dict[object, tuple[int, arb, Motion]]  # memory, probability, motion
-Option = tuple[int, int, arb, Motion]  # memory before, after, probability, motion
+Normal = tuple[arb, arb, arb]  # weight, mean, variance
+State = dict[int, Any]  # by memory: masses, which can be added and scaled
 
 _MOST_NORMALS = 5000
 _MOST_STATES = 12_000
@@ -49,15 +51,18 @@ _MOST_SECONDS = 600.0
 _ENTRY, _PRODUCT = 6e-6, 5e-8  # seconds of a transition probability, and of a product
 _PANEL = 4  # largest width of a panel, in standard deviations of a step
 _FEW = 4  # maps of a step that are taken one by one
-_STAY: Motion = (arb(1), arb(0), arb(0))
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A step: (memory before, memory after, probability, map) of each move, and the noise."""
+    """A step: (memory before, memory after, probability, map) of each move, and the noise.
+
+    Moves that are too rare to be followed have at most the probability ``lost`` together.
+    """
 
     moves: tuple[tuple[int, int, arb, Map], ...]
     std: arb
+    lost: arb
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,107 +97,214 @@ class Chain:
         return list({id(step): step for step in every}.values())
 
 
-def chain_cells(chains: Sequence[Chain], partition: dict[str, Any], bits: int) -> list[Cell]:
+def piece_at(phi: Map, x: float) -> tuple[float, arb, arb]:
+    """Return the piece of a map that holds from a point on."""
+    return phi[bisect.bisect_right(phi, x, key=lambda piece: piece[0]) - 1]
+
+
+def pieces(plain: Sequence[Sequence[float | None]]) -> Map:
+    """Return a function from [from, slope, shift] of its pieces; the first has no 'from'."""
+    starts = [-math.inf if x is None else float(x) for x, _, _ in plain]
+    if starts[0] > -math.inf or any(not a < b for a, b in itertools.pairwise(starts)):
+        raise NotAWitnessError("pieces must begin with null and ascend")
+    return tuple((x, arb(a), arb(b)) for x, (_, a, b) in zip(starts, plain, strict=True))
+
+
+def chain_cells(chains: Sequence[Chain], partition: Plain, bits: int) -> list[Cell]:
     """Return the cells of two chains: intervals between cuts, and the walls.
 
     ``bits`` is the wanted accuracy: errors of quadrature are below about 2^-bits.
     """
     if chains[0].walls != chains[1].walls:
-        raise ValueError("pair.second must have the walls of pair.first")
+        raise NotAWitnessError("pair.second must have the walls of pair.first")
     cuts = [arb(cut) for cut in partition["cuts"]]
-    mixtures = [_mixture(chain) for chain in chains]
-    if None not in mixtures:
-        return list(zip(*(mixture_masses(cuts, m) for m in mixtures if m), strict=True))
-    grid = _Grid(chains, partition.get("window", [None, None]), bits)
-    return list(zip(*(_Law(chain, grid, cuts).masses() for chain in chains), strict=True))
+    laws = [straight_law(chain) for chain in chains]
+    if None in laws:
+        grid = _Grid(chains, partition.get("window", [None, None]), bits)
+        laws = [grid.law(chain) for chain in chains]
+    return list(zip(*(law.masses(cuts) for law in laws if law), strict=True))
 
 
-# ---------------------------------------------------------------------------- normal laws
+@dataclass(frozen=True)
+class ClippedNormals:
+    """A mixture of normals between walls, up to an ``error`` of each mass and what is ``lost``.
+
+    Without ``lost``, it is what the mixture lacks.
+    """
+
+    normals: list[Normal]
+    walls: tuple[float | None, float | None]
+    error: arb
+    lost: arb | None
+
+    def masses(self, cuts: Sequence[arb]) -> list[arb]:
+        """Return the masses of the lower wall, the intervals between cuts and the upper wall."""
+        low, high = ([] if wall is None else [arb(wall)] for wall in self.walls)
+        inner: list[arb] = [min([max([cut, *low]), *high]) for cut in cuts]
+        mixture = [(p, [normal_tail(mean, v.sqrt())]) for p, mean, v in self.normals]
+        found = mixture_masses([*low, *inner, *high], mixture)
+        masses = [arb(x.mid(), x.rad() + self.error).nonnegative_part() for x in found]
+        lacks = (1 - sum(masses, arb(0))).nonnegative_part().upper()
+        half = (lacks if self.lost is None else self.lost) / 2
+        return [x + arb(half, half.upper()) for x in masses]
 
 
-def _mixture(chain: Chain) -> Normals | None:
-    """Return a chain's law as a mixture of normals; None with walls, bends or many branches."""
-    steps = chain.steps
-    straight = all(len(phi) == 1 for step in steps for *_, phi in step.moves)
-    if chain.walls != (None, None) or not straight:
-        return None
-    motions = {id(step): _motions(step) for step in steps}
-    found: list[tuple[arb, Motion]] = []
-    for path in chain.paths:
-        branches: Branches = {}
-        enter, leave, entered = path.probability / (path.skips + 1), arb(1) / len(path), 0
-        for times, options in _runs(path, motions):
-            for option in itertools.chain.from_iterable(itertools.repeat(options, times)):
-                if entered <= path.skips:
-                    entered += 1
-                    branches = _merged([*branches.values(), (0, enter, _STAY)])
-                branches = _merged(
-                    [
-                        (after, p * q, _then(m, n))
-                        for (memory, p, m), (before, after, q, n) in itertools.product(
-                            branches.values(), option
-                        )
-                        if memory == before
-                    ]
-                )
-                if path.stops:
-                    found += [(p * leave, motion) for _, p, motion in branches.values()]
-                if len(branches) + len(found) > _MOST_NORMALS:
-                    return None
-        found += [] if path.stops else [(p, motion) for _, p, motion in branches.values()]
-    return [(p, a * chain.start + b, v.sqrt()) for p, (a, b, v) in found]
+# ---------------------------------------------------------------------------- laws after steps
 
 
-def _runs(path: Path, motions: dict[int, list[Option]]) -> list[tuple[int, list[list[Option]]]]:
-    """Return the motions of the segments; a segment without a choice is one motion."""
-    found = []
-    for times, steps in path.segments:
-        options = [motions[id(step)] for step in steps]
-        alone = all(len(option) == 1 for option in options)
-        if alone and not path.skips and not path.stops:
-            once = reduce(_then, (motion for option in options for *_, motion in option), _STAY)
-            options, times = [[(0, 0, arb(1), _power(once, times))]], 1
-        found.append((times, options))
-    return found
+class _Law:
+    """Laws of a state and a memory: masses of some kind, by memory."""
+
+    def move(self, masses: Any, phi: Map, std: arb) -> Any:
+        """Return masses after a map and its noise."""
+        raise NotImplementedError
+
+    def normals(self, masses: Any) -> Iterable[Normal]:
+        """Return masses as normal laws."""
+        raise NotImplementedError
+
+    def moved(self, state: State, step: Step) -> State:
+        """Return the law after a step."""
+        found: State = {}
+        for masses, after, phi in _moves(state, step):
+            _add(found, after, self.move(masses, phi, step.std))
+        return found
+
+    def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
+        """Return the law after the steps of a segment."""
+        return reduce(self.moved, _unrolled(times, steps), state)
+
+    def ended(self, chain: Chain, start: Any) -> list[Normal]:
+        """Return the law after the last step, as a mixture of normals."""
+        ends: dict[tuple[int, Step], Any] = {}  # masses before the last map, by map and step
+        maps = {id(phi): phi for step in chain.steps for *_, phi in step.moves}
+        for path in chain.paths:
+            for state, step in self._endings(path, start * path.probability):
+                for masses, _, phi in _moves(state, step):
+                    _add(ends, (id(phi), step), masses)
+        return [
+            moved
+            for (key, step), masses in ends.items()
+            for moved in _through(self.normals(masses), maps[key], step.std)
+        ]
+
+    def _endings(self, path: Path, start: Any) -> Iterator[tuple[State, Step]]:
+        """Yield the state before each step that may be the last one, and the step."""
+        share = start * (1 / arb((path.skips + 1) * (len(path) if path.stops else 1)))
+        state, taken = {0: share}, 0
+        *opening, (most, last) = [(t, steps) for t, steps in path.segments if t and steps]
+        for times, steps in (*opening, (most - 1, last), (1, last)):
+            after = taken + times * len(steps)
+            entered = taken > path.skips or not path.skips
+            if entered and after < len(path) and not path.stops:
+                state, taken = self.repeated(state, times, steps), after
+                continue
+            for step in _unrolled(times, steps):
+                if 0 < taken <= path.skips:
+                    _add(state, 0, share)
+                taken += 1
+                if path.stops or taken == len(path):
+                    yield state, step
+                if taken < len(path):
+                    state = self.moved(state, step)
 
 
-def _motions(step: Step) -> list[Option]:
-    variance = step.std * step.std
-    return [(i, j, weight, (*phi[0][1:], variance)) for i, j, weight, phi in step.moves]
+def _unrolled(times: int, steps: tuple[Step, ...]) -> Iterator[Step]:
+    return itertools.chain.from_iterable(itertools.repeat(steps, times))
 
 
-def _merged(options: Sequence[tuple[int, arb, Motion]]) -> Branches:
-    """Return motions with their probabilities; those that may be equal are one, in wider balls."""
-    found: Branches = {}
-    scale = arb(2) ** (ctx.prec - 24)
-    for memory, weight, motion in options:
-        key = memory, *((x * scale).mid().floor().str(400, radius=False) for x in motion)
-        if key in found:
-            _, known, other = found[key]
-            (a, b, v), (c, d, w) = motion, other
-            weight, motion = weight + known, (a.union(c), b.union(d), v.union(w))
-        found[key] = memory, weight, motion
-    return found
+def _moves(state: State, step: Step) -> Iterator[tuple[Any, int, Map]]:
+    """Yield (masses, memory after, map) of the moves from the memories of a state."""
+    if not state.keys() <= {before for before, *_ in step.moves}:
+        raise NotAWitnessError("maps must be given for every memory that is reached")
+    for before, after, weight, phi in step.moves:
+        if before in state:
+            yield state[before] * weight, after, phi
 
 
-def _then(first: Motion, second: Motion) -> Motion:
+def _add(found: dict[Any, Any], key: Any, masses: Any) -> None:
+    found[key] = found[key] + masses if key in found else masses
+
+
+def _through(law: Iterable[Normal], phi: Map, std: arb) -> Iterator[Normal]:
+    """Yield normal laws, each of which meets one piece of a map, after the map and its noise."""
+    for weight, mean, variance in law:
+        _, slope, shift = piece_at(phi, float(mean.mid()))
+        yield weight, slope * mean + shift, slope * slope * variance + std * std
+
+
+# ---------------------------------------------------------------------------- straight chains
+
+
+class _Normals:
+    """A mixture of normals; those that may be equal are one, in wider balls."""
+
+    def __init__(self, law: Iterable[Normal]) -> None:
+        self.law: dict[object, Normal] = {}
+        for weight, mean, variance in law:
+            key = tuple(x.str(ctx.dps - 7, radius=False) for x in (mean, variance))
+            p, m, v = self.law.get(key, (arb(0), mean, variance))
+            self.law[key] = weight + p, mean.union(m), variance.union(v)
+        if len(self.law) > _MOST_NORMALS:
+            raise TooLongError("a mixture of normals would be too large")
+
+    def __mul__(self, factor: arb) -> _Normals:
+        return _Normals((p * factor, mean, v) for p, mean, v in self.law.values())
+
+    def __add__(self, other: _Normals) -> _Normals:
+        return _Normals([*self.law.values(), *other.law.values()])
+
+
+class _Straight(_Law):
+    """Laws of chains without walls and bends."""
+
+    def move(self, masses: _Normals, phi: Map, std: arb) -> _Normals:
+        return _Normals(_through(masses.law.values(), phi, std))
+
+    def normals(self, masses: _Normals) -> Iterable[Normal]:
+        return masses.law.values()
+
+    def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
+        if any(len(step.moves) > 1 for step in steps):
+            return super().repeated(state, times, steps)
+        # x -> a x + b + N(0, v), by squares
+        motion, power = (arb(1), arb(0), arb(0)), (arb(1), arb(0), arb(0))
+        for step in steps:
+            ((*_, ((_, slope, shift),)),) = step.moves
+            motion = _then(motion, (slope, shift, step.std * step.std))
+        while times:
+            power = _then(power, motion) if times & 1 else power
+            motion, times = _then(motion, motion), times >> 1
+        a, b, v = power
+        return {
+            memory: _Normals((p, a * mean + b, a * a * w + v) for p, mean, w in masses.law.values())
+            for memory, masses in state.items()
+        }
+
+
+def _then(first: tuple[arb, arb, arb], second: tuple[arb, arb, arb]) -> tuple[arb, arb, arb]:
     (a, b, v), (c, d, w) = first, second
     return c * a, c * b + d, c * c * v + w
 
 
-def _power(motion: Motion, times: int) -> Motion:
-    result = _STAY
-    while times:
-        if times & 1:
-            result = _then(result, motion)
-        motion, times = _then(motion, motion), times >> 1
-    return result
+def straight_law(chain: Chain) -> ClippedNormals | None:
+    """Return the law of a chain; None with walls, bends or many branches."""
+    straight = all(len(phi) == 1 for step in chain.steps for *_, phi in step.moves)
+    if chain.walls != (None, None) or not straight:
+        return None
+    start = _Normals([(arb(1), arb(chain.start), arb(0))])
+    try:
+        law = _Straight().ended(chain, start)
+    except TooLongError:
+        return None
+    lost = max(map(len, chain.paths)) * max((step.lost for step in chain.steps), key=float)
+    return ClippedNormals(law, chain.walls, arb(0), lost.upper())
 
 
 # ---------------------------------------------------------------------------- quadrature
 
 
-class _Grid:
+class _Grid(_Law):
     """Panels between the ends and the kinks of all maps, with the nodes on them.
 
     A panel where all maps are constant is one state: only its probability matters.
@@ -203,18 +315,16 @@ class _Grid:
             w if wall is None else wall for wall, w in zip(chains[0].walls, window, strict=True)
         ]
         if ends[0] is None or ends[1] is None or not ends[0] < ends[1]:
-            raise ValueError("partition.window must have an end on each side without a wall")
+            raise NotAWitnessError("partition.window must have an end on each side without a wall")
         self.low, self.high = float(ends[0]), float(ends[1])
         steps = [step for chain in chains for step in chain.steps]
         self.std = min(float(step.std.lower()) for step in steps)
         maps = list({id(phi): phi for step in steps for *_, phi in step.moves}.values())
         kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
-        steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
+        self.steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
         order = 8
-        while (
-            order < 2000 and not self._error(_PANEL * self.std, steepest, order) < arb(2) ** -bits
-        ):
+        while order < 2000 and not self._error(_PANEL * self.std, order) < arb(2) ** -bits:
             order += 4
         roots = [arb.legendre_p_root(order, i, weight=True) for i in range(order)]
         # (point, weight) of a node, or both ends of a panel where maps are constant
@@ -228,15 +338,20 @@ class _Grid:
             if len(self.nodes) + count * order > _MOST_STATES:
                 raise TooLongError(f"the law would take more than {_MOST_STATES} nodes")
             half = (arb(b) - arb(a)) / (2 * count)
-            self.error += count * self._error(float(2 * half.upper()), steepest, order)
+            self.error += count * self._error(float(2 * half.upper()), order)
             for k in range(count):
                 centre = a + (2 * k + 1) * half
                 self.nodes += [(centre + half * x, half * w, False) for x, w in roots]
+        middles = [(x + w) / 2 if flat else x for x, w, flat in self.nodes]
+        starts = [arb(chain.start) for chain in chains]
+        self.points: list[arb] = [arb(self.low), *middles, arb(self.high), *starts]
+        self.walls = tuple(wall is not None for wall in chains[0].walls)
+        self._tables: dict[object, arb_mat] = {}
 
-    def _error(self, width: float, steepest: arb, order: int) -> arb:
+    def _error(self, width: float, order: int) -> arb:
         """Return the least bound of the docstring over some values of rho."""
         s, h = arb(self.std), arb(width)
-        growth = 1 + steepest * steepest
+        growth = 1 + self.steepest * self.steepest
 
         def bound(rho: arb) -> arb:
             reach = h / 4 * (rho - 1 / rho) / s
@@ -247,215 +362,120 @@ class _Grid:
         rhos = [arb(max(best * factor, 1.05)) for factor in (0.8, 1.0, 1.2)]
         return min((bound(rho).upper() for rho in rhos), key=float)
 
-
-def piece_at(phi: Map, x: float) -> tuple[float, arb, arb]:
-    """Return the piece of a map that holds from a point on."""
-    return phi[bisect.bisect_right(phi, x, key=lambda piece: piece[0]) - 1]
-
-
-State = dict[int, arb_mat]  # by memory: masses of states in rows
-
-
-class _Law:
-    """The law of one chain on a grid.
-
-    States are a memory and one of: the lower wall, the nodes, the upper wall, the start.
-    """
-
-    def __init__(self, chain: Chain, grid: _Grid, cuts: Sequence[arb]) -> None:
-        self.chain, self.grid = chain, grid
-        self.walls = tuple(wall is not None for wall in chain.walls)
-        self.low, self.high = arb(grid.low), arb(grid.high)
-        inner = [(x + w) / 2 if flat else x for x, w, flat in grid.nodes]
-        self.places = [float(x.mid()) for x, *_ in grid.nodes]
-        self.widest = max((float(w.upper()) for _, w, flat in grid.nodes if not flat), default=0.0)
-        self.points = [self.low, *inner, self.high, arb(chain.start)]
-        self.size = len(self.points)
-        edges = [max(cut, self.low) for cut in cuts] if self.walls[0] else list(cuts)
-        edges = [min(cut, self.high) for cut in edges] if self.walls[1] else edges
-        self.edges = [*([self.low] * self.walls[0]), *edges, *([self.high] * self.walls[1])]
-        start = {grid.low: 0, grid.high: self.size - 2}.get(chain.start, self.size - 1)
-        self.begin = arb_mat([[arb(i == start) for i in range(self.size)]])
-        self._tables: dict[object, tuple[list[list[int]] | None, arb_mat]] = {}
-
-    def masses(self) -> list[arb]:
-        """Return the masses of the cells, from the lower to the upper wall."""
-        self._check_time()
-        total = arb_mat(1, len(self.edges) + 1)
-        for path in self.chain.paths:
-            total = total + self._path(path) * path.probability
-        steps = max(map(len, self.chain.paths))
-        error = 2 * steps * self.grid.error.upper()
+    def law(self, chain: Chain) -> ClippedNormals:
+        """Return the law of a chain."""
+        self._check_time(chain)
+        error = 2 * max(map(len, chain.paths)) * self.error.upper()
         if not error < 1:
             raise TooLongError("quadrature does not reach the noise of a step")
-        masses = [arb(x.mid(), x.rad() + error).nonnegative_part() for x in total.entries()]
-        # what left the window, and moves that are too rare to be followed
-        half = (1 - sum(masses, arb(0))).nonnegative_part().upper() / 2
-        return [x + arb(half, half) for x in masses]
+        place = next(i for i, x in enumerate(self.points) if x == chain.start)
+        start = arb_mat([[arb(i == place) for i in range(len(self.points))]])
+        return ClippedNormals(self.ended(chain, start), chain.walls, error, None)
 
-    def _check_time(self) -> None:
-        maps = {(id(phi), id(s.std)): phi for s in self.chain.steps for *_, phi in s.moves}
-        rows = [
-            len(phi) if all(p[1] == 0 for p in phi[1:-1]) else self.size for phi in maps.values()
-        ]
-        seconds = sum(rows) * self.size * _ENTRY
-        for path in self.chain.paths:
-            for times, steps in path.segments:
-                moves = sum(len(step.moves) for step in steps)
-                each = min(
-                    times * moves * max(rows), (moves + 2 * times.bit_length()) * self.size**2
-                )
-                seconds += each * self.size * _PRODUCT
+    def _check_time(self, chain: Chain) -> None:
+        maps = {(id(phi), id(step.std)) for step in chain.steps for *_, phi in step.moves}
+        size = len(self.points)
+        seconds = len(maps) * size**2 * _ENTRY
+        for times, steps in (part for path in chain.paths for part in path.segments):
+            moves = sum(len(step.moves) for step in steps)
+            each = min(times * moves, (moves + 2 * times.bit_length()) * size)
+            seconds += each * size**2 * _PRODUCT
         if seconds > _MOST_SECONDS:
-            raise TooLongError(f"the law on {self.size} states would take about {seconds:.2g} s")
+            raise TooLongError(f"the law on {size} states would take about {seconds:.2g} s")
 
-    def _path(self, path: Path) -> arb_mat:
-        """Return the masses of the cells at the end of a path."""
-        *opening, (times, last) = [(t, steps) for t, steps in path.segments if t and steps]
-        if path.skips or path.stops:
-            return self._released(path)
-        state = {0: self.begin}
-        for segment in (*opening, (times - 1, last), (1, last[:-1])):
-            state = self._repeated(state, *segment)
-        return self._cells(state, last[-1])
+    def move(self, masses: arb_mat, phi: Map, std: arb) -> arb_mat:
+        return masses * self._table(phi, std)
 
-    def _released(self, path: Path) -> arb_mat:
-        """Return the masses of the cells where the beginning or the end is random."""
-        total, taken = arb_mat(1, len(self.edges) + 1), 0
-        state: State = {}
-        for times, steps in path.segments:
-            for step in itertools.chain.from_iterable(itertools.repeat(steps, times)):
-                taken += 1
-                if taken <= path.skips + 1:
-                    entering = self.begin * (1 / arb(path.skips + 1))
-                    state[0] = state[0] + entering if 0 in state else entering
-                if path.stops or taken == len(path):
-                    share = arb(1) / len(path) if path.stops else arb(1)
-                    total = total + self._cells(state, step) * share
-                state = self._after(state, step)
-        return total
+    def normals(self, masses: arb_mat) -> Iterable[Normal]:
+        rows: list[tuple[arb, arb]] = list(zip(masses.entries(), self.points, strict=True))
+        return [(mass, x, arb(0)) for mass, x in rows if not mass.is_zero()]
 
-    def _cells(self, state: State, step: Step) -> arb_mat:
-        return reduce(operator.add, self._after(state, step, final=True).values())
+    def moved(self, state: State, step: Step) -> State:
+        forgets = all(before == after == 0 for before, after, *_ in step.moves)
+        if len(step.moves) <= _FEW or not forgets or state.keys() != {0}:
+            return super().moved(state, step)
+        if step not in self._tables:
+            tables = (self._table(phi, step.std) * weight for *_, weight, phi in step.moves)
+            self._tables[step] = reduce(operator.add, tables)
+        return {0: state[0] * self._tables[step]}
 
-    def _repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
-        if times * len(steps) > 3 * self.size and set(state) == {0}:
-            power = self._once(steps)
-            if power is not None:
-                return {0: _applied(state[0], power, times)}
-        for step in itertools.chain.from_iterable(itertools.repeat(steps, times)):
-            state = self._after(state, step)
-        return state
+    def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
+        size = len(self.points)
+        if times * len(steps) > 3 * size and set(state) == {0}:
+            unit = [[arb(i == j) for j in range(size)] for i in range(size)]
+            once = super().repeated({0: arb_mat(unit)}, 1, steps)
+            if set(once) == {0}:  # it does not depend on a memory
+                row, power = state[0], once[0]
+                while times:  # a power by squares
+                    row = row * power if times & 1 else row
+                    times >>= 1
+                    power = power * power if times else power
+                return {0: row}
+        return super().repeated(state, times, steps)
 
-    def _once(self, steps: tuple[Step, ...]) -> arb_mat | None:
-        """Return the transition matrix of steps; None if it depends on a memory."""
-        unit = [[arb(i == j) for j in range(self.size)] for i in range(self.size)]
-        state = reduce(self._after, steps, {0: arb_mat(unit)})
-        return state[0] if set(state) == {0} else None
-
-    def _after(self, state: State, step: Step, *, final: bool = False) -> State:
-        """Return the law after a step: of the states, or of the cells if it is the final one."""
-        found: State = {}
-        if not state.keys() <= {before for before, *_ in step.moves}:
-            raise ValueError("maps must be given for every memory that is reached")
-        if len(step.moves) > _FEW and all((i, j) == (0, 0) for i, j, *_ in step.moves):
-            return {0: state[0] * self._dense(step, final)}
-        parts: dict[tuple[int, int], arb_mat] = {}
-        for before, after, weight, phi in step.moves:
-            if before in state:
-                part, key = state[before] * weight, (id(phi), after)
-                parts[key] = parts[key] + part if key in parts else part
-        maps = {id(phi): phi for *_, phi in step.moves}
-        for (number, after), masses in parts.items():
-            moved = self._moved(masses, maps[number], step.std, final)
-            found[after] = found[after] + moved if after in found else moved
-        return found
-
-    def _dense(self, step: Step, final: bool) -> arb_mat:
-        """Return the transition matrix of a step with many maps."""
-        key = id(step), final
+    def _table(self, phi: Map, std: arb) -> arb_mat:
+        """Return the probabilities of moves between states."""
+        key = id(phi), id(std)
         if key not in self._tables:
-            total = arb_mat(self.size, len(self.edges) + 1 if final else self.size)
-            for _, _, weight, phi in step.moves:
-                groups, table = self._table(phi, step.std, final)
-                if groups is not None:
-                    own = table.tolist()
-                    place = {i: k for k, group in enumerate(groups) for i in group}
-                    table = arb_mat([own[place[i]] for i in range(self.size)])
-                total = total + table * weight
-            self._tables[key] = None, total
-        return self._tables[key][1]
+            points: list[Normal] = [(arb(1), x, arb(0)) for x in self.points]
+            moved = _through(points, phi, std)
+            self._tables[key] = arb_mat([self._row(mean, std) for _, mean, _ in moved])
+        return self._tables[key]
 
-    def _moved(self, masses: arb_mat, phi: Map, std: arb, final: bool) -> arb_mat:
-        key = id(phi), id(std), final
-        if key not in self._tables:
-            self._tables[key] = self._table(phi, std, final)
-        groups, table = self._tables[key]
-        if groups is not None:
-            rows = masses.tolist()
-            masses = arb_mat(
-                [[sum((row[i] for i in group), arb(0)) for group in groups] for row in rows]
-            )
-        return masses * table
-
-    def _table(self, phi: Map, std: arb, final: bool) -> tuple[list[list[int]] | None, arb_mat]:
-        """Return the transition probabilities from each place that a map leads to.
-
-        The states that lead to a place are listed where several do.
-        """
-        places: dict[object, list[int]] = {}
-        means = []
-        for number, x in enumerate(self.points):
-            _, slope, shift = piece_at(phi, float(x.mid()))
-            mean = slope * x + shift
-            key = mean.man_exp() if mean.is_exact() else number
-            if key not in places:
-                means.append(mean)
-            places.setdefault(key, []).append(number)
-        masses = self._cell_masses if final else self._state_masses
-        groups = None if len(places) == self.size else list(places.values())
-        return groups, arb_mat([masses(mean, std) for mean in means])
-
-    def _cell_masses(self, mean: arb, std: arb) -> list[arb]:
-        """Return the masses of the cells; those far from the mean have less than 2^-precision."""
-        centre, reach = float(mean.mid()), _reach() * float(std.upper())
-        low = bisect.bisect_left(self.edges, centre - reach, key=_float)
-        high = bisect.bisect_right(self.edges, centre + reach, key=_float)
-        near = normal_masses(self.edges[low:high], mean, std)
-        far = arb(0, 2.0 ** (1 - ctx.prec))
-        wider = [mass + far for mass in near]
-        return [far] * low + wider + [far] * (len(self.edges) - high)
-
-    def _state_masses(self, mean: arb, std: arb) -> list[arb]:
+    def _row(self, mean: arb, std: arb) -> list[arb]:
         unit = 1 / (std * (2 * arb.pi()).sqrt())
-        centre, reach = float(mean.mid()), _reach() * float(std.upper())
-        far = arb(0, float(unit.upper()) * self.widest * 2.0**-ctx.prec)
-        row = [normal((self.low - mean) / std) if self.walls[0] else arb(0)]
-        for (x, w, flat), place in zip(self.grid.nodes, self.places, strict=True):
+        low, *_, high = between([arb(self.low), arb(self.high)], normal_tail(mean, std))
+        row = [low if self.walls[0] else arb(0)]
+        for x, w, flat in self.nodes:
             if flat:
-                row.append(normal_masses([x, w], mean, std)[1])
-            elif abs(place - centre) > reach:
-                row.append(far)
+                row.append(between([x, w], normal_tail(mean, std))[1])
             else:
                 z = (x - mean) / std
                 row.append(w * unit * (-z * z / 2).exp())
-        row.append(normal((mean - self.high) / std) if self.walls[1] else arb(0))
-        return [*row, arb(0)]
+        row.append(high if self.walls[1] else arb(0))
+        return row + [arb(0)] * (len(self.points) - len(row))
 
 
-def _reach() -> float:
-    """Return the deviations beyond which a normal law and its density are below 2^-precision."""
-    return math.sqrt(2 * math.log(2) * ctx.prec) + 1e-6
+# ---------------------------------------------------------------------------- written-out chains
 
 
-def _float(x: arb) -> float:
-    return float(x.mid())
+def chains_of(pair: Plain) -> tuple[Chain, Chain]:
+    """Return the two chains of a process that is written out."""
+    return _chain(pair["first"], "pair.first"), _chain(pair["second"], "pair.second")
 
 
-def _applied(state: arb_mat, power: arb_mat, times: int) -> arb_mat:
-    while times:
-        if times & 1:
-            state = state * power
-        times >>= 1
-        power = power * power if times else power
-    return state
+def _chain(law: Plain, name: str) -> Chain:
+    low, high, start = law["lower"], law["upper"], law["start"]
+    ends = [-math.inf if low is None else low, math.inf if high is None else high]
+    if not ends[0] < ends[1] or not ends[0] <= start <= ends[1]:
+        raise NotAWitnessError(f"{name}.start must be between the walls, got {start!r}")
+    steps = [s for path in law["paths"] for part in path["segments"] for s in part["steps"]]
+    memories = 1 + max((phi.get("to", 0) for s in steps for phi in s["maps"]), default=0)
+
+    @cache  # equal maps and steps are one
+    def map_of(text: str) -> Map:
+        return pieces(json.loads(text))
+
+    @cache
+    def step_of(text: str) -> Step:
+        plain, moves = json.loads(text), []
+        for memory in range(memories):
+            own = [phi for phi in plain["maps"] if phi.get("from", memory) == memory]
+            weights = [phi["weight"] for phi in own]
+            weights = probabilities(weights, f"{name}.maps.weight") if own else []
+            for phi, weight in zip(own, weights, strict=True):
+                end = phi.get("to", memory)
+                moves.append((memory, end, weight, map_of(json.dumps(phi["pieces"]))))
+        return Step(tuple(moves), arb(plain["noise_std"]), arb(0))
+
+    chances = probabilities([path["probability"] for path in law["paths"]], f"{name}.paths")
+    paths = []
+    for chance, path in zip(chances, law["paths"], strict=True):
+        parts = [
+            (part["times"], tuple(step_of(json.dumps(one)) for one in part["steps"]))
+            for part in path["segments"]
+        ]
+        paths.append(Path(chance, tuple(parts)))
+        if not len(paths[-1]):
+            raise NotAWitnessError(f"{name}.paths must be of one step or more each")
+    return Chain(start, (low, high), tuple(paths))
