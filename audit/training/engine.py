@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit import validate
 from audit.isolation import Limits, UserCodeError, Workers
@@ -20,6 +20,7 @@ from audit.simulation.fingerprint import software
 from audit.simulation.journal import Journal
 from audit.training.design import Design, Scored, Trial, trials_of
 
+Array = NDArray[np.float64]
 Report = Callable[[int, int], None]
 
 _TASK = f"{__package__}.worker:answer"
@@ -97,51 +98,6 @@ def _scores(processes: Processes, design: Design, trial: Trial) -> tuple[float, 
         raise UserCodeError(f"{trial.described}: {error}") from None
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A finished trial: its number, its scores, and the age of the audit in seconds."""
-
-    trial: int
-    scores: tuple[float, ...]
-    elapsed: float
-
-
-class Trials:
-    """The trials that have finished so far; kept in memory only if there is no journal.
-
-    Scores are read back bit for bit.
-    """
-
-    def __init__(self, journal: Journal | None = None) -> None:
-        self._journal = journal
-        rows = () if journal is None else journal.read()
-        self.finished = {
-            trial: Finished(trial, tuple(scores), elapsed)
-            for trial, (elapsed, *scores) in ((trial, row.tolist()) for trial, row in rows)
-        }
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds that earlier starts took, up to the last finished trial."""
-        return max((one.elapsed for one in self.finished.values()), default=0.0)
-
-    def add(self, one: Finished) -> None:
-        """Add a trial and write it to the journal."""
-        self.finished[one.trial] = one
-        if self._journal is not None:
-            self._journal.write({one.trial: np.array([one.elapsed, *one.scores], dtype=np.float64)})
-
-
-@contextmanager
-def trials_in(folder: Path | None, identity: Mapping[str, Any]) -> Iterator[Trials]:
-    """Open the journal of an audit, with the trials of earlier starts."""
-    if folder is None:
-        yield Trials()
-        return
-    with closing(Journal(folder, identity)) as journal:
-        yield Trials(journal)
-
-
 @contextmanager
 def opened(
     design: Design,
@@ -171,19 +127,31 @@ def opened(
         "threads": processes.threads,
         **design.identity(),
     }
-    with (
-        trials_in(folder, identity) as kept,
-        closing(_in_order(processes, design, seed, kept, progress)) as trials,
-    ):
-        yield trials
+    with ExitStack() as stack:
+        journal, finished = None, {}
+        if folder is not None:
+            journal = stack.enter_context(closing(Journal(folder, identity)))
+            finished = dict(journal.read())
+        trials = _in_order(processes, design, seed, journal, finished, progress)
+        yield stack.enter_context(closing(trials))
 
 
 def _in_order(
-    processes: Processes, design: Design, seed: int, kept: Trials, progress: Report
+    processes: Processes,
+    design: Design,
+    seed: int,
+    journal: Journal | None,
+    finished: dict[int, Array],
+    progress: Report,
 ) -> Generator[Scored, None, None]:
-    began = monotonic() - kept.elapsed
+    """Yield trials with their scores.
+
+    ``finished`` holds by number the age of the audit in seconds, over all of its starts, and the
+    scores, which the journal reads back bit for bit.
+    """
+    began = monotonic() - max((float(row[0]) for row in finished.values()), default=0.0)
     until = math.inf if design.minutes is None else 60 * design.minutes
-    last_known = max(kept.finished, default=0)  # earlier trials were started, so they count
+    last_known = max(finished, default=0)  # earlier trials were started, so they count
     pool = ThreadPoolExecutor(processes.number)
     running: dict[Future[tuple[float, ...]], Trial] = {}
     source = trials_of(design, seed)
@@ -194,27 +162,31 @@ def _in_order(
         if design.trials is None:
             progress(min(round(monotonic() - began), round(until)), round(until))
         else:
-            progress(len(kept.finished), design.trials)
+            progress(len(finished), design.trials)
 
     try:
         while True:
-            while following in begun and following in kept.finished:
+            while following in begun and following in finished:
                 report()
-                yield begun.pop(following), kept.finished[following].scores
+                yield begun.pop(following), tuple(finished[following][1:].tolist())
                 following += 1
             if len(running) < processes.number:
                 late = monotonic() - began > until and following + len(begun) > last_known
                 trial = None if late else next(source, None)
                 if trial is not None:
                     begun[trial.number] = trial
-                    if trial.number not in kept.finished:
+                    if trial.number not in finished:
                         running[pool.submit(_scores, processes, design, trial)] = trial
                     continue
             if not running:
                 return
             ended = [(running.pop(one), one) for one in wait(running, None, FIRST_COMPLETED).done]
             for trial, one in sorted(ended, key=lambda pair: pair[1].exception() is not None):
-                kept.add(Finished(trial.number, one.result(), monotonic() - began))
+                scores = one.result()
+                row = np.array([monotonic() - began, *scores], dtype=np.float64)
+                finished[trial.number] = row
+                if journal is not None:
+                    journal.write({trial.number: row})
             report()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
