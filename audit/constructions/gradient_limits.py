@@ -112,18 +112,17 @@ def check_holder(name: str, mechanism: NoisySGD, *gradients: PiecewiseLinear) ->
             )
 
 
-def check_whole_gradients(
-    name: str, mechanism: NoisySGD, curvature: float, others: float = 0.0
-) -> None:
+def check_whole_gradients(name: str, mechanism: NoisySGD, curvature: float) -> None:
     """Raise `Inadmissible` unless whole gradients of quadratics are within the Lipschitz constant.
 
-    Without strong convexity no regulariser is assumed, so that the curvature counts.
+    Without strong convexity no regulariser is assumed, so that the curvature counts. The record
+    pushes farthest: `others_range` leaves the other records nothing beyond.
     """
     m = mechanism
     if not curvature or m.gradient_bound is None or m.strong_convexity > 0:
         return
     half = math.inf if m.diameter is None else m.diameter / 2
-    steepest = abs(curvature) * half + max(abs(push) for push in (*record_pushes(m), others))
+    steepest = abs(curvature) * half + max(map(abs, record_pushes(m)))
     if steepest > m.gradient_bound * SLACK:
         raise Inadmissible(
             f"{name} needs gradients of at most {m.gradient_bound:g} on the domain if a "

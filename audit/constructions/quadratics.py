@@ -79,7 +79,7 @@ class QuadraticPair(PositionedPair):
         check_curvature(self.name, self.mechanism, self.curvature)
         check_holder(self.name, self.mechanism, PiecewiseLinear.linear(self.curvature))
         check_others(self.name, self.mechanism, self.others, self.others)
-        check_whole_gradients(self.name, self.mechanism, self.curvature, self.others)
+        check_whole_gradients(self.name, self.mechanism, self.curvature)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:

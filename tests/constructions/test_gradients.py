@@ -187,6 +187,20 @@ def test_gradients_of_two_other_records_differ_by_the_sensitivity():
     assert GradientPair(m, record=near, record_prime=far, others_by_batch=((2, near), (2, far)))
 
 
+@pytest.mark.parametrize("batching", [one for one in Batching if one is not Batching.FULL])
+def test_losses_of_batches_of_random_size_are_convex_without_the_regulariser(batching):
+    most = 3 if "max_batch_size" in batching.fields else None
+    m = dataclasses.replace(
+        M, batching=batching, batch_size=2, max_batch_size=most, strong_convexity=0.1
+    )
+    line, concave = PiecewiseLinear.linear(0.15), PiecewiseLinear.linear(-0.05)
+    if batching.has_random_size:
+        with pytest.raises(Inadmissible, match="slopes of others of at least 0"):
+            GradientPair(m, others=concave, shared=line)
+    else:
+        GradientPair(m, others=concave, shared=line)
+
+
 @pytest.mark.parametrize("batching", [Batching.POISSON, Batching.WITHOUT_REPLACEMENT])
 def test_a_regulariser_does_not_make_room_for_larger_gradients(batching):
     """In a batch of random size the record's own gradient is all that it adds."""

@@ -158,6 +158,7 @@ def composed(steps: int) -> float:
     [
         ({"convex": True}, "needs convex=False, smoothness=None and holder=None"),
         ({"smoothness": 1.0}, "needs convex=False, smoothness=None and holder=None"),
+        ({"holder": (9.0, 0.5)}, "needs convex=False, smoothness=None and holder=None"),
         ({"clip_norm": None, "gradient_sensitivity": 1.0}, "needs clip_norm or lipschitz"),
         ({"diameter": 1.0}, "needs diameter=None"),
         ({"relation": Relation.ZERO_OUT}, "needs another record in place"),

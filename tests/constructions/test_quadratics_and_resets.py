@@ -114,6 +114,7 @@ def test_samples_follow_the_computed_laws():
         (lambda: QuadraticPair(STRONG, 0.4), r"needs curvature in \[0\.5, 5\].*curvature=0\.4"),
         (lambda: QuadraticPair(STRONG, 5.1), "QuadraticPair needs curvature"),
         (lambda: QuadraticPair(STRONG, 1.0, others=0.6), "other records' gradients in"),
+        (lambda: QuadraticPair(STRONG, 1.0, others=-0.6), "other records' gradients in"),
         (
             lambda: QuadraticPair(dataclasses.replace(STRONG, clip_norm=1.0), 1.0),
             r"needs clip_norm=None .*, got clip_norm=1\.0",

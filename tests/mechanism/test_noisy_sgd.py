@@ -76,10 +76,11 @@ def test_noise_multiplier(relation: Relation, multiplier: float) -> None:
     assert m.noise_multiplier == multiplier
 
 
-def test_epochs_of_an_allocation() -> None:
+def test_epochs_of_an_allocation_and_without_incomplete_batches() -> None:
     m = mechanism(batch_size=8, batching=Batching.RANDOM_ALLOCATION, participations=2)
     assert m.steps_per_epoch == 5  # each record is in 2 of them
     assert m.sampling_rate == 2 / 5
+    assert mechanism(batch_size=8, batching=Batching.DROP_LAST).steps_per_epoch == 2
 
 
 def test_a_rate_that_is_no_whole_number_of_records() -> None:

@@ -113,24 +113,29 @@ def test_initial_points_hold_every_shape_once_and_the_hints_are_points():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("name", "changes", "message"),
     [
-        ({"lipschitz": 0.9, "relation": Relation.REPLACE_ONE}, "must differ by at most 0.15"),
-        ({"gradient_sensitivity": 1.0}, r"must differ by at most 0.0833333, got 0.16"),
-        ({"smoothness": 0.1}, r"slopes in \[0.95, 1\], got \[0.7"),
-        ({"strong_convexity": 0.7, "gradient_sensitivity": 2.0}, r"slopes in \[0.25, 0.65\]"),
-        ({"noise_std": 0.4}, "the noise must be 0.2, got 0.15"),
-        ({"diameter": 3.0}, r"the domain must be \[-1.5, 1.5\]"),
+        ("full", {"lipschitz": 0.9}, "must differ by at most 0.15"),
+        ("full", {"gradient_sensitivity": 1.0}, r"must differ by at most 0.0833333, got 0.16"),
+        ("sampled", {"relation": Relation.ZERO_OUT}, "must differ by at most 0.25, got 0.5"),
+        ("full", {"smoothness": 0.1}, r"slopes in \[0.95, 1\], got \[0.7"),
+        (
+            "full",
+            {"strong_convexity": 0.7, "gradient_sensitivity": 2.0},
+            r"slopes in \[0.25, 0.65\]",
+        ),
+        ("full", {"noise_std": 0.4}, "the noise must be 0.2, got 0.15"),
+        ("full", {"diameter": 3.0}, r"the domain must be \[-1.5, 1.5\]"),
     ],
 )
-def test_the_second_look_finds_what_does_not_fit(changes, message):
-    point = np.full(len(Family(FULL).names(1)), 0.9)
-    pair = Family(FULL).pair(point, 1)
+def test_the_second_look_finds_what_does_not_fit(name, changes, message):
+    family = Family(MECHANISMS[name])
+    pair = family.pair(np.full(len(family.names(1)), 0.9), 1)
     check_admissible(pair)
     # the same processes under a mechanism that promises more
     processes = pair.processes()
     object.__setattr__(pair, "processes", lambda: processes)
-    object.__setattr__(pair, "mechanism", dataclasses.replace(FULL, **changes))
+    object.__setattr__(pair, "mechanism", dataclasses.replace(family.mechanism, **changes))
     with pytest.raises(Inadmissible, match=message):
         check_admissible(pair)
 

@@ -20,7 +20,8 @@ from audit.constructions import (
     construction,
     registry,
 )
-from audit.search import Epsilon, RenyiDivergence, read_found, write_found
+from audit.search import Epsilon, RenyiDivergence, optimizer, read_found, write_found
+from audit.search.clock import Clock
 from tests.mechanisms import noisy_sgd
 from tests.search.cases import DELTA, mechanism, search
 
@@ -102,7 +103,11 @@ class Elsewhere(Construction):
         return BiasedWalk(wider).processes()
 
 
-def test_a_file_whose_processes_break_the_mechanism_is_refused(tmp_path, monkeypatch):
+def test_processes_that_break_the_mechanism_are_neither_read_nor_certified(tmp_path, monkeypatch):
+    evaluator = optimizer._Evaluator(Epsilon(DELTA), Clock(), 10, None)
+    evaluator._keep(1.0, Elsewhere(mechanism(1.0, 0.2, 10)))
+    assert evaluator.certified() is None
+    assert evaluator.refusal.startswith("the domain must be [-0.5, 0.5], got -1")
     monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))
     construction(Elsewhere)
     path = tmp_path / "pair.yaml"

@@ -9,7 +9,6 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from audit import Batching, Order, bounds, exact
-from audit.bounds import Status
 from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22.small_batches import largest_order
 from audit.constructions import Affine, Construction, DriftedWalk, Process, UpdateMap
@@ -85,15 +84,6 @@ def test_b_3_is_refuted_by_one_step():
     true = law.renyi_bracket(2.0)[0]
     assert true > 2.5 > 0.45 > renyi("at22.b_3", m)
     assert true <= renyi("at22.b_3_both_orders", m)
-
-
-def test_statuses():
-    status = {id: entry.status for id, entry in bounds.CATALOGUE.items()}
-    assert status["at22.b_2"] is status["at22.b_3"] is Status.REFUTED
-    for id in ("b_2_both_orders", "b_3_both_orders", "eq_5_7", "eq_5_7_corrected"):
-        assert status[f"at22.{id}"] is Status.UNPROVEN
-    assert status["at22.sampled_gaussian"] is Status.CORRECTED
-    assert bounds.CATALOGUE["at22.b_2"].options == ("split", "length")
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -181,8 +171,9 @@ def test_lemma_2_12_holds_in_its_range():
     assert curve.renyi(1e6) == math.inf
     assert curve.renyi(2.0) == pytest.approx(500 * 2 * 2 * (0.005 / 5) ** 2)
     assert curve.renyi(2.0) >= renyi("at22.sampled_gaussian", m)
-    with pytest.raises(bounds.NotApplicable, match=r"needs b/n < 1/5 .*, got b/n=0.05 and .*=2.5"):
-        bounds.evaluate("at22.lemma_2_12", mechanism())
+    for relation in RELATIONS:  # any two records may be 2L apart
+        with pytest.raises(bounds.NotApplicable, match=r"needs b/n < 1/5 .*, got b/n=0.05 .*=2.5"):
+            bounds.evaluate("at22.lemma_2_12", mechanism(relation=relation))
 
 
 def test_two_mixtures_are_no_worse_than_one():
@@ -225,15 +216,6 @@ def test_composition_is_sound(seed):
 
 
 SAMPLED = ("sampled_gaussian", "b_2", "b_2_both_orders", "b_3", "b_3_both_orders", "eq_5_7")
-
-
-def test_falls_with_sigma():
-    for name in SAMPLED:
-        values = [
-            renyi(f"at22.{name}", mechanism(noise_std=s, strong_convexity=0.1), 3.0)
-            for s in np.geomspace(0.1, 100, 9)
-        ]
-        assert np.all(np.diff(values) < 0), name
 
 
 def test_extremes_are_finite():

@@ -201,6 +201,7 @@ def test_sampled_batches():
     found = bounds.evaluate("own.forgetting", sampled)
     composed = bounds.evaluate("bsa24.theorem_4_8", sampled)
     assert found.epsilon(1e-2) < 0.9 * composed.epsilon(1e-2)
+    assert found.delta(found.epsilon(1e-2)) <= 1e-2 * (1 + 1e-6)  # what is forgotten is paid for
     assert found.delta(1.0) <= composed.delta(1.0)
     zero_out = replace(sampled, relation=Relation.ZERO_OUT)
     assert WorstRun.of(zero_out).shift == pytest.approx(2 * WorstRun.of(sampled).shift)

@@ -12,7 +12,7 @@ from audit import Batching
 from audit.bounds.own.coupling_curve import coupling_curves
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.merged_batches import MergedBatches
-from audit.bounds.own.options import DistanceGrid
+from audit.bounds.own.options import DistanceGrid, MergedReflection
 from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import layouts
 from audit.constructions import DriftedWalk
@@ -66,6 +66,17 @@ def test_a_stretch_is_not_below_its_parts():
     assert np.all(found[1:] >= least[1:] * (1 - 1e-9))
     composed = step.composition.delta(grid.log_weights)
     assert found[0] == pytest.approx(composed, rel=0.1, abs=1e-9)
+
+
+@pytest.mark.parametrize("near", [0, 4])
+def test_what_stays_apart_is_charged_no_less_than_what_meets(near):
+    """Else a charge would fall with the distance, and landing on rows would not bound it."""
+    grid = DistanceGrid(top=0.3, distances=24, spacing=0.05, count=4, open_end=False)
+    pushes, chances = np.array([0.0, 0.01]), np.array([0.7, 0.3])
+    reflection = MergedReflection.of(grid, near, pushes, chances, 1.0, 0.05, 0.9)
+    result = np.ones((25, 5))
+    reflection.lower(np.zeros((25, 5)), np.full(5, 0.4), result)
+    assert result[near:] == pytest.approx(0.4, rel=1e-12)
 
 
 def test_small_noise_gains_from_couplings():

@@ -142,6 +142,10 @@ def test_moduli_of_special_cases() -> None:
     assert modulus_of(mechanism(holder=(0.5, 0.0))).square == pytest.approx(0.05**2)
     smooth = modulus_of(mechanism(holder=(25.0, 1.0), lipschitz=1.0))
     assert smooth.square == pytest.approx(0.04 * (1 - 2 / 2.5))
+    # all records of a batch, or the others and the record, take iterates 2 eta L apart
+    coupling = Coupling.of(mechanism(convex=False))
+    assert coupling.speed == pytest.approx(coupling.free.jump)
+    assert coupling.speed == pytest.approx(coupling.met.jump + coupling.shift)
 
 
 # ---------------------------------------------------------------- the shifts

@@ -13,7 +13,7 @@ from audit import Batching, NoisySGD, Relation, bounds
 from audit.bounds.own.adaptive_shifts import AdaptiveShifts, AdaptiveShiftsCurve
 from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.run import WorstRun
-from audit.constructions import GradientPair, Inadmissible, PiecewiseLinear, TwoSidedWalk
+from audit.constructions import TwoSidedWalk
 from audit.dominating.mixture import MixturePair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from tests.bounds.own.soundness import check, check_runs, evaluated, poisson_run
@@ -268,11 +268,6 @@ def test_other_batches_have_the_record_in_both_datasets():
         bounds.evaluate("own.forgetting", m)
 
 
-def test_losses_are_convex_without_the_regulariser():
+def test_batches_that_may_be_empty_move_points_no_closer():
     m = on_the_map(1, 1, 0.2, Relation.REPLACE_ONE, strong_convexity=0.1)
-    line = PiecewiseLinear((0.0,), (0.0,), (0.15, 0.15))
-    concave = PiecewiseLinear((0.0,), (0.0,), (-0.05, -0.05))
-    with pytest.raises(Inadmissible, match="slopes of others of at least 0"):
-        GradientPair(m, others=concave, shared=line)
-    replaced = dataclasses.replace(m, batching=Batching.WITHOUT_REPLACEMENT)
-    GradientPair(replaced, others=concave, shared=line)
+    assert WorstRun.of(m) == WorstRun.of(dataclasses.replace(m, strong_convexity=0.0))

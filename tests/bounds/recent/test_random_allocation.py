@@ -129,6 +129,10 @@ def test_the_analytic_bound_needs_many_steps():
 def test_assumptions_are_named():
     with pytest.raises(bounds.NotApplicable, match="needs one allocation of each record"):
         bounds.evaluate("fs25.theorem_4_3", allocation(1.0, 10, epochs=2))
+    begun = replace(allocation(1.0, 10, epochs=2), steps=19)  # a part of an epoch is no epoch less
+    for id in ("fs25.theorem_4_4", "fs25.theorem_4_1", "evd26.theorem_3_3", "evd26.theorem_3_5"):
+        with pytest.raises(bounds.NotApplicable, match=r"whole .*epochs.*, got .*steps=19"):
+            bounds.evaluate(id, begun)
     replaced = replace(allocation(1.0, 10), relation=Relation.REPLACE_ONE)
     with pytest.raises(bounds.NotApplicable, match="needs random allocation"):
         bounds.evaluate("fs25.theorem_4_4", replaced)
