@@ -91,35 +91,6 @@ def subsets_mean(values: Array, k: int) -> Array:
     return sums[k] / math.comb(values.shape[1], k)
 
 
-def sampled_delta(z: float, steps: int, k: int, epsilon: float) -> tuple[float, float]:
-    """Mean and standard error of (S - e^eps)_+ under Q, sampled where k outputs lie far out.
-
-    The samples come from the mixture over all sets of k outputs that are shifted, whose density is
-    known; they are exchangeable, so the first k serve.
-    """
-    random = np.random.Generator(np.random.PCG64(5))
-    far = 2.0
-    x = random.normal(0.0, z, (200_000, steps))
-    x[:, :k] += far
-    ratio = subsets_mean(np.exp((x - 0.5) / z**2), k)
-    density = subsets_mean(np.exp((far * x - far**2 / 2) / z**2), k)
-    values = np.maximum(ratio - math.exp(epsilon), 0) / density
-    return float(values.mean()), float(values.std() / math.sqrt(len(x)))
-
-
-@pytest.mark.parametrize(("z", "steps", "k", "epsilon"), [(0.7, 20, 1, 3.0), (1.0, 12, 2, 2.5)])
-def test_samples_of_the_pair_agree(z: float, steps: int, k: int, epsilon: float) -> None:
-    """A fixed seed; a bracket that holds the truth is missed by 4 errors once in 16,000 tests."""
-    mean, error = sampled_delta(z, steps, k, epsilon)
-    assert error < 0.04 * mean
-    low, high = allocation(z, steps, steps, k).delta_bracket(epsilon, Order.FORWARD)
-    assert low - 4 * error < mean < high + 4 * error
-    # a planted error: the noise is a twentieth smaller
-    low, _ = allocation(0.95 * z, steps, steps, k).delta_bracket(epsilon, Order.FORWARD)
-    if k == 1:
-        assert mean < low - 4 * error
-
-
 def test_several_participations() -> None:
     """Every step: a Gaussian. A larger k leaks more, and the sides keep their order."""
     exact = GaussianCurve(math.sqrt(4.0)).epsilon(1e-6)
