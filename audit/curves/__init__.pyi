@@ -5,8 +5,6 @@ from .finite_pair import FinitePair as FinitePair
 from .gaussian import GaussianCurve as GaussianCurve
 from .laplace import LaplaceCurve as LaplaceCurve
 from .minimum import MinimumCurve as MinimumCurve
-from .pld import LossDistribution as LossDistribution
-from .pld import PLDCurve as PLDCurve
 from .pure import PureCurve as PureCurve
 from .renyi import CostlyRenyiCurve as CostlyRenyiCurve
 from .renyi import RenyiCurve as RenyiCurve

@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 UNIT_ROUNDOFF = 2.0**-53
 # Largest loss for which masses under the other law are normal floating-point numbers.
 _LARGEST_LOSS = 640.0
+_BLOCK = 1024  # entries of a partial sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +202,14 @@ def mirrored(pair: GridPair) -> GridPair:
     losses = np.arange(1, p.size + 1) * pair.interval
     q = lifted * np.exp(-losses)
     below = (p * np.exp(-losses))[::-1]  # Q's mass p at -loss, lifted
-    rounding = pair.rounding + (p.size + 16) * UNIT_ROUNDOFF
+    # of an exponential of a rounded loss, and of the product with it
+    rounding = pair.rounding + (2 * p.size * pair.interval + 8) * UNIT_ROUNDOFF
+    blocks = np.arange(0, p.size, _BLOCK)
+    total = float(np.add.reduceat(p + q, blocks).sum()) if p.size else 0.0
     # the remainder to 1 has the rounding of all other masses, on the safe side
-    rest = 1 - float(p.sum() + q.sum()) - pair.p_only
-    middle = np.array([max(rest + (rounding if pair.above else -rounding), 0.0)])
+    lost = rounding + (_BLOCK + blocks.size + 8) * UNIT_ROUNDOFF
+    rest = 1 - total - pair.p_only + (lost if pair.above else -lost)
+    middle = np.array([max(rest, 0.0)])
     return GridPair(
         pair.above,
         pair.interval,

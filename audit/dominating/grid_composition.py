@@ -184,6 +184,10 @@ class GridComposition:
             places, floors = places[count:], floors[count:]
         return np.clip(result, 0.0, 1.0)
 
+    def profile(self, epsilons: Array) -> Array:
+        """Return `delta` at many epsilons >= 0 from one transform, whose error is absolute."""
+        return np.clip(self._bound([0] * len(self._layers))(epsilons), 0.0, 1.0)
+
     def _below_zero(self, epsilon: float) -> float:
         # P(S) - e^eps Q(S) = 1 - e^eps + e^eps (Q - e^-eps P)(complement of S)
         other = self.swapped.delta(-epsilon)

@@ -28,6 +28,7 @@ from scipy import fft
 from scipy.special import erfcx
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
+from audit.numerics.discounted import discounted_sums, sum_units
 
 Array = NDArray[np.float64]
 Spectrum = NDArray[np.complex128]
@@ -45,7 +46,7 @@ TILTS: Array = np.append(0.0, np.exp(0.2 * np.arange(-70, 139)))
 
 # Moment bounds may be larger than the least one by this logarithm: where delta is computed, and
 # where layers are chosen.
-_LOOSE, LOOSE = 1.0, 3.0
+_LOOSE, LOOSE = 3.0, 3.0
 # Bounds on errors are computed in floating point themselves.
 _SAFETY = 2.0
 _SAYS_NOTHING = 1e300  # an error of a side that overflows
@@ -61,9 +62,7 @@ _LOG_INACTIVE = -75.0
 # relative to what moduli give.
 _UNITS, _UNITS_OF_DIFFERENCE = 4 * UNIT_ROUNDOFF, 16 * UNIT_ROUNDOFF
 _FEW = 1 << 14  # frequencies at a time, which fit a cache
-# Exponents of weights on the left of the mean, and deviations of the tilted loss; sets that start
-# further left are not considered.
-_LARGEST_EXPONENT, _LEFT = 600.0, 8.0
+_LARGEST_EXPONENT = 600.0
 # What sums of up to 2^24 terms that underflow may lack, before they are multiplied.
 _UNDERFLOW = 1e-310
 # Cells around the likeliest one that a lower side tries for its best set.
@@ -72,6 +71,13 @@ _MOVES = np.array([-64, -16, -4, -1, 0, 1, 4, 16, 64])
 
 class TooManyCells(ValueError):
     """Error for a composition with too many cells for a transform; a wider grid needs fewer."""
+
+    def __init__(self, interval: float, cells: int) -> None:
+        super().__init__(
+            f"interval must be so large that the composition fits in {_LARGEST_SIZE} cells, "
+            f"got {interval:g}"
+        )
+        self.cells = cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,17 +195,8 @@ class Layer:
         return total
 
     def epsilon_guess(self, delta: float) -> float:
-        """Return the approximate epsilon of ``delta``, by the saddle point method."""
-        log, mean, variance = self.cumulants
-        logs = log - TILTS * mean + np.log(_shares(TILTS, variance))
-        below = np.flatnonzero(logs <= math.log(delta))
-        if not below.size:
-            return float(mean[-1])
-        k = int(below[0])
-        if not k:
-            return max(float(mean[0]), 0.0)
-        step = (math.log(delta) - logs[k - 1]) / (logs[k] - logs[k - 1])
-        return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
+        """Return the approximate epsilon of ``delta``."""
+        return saddle_point_epsilon(TILTS, self.cumulants, delta)
 
     def tilt(self, epsilon: float, floor: float, loose: float = _LOOSE) -> int:
         """Return the index of the tilt in `TILTS` for ``epsilon``.
@@ -224,8 +221,7 @@ class Layer:
 
     def _tilted(self, tilt: int) -> Sets:
         theta = float(TILTS[tilt])
-        _, mean, variance = self.cumulants[:, tilt]
-        log_outside = math.log(_OUTSIDE * _shares(TILTS[[tilt]], variance)[0])
+        log_outside = self._log_outside(tilt)
         tilted = [[_Tilted(cells, theta) for cells in group] for group in self._groups]
         scales = np.array([np.logaddexp.reduce([one.log_sum for one in group]) for group in tilted])
         here, sizes = float(self.times @ scales), float(self.times @ np.abs(scales))
@@ -235,47 +231,48 @@ class Layer:
         low, high = self._window(tilt, here, log_outside)
         size = fft.next_fast_len(max(high - low + 1, 16), real=True)
         if size > _LARGEST_SIZE:
-            raise TooManyCells(
-                f"interval must be so large that the composition fits in {_LARGEST_SIZE} cells, "
-                f"got {self.interval:g}"
-            )
+            raise TooManyCells(self.interval, size)
         transform = _Transform(size, low)
         drift = 0.0
         for group, scale, times in zip(tilted, scales, self.times, strict=True):
             transform.take(group, float(scale), int(times))
             drift += times * sum(one.drift(float(scale)) for one in group)
         p, p_error = transform.law()
-        # keeps weights finite
-        left = min(_LARGEST_EXPONENT / (theta + 1), _LEFT * math.sqrt(variance))
-        middle = min(max(round(mean / self.interval), low), high)
-        first = max(middle - math.floor(left / self.interval), low)
-        reference = middle * self.interval
-        steps = np.arange(first, low + size) * self.interval - reference
-        weights = np.exp(-theta * steps)
-        fall = np.exp(-steps)
-        p_tails = _tails(np.maximum(p[first - low :], 0.0) * weights)
+        sums = discounted_sums(np.maximum(p, 0.0), theta * self.interval)
         skews, skew_error = None, 0.0
         if not self.above:
             skew, skew_error = transform.difference()
-            terms = skew[first - low :] * weights * fall
-            skews = _tails(terms), _tails(np.abs(terms))
+            fall = (theta + 1) * self.interval
+            skews = discounted_sums(skew, fall), discounted_sums(np.abs(skew), fall)
+        # that the sums to come are larger by than those from a grid point on, per unit
+        gains = discounted_sums(sums[1:], (theta + 1) * self.interval)
+        gains *= math.exp(-theta * self.interval) * -math.expm1(-self.interval)
+        rounding = 2 * sum_units(size, theta * self.interval) + 4 * (sizes + _LARGEST_EXPONENT) + 64
         return Sets(
             theta=theta,
-            first=first,
+            first=low,
             interval=self.interval,
-            reference=reference,
-            log_scale=here - theta * reference,
+            log_scale=here,
             log_outside=log_outside,
-            p=p_tails,
-            gain=np.append(_tails(p_tails[:-1] * fall), 0.0),
+            p=sums,
+            gain=gains,
             skews=skews,
             p_error=p_error,
             skew_error=skew_error,
-            units=(2 * steps.size + 4 * (sizes + _LARGEST_EXPONENT) + 64) * UNIT_ROUNDOFF,
+            units=rounding * UNIT_ROUNDOFF,
             masses=math.expm1(float(self.times @ units) * UNIT_ROUNDOFF),
-            complete=first == low,
             drift=drift,
         )
+
+    @property
+    def size(self) -> int:
+        """Approximate number of cells of a transform without a tilt."""
+        low, high = self._window(0, float(self.cumulants[0, 0]), self._log_outside(0))
+        return high - low + 1
+
+    def _log_outside(self, tilt: int) -> float:
+        """Return the log of the tilted mass that may lie outside of a window."""
+        return math.log(_OUTSIDE * _shares(TILTS[[tilt]], self.cumulants[2, tilt])[0])
 
     def _log_moment(self, theta: float) -> float:
         """Return an upper bound on the log moment of the total loss, under either law."""
@@ -309,6 +306,23 @@ class Layer:
         return low, max(high, low + 1)
 
 
+def saddle_point_epsilon(tilts: Array, cumulants: Array, delta: float) -> float:
+    """Return the approximate epsilon of ``delta``, by the saddle point method.
+
+    ``cumulants`` are log mass, mean and variance of the loss under each tilt, shape ``(3, tilts)``.
+    """
+    log, mean, variance = cumulants
+    logs = log - tilts * mean + np.log(_shares(tilts, variance))
+    below = np.flatnonzero(logs <= math.log(delta))
+    if not below.size:
+        return float(mean[-1])
+    k = int(below[0])
+    if not k:
+        return max(float(mean[0]), 0.0)
+    step = (math.log(delta) - logs[k - 1]) / (logs[k] - logs[k - 1])
+    return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
+
+
 def _shares(tilts: Array, variance: Array | float) -> Array:
     """Return delta at the mean loss over the moment bound, by the saddle point method."""
     spread = np.sqrt(variance / 2)
@@ -325,11 +339,6 @@ def _ends_of(piece: Piece) -> tuple[int, int, int]:
 def _exp(value: float) -> float:
     """Return e^value, infinite where it overflows: a side with such an error says nothing."""
     return math.exp(value) if value < 700 else math.inf
-
-
-def _tails(values: Array) -> Array:
-    """Return the sums of all entries from each index on, and 0."""
-    return np.append(np.cumsum(values[::-1])[::-1], 0.0)
 
 
 class _Tilted:
@@ -578,16 +587,17 @@ def _increment(b: Spectrum, d: Spectrum, power: int) -> Spectrum:
 class Sets:
     """Probabilities of the sets {loss >= grid point} of a layer, from which delta follows.
 
-    With s the distance of a grid point from ``reference``: ``p`` are the sums of P, ``gain`` of
-    e^-s times those, and ``skews`` those of e^-s (P - lifted) and of its absolute value, all over
-    the grid points from one on and times e^-log_scale. The tilted masses of each run have a
-    relative error of ``masses``, and sums of them another one of ``units``.
+    Each array has an entry for every grid point x from ``first`` on and one more, 0. With u the
+    distance of a later grid point from x, they are sums over these points of e^(-theta u) times:
+    the tilted masses of P (``p``), those times 1 - e^-u (``gain``), and e^-u times those of
+    P - lifted and their absolute values (``skews``). All are over e^(log_scale - theta x). The
+    tilted masses of each run have a relative error of ``masses``, and sums another one of
+    ``units``.
     """
 
     theta: float
     first: int
     interval: float
-    reference: float
     log_scale: float
     log_outside: float
     p: Array
@@ -597,7 +607,6 @@ class Sets:
     skew_error: float
     units: float
     masses: float
-    complete: bool
     drift: float
 
     def deltas(self, epsilons: Array) -> Array:
@@ -613,46 +622,42 @@ class Sets:
 
     def _from(self, k: NDArray[np.int64], epsilon: Array) -> Array:
         """Return the bounds from the sets that begin at the k-th grid points."""
-        h, theta, cells = self.interval, self.theta, self.p.size - 1 - k
-        place = epsilon - self.reference
-        step = (self.first + k) * h - self.reference
-        ahead = np.minimum(place - step, _LARGEST_EXPONENT)  # at most 0 above
-        behind = np.where(cells == 0, 0.0, np.maximum(ahead, 0.0))
-        grow = np.exp(np.minimum(place, _LARGEST_EXPONENT))
-        # sum over j >= k of P_j (1 - e^(epsilon - x_j)), by summation by parts
-        main = -np.expm1(ahead) * self.p[k] + grow * math.expm1(h) * self.gain[k + 1]
-        # the norm of e^(-theta s) |1 - e^(place - s)|, which is at most min(1, u) e^(-theta u) at
-        # u = s - place > 0 and rises and falls once; the sum of its squares is at most their
-        # integral over h and their maximum
+        h, theta, cells = self.interval, np.float64(self.theta), self.p.size - 1 - k
+        start = (self.first + k) * h
+        # how far the set begins above epsilon; on a lower side it may begin below
+        ahead = np.where(cells == 0, 0.0, np.maximum(start - epsilon, -_LARGEST_EXPONENT))
+        behind = np.maximum(-ahead, 0.0)
+        shrink = np.exp(-ahead)
+        main = -np.expm1(-ahead) * self.p[k] + shrink * self.gain[k]
+        # the norm of e^(-theta (x - start)) |1 - e^(epsilon - x)|: with u = x - epsilon > 0 that is
+        # at most e^(theta ahead) min(1, u) e^(-theta u), which rises and falls once; the sum of its
+        # squares is at most their integral over h and their maximum
         with np.errstate(divide="ignore", over="ignore"):
-            steep = np.float64(theta)
-            most = np.clip(cells * h - ahead, 0.0, 1.0) ** 2
-            square = np.minimum(cells * most, min(1 / (2 * steep), 1 / (4 * steep**3)) / h)
-            norm = np.sqrt(square + np.minimum(most, 1 / (7 * steep**2)))
-            error = np.exp(np.minimum(-theta * place, 690.0)) * norm
-            # and of those left of epsilon
-            norm = np.expm1(behind) * np.sqrt(behind / h + 1)
-            error = self.p_error * (error + np.exp(np.minimum(-theta * step, 690.0)) * norm)
+            most = np.clip(cells * h + ahead, 0.0, 1.0) ** 2
+            square = np.minimum(cells * most, min(1 / (2 * theta), 1 / (4 * theta**3)) / h)
+            norm = np.sqrt(square + np.minimum(most, 1 / (7 * theta**2)))
+            norm *= np.exp(np.minimum(theta * ahead, _LARGEST_EXPONENT))
+            norm += np.expm1(behind) * np.sqrt(behind / h + 1)  # of those left of epsilon
+            error = self.p_error * norm + _UNDERFLOW * (1 + shrink)
             skew = np.zeros_like(main)
             if self.skews is not None:
-                skew = grow * self.skews[0][k]
+                skew = shrink * self.skews[0][k]
                 norm = np.sqrt(np.minimum(cells, 1 + 1 / (2 * (theta + 1) * h)))
-                error += self.skew_error * np.exp(np.minimum(ahead - theta * step, 690.0)) * norm
-                error += self.units * grow * self.skews[1][k]
-                error += self.units * np.abs(np.expm1(ahead)) * self.p[k]
-        error += _UNDERFLOW * (1 + grow)
+                error += shrink * (self.skew_error * norm + self.units * self.skews[1][k])
+                error += self.units * np.abs(np.expm1(-ahead)) * self.p[k]
+        logs = self.log_scale - theta * start
+        scale = np.exp(np.minimum(logs, _LARGEST_EXPONENT))
         # mass outside may lie on any grid point from k on, as the transform is periodic, or beyond
         # both the window and epsilon
-        least = np.where(cells == 0, place, np.minimum(place, step))
-        logs = self.log_outside + self.log_scale
-        outside = 4 * np.exp(np.minimum(logs - theta * least, 0.0) + behind)
-        scale = math.exp(min(self.log_scale, _LARGEST_EXPONENT))  # below, less is certified
-        if self.skews is not None:
+        least = np.where(cells == 0, epsilon, np.minimum(epsilon, start))
+        outside = self.log_outside + self.log_scale - theta * least
+        outside = 4 * np.exp(np.minimum(outside, 0.0) + behind)
+        unknown = ~(error < _SAYS_NOTHING)
+        error = np.where(unknown, 0.0, error)
+        with np.errstate(over="ignore"):  # an end that says nothing
+            if self.skews is None:
+                found = (main * (1 + self.units) + error) * scale + outside
+                unknown |= logs > _LARGEST_EXPONENT
+                return np.where(unknown, 1.0, found)
             found = (main * (1 - self.units) + skew - error) * scale - outside
-            return np.asarray(np.where(np.maximum(place, ahead) >= _LARGEST_EXPONENT, 0.0, found))
-        # P alone bounds delta from above
-        main = np.where(place > _LARGEST_EXPONENT, self.p[k], main)
-        found = (main * (1 + self.units) + error) * scale + outside
-        # left of the window, and sums that underflow may stand for any probability
-        unknown = (epsilon < self.first * h) & (not self.complete)
-        return np.asarray(np.where(unknown | (self.log_scale > _LARGEST_EXPONENT), 1.0, found))
+            return np.where(unknown | (behind >= _LARGEST_EXPONENT), 0.0, found)

@@ -229,17 +229,37 @@ class MixturePair:
         low, high = np.clip(self.losses(log_tails), -LARGEST_LOSS, LARGEST_LOSS)
         first, last = math.floor(low / width), math.ceil(high / width)
         least, most = (first, last) if outer is None else (max(first, -outer), min(last, outer))
-        ranges = [(least, most)]
-        if inner:
-            ranges = [(least, -inner), (inner, most)]
-        lower, upper = [], []
-        for start, stop in ranges:
-            if start < stop:
-                ends = start == first, stop == last
-                lower.append(self._merged(width, start, stop, ends))
-                upper.append(self._split(width, start, stop, ends))
-        errors = self.rounding(log_tails), self.ratio_error(log_tails)
-        return _united(False, width, lower, errors), _united(True, width, upper, errors)
+        ranges = [(least, -inner), (inner, most)] if inner else [(least, most)]
+        ends = (first, last)
+        below, above = (
+            self._on_grid(side, width, log_tails, ranges, ends) for side in (False, True)
+        )
+        return below, above
+
+    def above_zero(self, above: bool, width: float, log_tails: Tails) -> GridPair:
+        """Return the outcomes of positive loss of one of the pairs of `grid_pairs`.
+
+        A dominating pair has all such losses, however large.
+        """
+        reach = self.losses(log_tails)[1]
+        last = math.ceil((reach if above else min(reach, LARGEST_LOSS)) / width)
+        return self._on_grid(above, width, log_tails, [(0, last)], (-last, last))
+
+    def _on_grid(
+        self,
+        above: bool,
+        width: float,
+        log_tails: Tails,
+        ranges: Sequence[tuple[int, int]],
+        ends: tuple[int, int],
+    ) -> GridPair:
+        make = self._split if above else self._merged
+        parts = [
+            make(width, start, stop, (start == ends[0], stop == ends[1]))
+            for start, stop in ranges
+            if start < stop
+        ]
+        return _united(above, width, parts, (self.rounding(log_tails), self.ratio_error(log_tails)))
 
     def _tails(self, edges: Array) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the masses under P and Q below the first and above the last edge."""
@@ -282,13 +302,15 @@ class MixturePair:
         share = np.clip(np.where(right, of_p, of_q), 0.0, 1.0)
         whole = np.where(right, p, q)
         up, down = whole * share, whole * (1 - share)
-        grow = np.exp(points)
+        grow = np.exp(np.minimum(points, 0.0))
         masses = np.append(np.where(right, down, down * grow[:-1]), 0.0)
         masses[1:] += np.where(right, up, up * grow[1:])
         below, above = self._tails(edges)
-        lowest, highest = math.exp(points[0]), math.exp(points[-1])
+        lowest = math.exp(points[0])
         low = min(below[0], below[1] * lowest) if ends[0] else 0.0
-        high = above[1] * highest if ends[1] else 0.0
+        # where e^loss would overflow, Q loses that mass
+        bounded = ends[1] and points[-1] <= LARGEST_LOSS
+        high = above[1] * math.exp(points[-1]) if bounded else 0.0
         masses[0] += low
         masses[-1] += high
         return GridPair(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
 from audit.curves import GaussianCurve, PureCurve
-from audit.curves.duality import power_bracket
+from audit.curves.duality import power_bracket, profile_points, tradeoff_from_profile
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.5, 3.0, 12.0, 60.0])
@@ -48,3 +49,18 @@ def test_a_lower_end_that_is_not_convex_would_be_missed() -> None:
     curve = GaussianCurve(1.0)
     low, _ = power_bracket(lambda e: (1.05 * float(curve.delta(e)),) * 2, 0.05)
     assert low > float(ndtr(1.0 + ndtri(0.05)))
+
+
+def test_duality_recovers_the_gaussian_from_below():
+    exact = GaussianCurve(1.5)
+    alphas = np.linspace(0, 1, 101)
+    points = profile_points(exact.epsilon(1e-13), 4096)
+    found = tradeoff_from_profile(alphas, points, np.asarray(exact.delta(points)))
+    assert np.all(found <= np.asarray(exact.beta(alphas)) + 1e-14)
+    assert found == pytest.approx(exact.beta(alphas), rel=1e-5, abs=1e-9)
+
+
+def test_duality_with_no_points_but_zero():
+    assert profile_points(math.inf).tolist() == [0.0]
+    beta = tradeoff_from_profile(np.array([0.0, 0.2]), np.zeros(1), np.array([0.1]))
+    assert beta == pytest.approx([0.9, 0.7])

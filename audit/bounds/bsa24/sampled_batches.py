@@ -25,7 +25,6 @@ from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
 from audit.numerics.roots import last_integer
 
-_COARSE_GRID = 1 << 14  # enough to compare lengths: the winner is computed on the full grid
 _FINEST = 1e-3  # relative accuracy of a length
 _SMALLEST_DECADE = 12
 _TRADEOFF_DECADES = (2, 5)
@@ -79,9 +78,7 @@ class LengthFamilyCurve(PrivacyCurve):
         """Minimise the epsilon of a member over lengths, on a logarithmic scale."""
         guess = self._guess(delta)
         shortest, longest = max(guess // 4, 1), min(4 * guess, self.longest)
-        coarse = coarse_epsilons(
-            self.step, shortest, longest, _COARSE_GRID, gaussian=self._mu, beside=self.beside
-        )
+        coarse = coarse_epsilons(self.step, gaussian=self._mu, beside=self.beside)
         seen: dict[int, float] = {}
 
         def at(log_length: float) -> float:

@@ -33,7 +33,6 @@ from audit.numerics.roots import decreasing_root
 _FORGOTTEN = 1e-16  # longer lengths are never better
 _FEW, _ROOM = 1 + 8 * 2.0**-53, 2.0**-30  # roundings of parameters and sums; and room for a root
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
-_NEAR = 4  # ratio of lengths that are compared on one grid
 _FINEST = 5000  # relative accuracy of a length, inverse
 _SMALLEST_DECADE = 12
 _DECADES = (2, 5, 8)  # decades used for a whole profile
@@ -147,11 +146,8 @@ class SampledForgettingCurve(ForgettingCurve):
         first = int(np.argmax(betas < delta))  # the last one is 0
         last = betas.size - 1
         low, high = first, max(last - 1, first)
-        whole, longest = int(counts[last]), int(counts[high])
-        near = whole <= _NEAR * longest
-        coarse = self.run.coarse_epsilons(int(counts[low]), whole if near else longest)
-        alone = coarse if near else self.run.coarse_epsilons(whole, whole)
-        seen = {last: alone(whole, delta)}
+        coarse = self.run.coarse_epsilons()
+        seen = {last: coarse(int(counts[last]), delta)}
 
         def at(place: int) -> float:
             if place not in seen:

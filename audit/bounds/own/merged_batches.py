@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.bounds.accounting.composition import compose
-from audit.bounds.accounting.grids import pessimistic_grid
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, mirror, weigh
 from audit.bounds.own.landing import landed, rising
@@ -26,9 +25,9 @@ from audit.bounds.own.options import (
     Rounds,
     StepLoss,
     gaussian_loss,
+    loss_on_grid,
     merged_reflections,
     near_rows,
-    rounded_loss,
 )
 from audit.bounds.own.recursion import GridStretch, most_terms, round_up
 from audit.bounds.own.reflected_steps import lower, reflected_steps
@@ -105,7 +104,7 @@ class MergedBatches:
         points = math.ceil(largest / grid.spacing) + 1
         if points >= (PADDING - 1) * grid.count:
             return None
-        return rounded_loss(pessimistic_grid(composition, grid.spacing, points), 1)
+        return loss_on_grid(composition, grid.spacing, points)
 
     def _moves(self, start: float, noise: float) -> Options:
         """List the rows to move to from a distance, and the loss of each move."""

@@ -14,11 +14,11 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from audit.bounds.accounting.grids import HalfGrid, pessimistic_grid
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, reflect, reflection_terms, weigh
 from audit.bounds.own.landing import Landing, bin_masses, reflected
 from audit.bounds.own.stretches import Stretch
+from audit.curves.base import PrivacyCurve
 from audit.numerics.arrays import Array, Integers
 
 _FINE = 0.12  # spacing of a loss, in units of its deviation
@@ -81,7 +81,7 @@ class DistanceGrid:
 class StepLoss:
     """Privacy loss of a step, on every ``stride``-th weight of the grid.
 
-    `pessimistic_grid` connects its profile by chords, as the table does.
+    Its profile connects that of the step at the grid points by chords, as the table does.
     """
 
     right: Array
@@ -105,9 +105,7 @@ def step_loss(mu: float, rate: float, spacing: float, count: int) -> StepLoss | 
     points = math.ceil((mu * mu / 2 + _REACH * mu) / (stride * spacing)) + 1
     if points * stride >= (PADDING - 1) * count:
         return None
-    return rounded_loss(
-        pessimistic_grid(SubsampledGaussian(rate, mu), stride * spacing, points), stride
-    )
+    return loss_on_grid(SubsampledGaussian(rate, mu), spacing, points, stride)
 
 
 def gaussian_loss(mu: float, grid: DistanceGrid) -> StepLoss | None:
@@ -116,13 +114,27 @@ def gaussian_loss(mu: float, grid: DistanceGrid) -> StepLoss | None:
     return step_loss(float(f"{mu * (1 + 6e-13):.13g}"), 1.0, grid.spacing, grid.count)
 
 
-def rounded_loss(grid: HalfGrid, stride: int) -> StepLoss:
-    """Return a loss on the grid; truncating negative losses increases the bound."""
-    beyond = np.cumsum(grid.left[::-1])[::-1]
+def loss_on_grid(curve: PrivacyCurve, spacing: float, points: int, stride: int = 1) -> StepLoss:
+    """Return the loss of a symmetric pair, spread over the two neighbouring grid points.
+
+    Both laws keep their masses, so that the bound does not decrease (Doroshenko et al. 2022,
+    Algorithm 1); neither does it by truncating negative losses. Losses above the last of the
+    ``points + 1`` grid points become infinite.
+    """
+    interval = stride * spacing
+    profile = np.asarray(curve.delta(interval * np.arange(points + 1)))
+    drop = -np.diff(np.minimum.accumulate(profile))
+    shrink, gap = math.exp(-interval), -math.expm1(-interval)
+    right = np.zeros(points + 1)
+    right[1:] = np.maximum(drop - shrink * np.append(drop[1:], 0.0), 0.0) / gap
+    left = right * np.exp(-interval * np.arange(points + 1))
+    rest = float(profile[-1])
+    right[0] = max(1 - rest - float(np.sum(right) + np.sum(left)), 0.0)
+    beyond = np.cumsum(left[::-1])[::-1]
     kept = max(int(np.searchsorted(-beyond, -_NEGLIGIBLE)), 2)
-    left = grid.left[:kept].copy()
+    left = left[:kept].copy()
     left[-1] = beyond[kept - 1]
-    return StepLoss(grid.right, left, grid.infinite_mass, stride)
+    return StepLoss(right, left, rest, stride)
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,11 +115,10 @@ class WorstRun:
         accuracy = _COARSE_ACCURACY if coarse else _ACCURACY
         return poisson_curve(1 / self.ratio, self.rate, steps, self.poisson, accuracy=accuracy)
 
-    def coarse_epsilons(self, shortest: int, longest: int) -> Callable[[int, float], float]:
+    def coarse_epsilons(self) -> Callable[[int, float], float]:
         """Return approximate epsilons of compositions, by number of steps and delta."""
         if self.poisson is None:
-            step = SubsampledGaussian(self.rate, self.ratio)
-            return coarse_epsilons(step, shortest, longest, _COARSE_GRID)
+            return coarse_epsilons(SubsampledGaussian(self.rate, self.ratio))
         return lambda steps, delta: self.composition(steps, coarse=True).epsilon(delta)
 
     def meetings(self, steps: ArrayLike) -> Array:
