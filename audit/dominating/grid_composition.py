@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.layer import LOOSE, TILTS, Layer, Piece, TooManyCells
-from audit.numerics.roots import bracketed_root
+from audit.numerics.roots import decreasing_root
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -231,11 +231,12 @@ def _crossing(bound: Callable[[Array], Array], level: float, start: float, *, ab
         if not above and low == 0 and function(low) <= level:
             return 0.0
 
-    def excess(place: float) -> float:
-        return math.log(max(function(place), _TINY)) - math.log(max(level, _TINY))
+    def excess(places: Array) -> Array:
+        return np.log(np.maximum(bound(places), _TINY)) - math.log(max(level, _TINY))
 
-    if excess(low) > 0 > excess(high):
-        root = bracketed_root(excess, low, high, xtol=1e-15 * high, rtol=1e-14)
+    ends = np.array([low]), np.array([high])
+    if excess(ends[0])[0] > 0 > excess(ends[1])[0]:
+        root = float(decreasing_root(excess, *ends, xtol=1e-14 * high)[0])
         # check the values on both sides
         for width in (3e-14, 1e-12, 1e-9):
             left, right = root * (1 - width), root * (1 + width)

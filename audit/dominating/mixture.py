@@ -279,10 +279,11 @@ class MixturePair:
             if there:
                 p[end] += tail[0]
                 q[end] += tail[1]
-        # cells that underflow under one law are dropped under both, which is an event
-        kept = np.minimum(p, q) > _UNDERFLOW
+        # cells that underflow or overflow under one law are dropped under both, which is an event
+        losses = (start + np.arange(q.size)) * width
+        kept = (np.minimum(p, q) > _UNDERFLOW) & (losses <= 1.1 * LARGEST_LOSS)
         p, q = np.where(kept, p, 0.0), np.where(kept, q, 0.0)
-        lifted = q * np.exp((start + np.arange(q.size)) * width)
+        lifted = q * np.exp(np.where(kept, losses, 0.0))
         return GridPair(False, width, start, p, lifted)
 
     def _split(self, width: float, start: int, stop: int, ends: tuple[bool, bool]) -> GridPair:
@@ -298,7 +299,7 @@ class MixturePair:
             ratio = p / q * np.exp(-points[:-1])
             # of P right of 0, and of Q left of it; a law that underflows loses its mass
             of_p = np.where(q > _UNDERFLOW, (1 - 1 / ratio) / -math.expm1(-width), 1.0)
-            of_q = np.where(p > _UNDERFLOW, (ratio - 1) / math.expm1(width), 0.0)
+            of_q = np.where(p > _UNDERFLOW, (ratio - 1) / math.expm1(min(width, LARGEST_LOSS)), 0.0)
         share = np.clip(np.where(right, of_p, of_q), 0.0, 1.0)
         whole = np.where(right, p, q)
         up, down = whole * share, whole * (1 - share)

@@ -17,7 +17,7 @@ import numpy as np
 import audit
 from audit import bounds
 from audit.bounds.accounting import SubsampledGaussian, compose
-from audit.bounds.accounting.composition import _LARGEST_GRID, _Grid
+from audit.bounds.accounting.composition import LARGEST_GRID
 from audit.estimation import (
     SimultaneousBand,
     audit_samples,
@@ -119,9 +119,7 @@ def _compositions() -> list[Measured]:
     """
     step = SubsampledGaussian(RATE, 1 / SIGMA)
     rows = []
-    for size in (_AS_FINE, _LARGEST_GRID):
-        interval = _Grid.choose(step, TIMES, None, None, size).interval
-
+    for size in (_AS_FINE, LARGEST_GRID):
         def ours(size: int = size) -> tuple[float, float]:
             curve: Any = compose(step, TIMES, largest_grid=size)
             low, high = curve.epsilon_bracket(DELTA)
@@ -130,7 +128,8 @@ def _compositions() -> list[Measured]:
         low, high = ours()
         name = f"{TIMES}-fold sampled Gaussian: epsilon {low:.6f} to {high:.6f}"
         rows.append(Measured(name, median_seconds(ours, 3), "s", 1))
-        rows.append(Measured("  its discretisation interval", interval, "nat", INTERVAL))
+        composed: Any = compose(step, TIMES, largest_grid=size)
+        rows.append(Measured("  its discretisation interval", composed.interval, "nat", INTERVAL))
     others = {
         "dp-accounting, the same pair": _dp_accounting_same_pair,
         "dp-accounting, Poisson": _dp_accounting,

@@ -28,7 +28,7 @@ from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
 from audit.curves.renyi import RenyiCurve
-from audit.dominating.curve import DominatingCurve
+from audit.dominating.curve import ComposedCurve, DominatingCurve
 from audit.dominating.grid import GridPair, mirrored
 from audit.dominating.grid_composition import GridComposition, TooManyCells
 from audit.dominating.layer import Layer, saddle_point_epsilon
@@ -133,6 +133,13 @@ class SampledComposition(DominatingCurve):
         high = float(self._delta(np.array([epsilon]), order)[0])
         low = self._ask(False, high < _SMALL_DELTA, lambda side: side.delta(epsilon))
         return low, high
+
+    def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
+        """Return what the width of the bracket of epsilon at ``delta`` consists of."""
+        low, high = (
+            self._ask(one, delta < _SMALL_DELTA, lambda side: side) for one in (False, True)
+        )
+        return ComposedCurve(low, high, same=True).errors(delta, order)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.array([self._most_epsilon(one) for one in delta.tolist()])
