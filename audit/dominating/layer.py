@@ -46,7 +46,7 @@ TILTS: Array = np.append(0.0, np.exp(0.2 * np.arange(-70, 139)))
 
 # Moment bounds may be larger than the least one by this logarithm: where delta is computed, and
 # where layers are chosen.
-_LOOSE, LOOSE = 3.0, 3.0
+_LOOSE, LOOSE = 1.0, 3.0
 # Bounds on errors are computed in floating point themselves.
 _SAFETY = 2.0
 _SAYS_NOTHING = 1e300  # an error of a side that overflows

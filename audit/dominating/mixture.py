@@ -295,7 +295,7 @@ class MixturePair:
         edges = self.place(points)
         p, q = self.masses(edges)
         right = points[:-1] >= 0
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             ratio = p / q * np.exp(-points[:-1])
             # of P right of 0, and of Q left of it; a law that underflows loses its mass
             of_p = np.where(q > _UNDERFLOW, (1 - 1 / ratio) / -math.expm1(-width), 1.0)

@@ -100,8 +100,7 @@ def without_replacement(
     tails = log_tails(steps)
     reach = float(np.ptp(pair.losses(tails)))
     width = grid_width(pair.spread(), steps, reach, max(accuracy, _FINEST))
-    width = max(width, reach / _CELLS)
-    lower, upper = (mirrored(pair.above_zero(side, width, tails)) for side in (False, True))
+    lower, upper = (mirrored(side) for side in pair.grid_pairs(max(width, reach / _CELLS), tails))
 
     def moments(alpha: Array, order: Order) -> Array:
         orders = (

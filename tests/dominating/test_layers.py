@@ -101,7 +101,7 @@ def test_few_runs_against_brute_force(times, rate):
             gains = p - np.exp(np.longdouble(epsilon)) * q
             # the best events of a lower side are half-lines too, but their ends are not on the grid
             exact = max(float(np.cumsum(gains[::-1]).max()), 0.0)
-            for tilt in {layer.tilt(epsilon, -math.inf, 1.0), 0}:
+            for tilt in {layer.tilt(epsilon, -math.inf), 0}:
                 found = float(layer.sets(tilt).deltas(np.array([epsilon]))[0])
                 # without a tilt a transform errs by about the unit roundoff
                 slack = 1e-12 if tilt == 0 else 1e-5 * exact + 1e-17

@@ -44,6 +44,7 @@ LARGEST_COMPOSITION = 10**7
 LARGEST_GRID = 1 << 20
 """Most grid points of a composition by default."""
 
+_LARGEST_MU = 1e4  # beyond, epsilon is above 10^7 and losses have too few digits
 _SMALLEST_GRID, _MOST_CELLS = 1 << 12, 1 << 21
 _COARSE_GRID = 1 << 13  # points for the moments that determine the interval
 _GRID_ERROR = 1e-6  # target for epsilon, relative to the spread of the composed loss
@@ -63,18 +64,21 @@ _CURVES: WeakValueDictionary[tuple[object, ...], SampledComposition] = WeakValue
 class _Law:
     """A step of a composition and how often it occurs; that of rate 1 is a Gaussian mechanism."""
 
-    pair: MixturePair
-    times: int
+    step: SubsampledGaussian
+    times: int = 1
 
-    @classmethod
-    def of(cls, step: SubsampledGaussian, times: int) -> _Law:
-        return cls(MixturePair(step.rate, 1 / step.mu, 1.0, two_sided=False), times)
+    @property
+    def pair(self) -> MixturePair:
+        """The pair that has the losses above 0."""
+        return MixturePair(self.step.rate, 1 / self.step.mu, 1.0, two_sided=False)
 
-    def on_grid(self, above: bool, interval: float, tails: Tails) -> GridPair:
-        """Return a pair that dominates the step, or that it dominates."""
-        if self.pair.rate == 1:
-            return self.pair.grid_pairs(interval, tails)[above]
-        return mirrored(self.pair.above_zero(above, interval, tails))
+    def on_grid(self, above: bool, interval: float, tails: Tails) -> tuple[GridPair, int]:
+        """Return a pair that dominates a step, or that it dominates, and how often it occurs."""
+        pair, times = self.pair, self.times
+        if self.step.rate == 1 and not above:  # whose losses must be bounded
+            run = gaussian_run(self.step.mu)
+            pair, times = run.pair, self.times * run.times
+        return mirrored(pair.above_zero(above, interval, tails)), times
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +115,9 @@ class SampledComposition(DominatingCurve):
             # far losses that are rare need no fine grid
             reach = max(law.pair.losses(tails)[1] for law in self.laws)
             interval = max(interval, reach / _MOST_CELLS)
-            pairs = [(law.on_grid(above, interval, tails), law.times) for law in self.laws]
-            self._known[key] = GridComposition(pairs)
+            self._known[key] = GridComposition(
+                [law.on_grid(above, interval, tails) for law in self.laws]
+            )
         return self._known[key]
 
     def _ask(self, above: bool, small: bool, question: Callable[[GridComposition], T]) -> T:
@@ -219,23 +224,15 @@ def compose(
         points=1 + math.ceil(_PER_DECADE * math.log10(highest / _SMALLEST_GAP)),
         refinements=0,
     )
-    laws = _laws(step, times, gaussian_mu, beside)
-    if sum(law.times for law in laws) > LARGEST_COMPOSITION:
+    if times > LARGEST_COMPOSITION or unsampled.mu > _LARGEST_MU:
         return MinimumCurve((moments, unsampled), ("Renyi divergences", "without sampling"))
-    curve = SampledComposition(laws, _interval(laws, largest_grid), moments)
-    return _CURVES.setdefault(key, curve)
-
-
-def _laws(
-    step: SubsampledGaussian, times: int, gaussian_mu: float, beside: SubsampledGaussian | None
-) -> tuple[_Law, ...]:
-    laws = [_Law.of(step, times)]
+    laws = [_Law(step, times)]
     if beside is not None:
-        laws.append(_Law.of(beside, 1))
+        laws.append(_Law(beside))
     if gaussian_mu:
-        run = gaussian_run(gaussian_mu)
-        laws.append(_Law(run.pair, run.times))
-    return tuple(laws)
+        laws.append(_Law(SubsampledGaussian(1.0, gaussian_mu)))
+    curve = SampledComposition(tuple(laws), _interval(laws, largest_grid), moments)
+    return _CURVES.setdefault(key, curve)
 
 
 def _interval(laws: Sequence[_Law], largest_grid: int) -> float:
@@ -244,8 +241,8 @@ def _interval(laws: Sequence[_Law], largest_grid: int) -> float:
     variance = window = reach = 0.0
     for law in laws:
         most = law.pair.losses(tails)[1]
-        pair = law.on_grid(True, most / _COARSE_GRID, tails)
-        layer = Layer([(None, pair, law.times)])
+        pair, times = law.on_grid(True, most / _COARSE_GRID, tails)
+        layer = Layer([(None, pair, times)])
         variance += float(layer.cumulants[2, 0])
         window += layer.size * layer.interval
         reach = max(reach, most)
@@ -294,17 +291,17 @@ def coarse_epsilons(
     """
     tails = log_tails(1)
 
-    def cumulants(law: _Law) -> Array:
-        reach = law.pair.losses(tails)[1]
-        if law.pair.rate == 1:
-            mu = 1 / law.pair.noise
-            return mu**2 * np.array([_TILTS * (_TILTS + 1) / 2, _TILTS + 0.5, np.ones_like(_TILTS)])
-        pair = law.on_grid(True, reach / _COARSE_GRID, tails)
+    def cumulants(step: SubsampledGaussian) -> Array:
+        law = _Law(step)
+        if step.rate == 1:
+            mean, variance = _TILTS + 0.5, np.ones_like(_TILTS)
+            return step.mu**2 * np.array([_TILTS * (_TILTS + 1) / 2, mean, variance])
+        pair, _ = law.on_grid(True, law.pair.losses(tails)[1] / _COARSE_GRID, tails)
         return Layer([(None, pair, 1)]).approximate(_TILTS)
 
-    once = cumulants(_Law.of(step, 1))
-    other = 0.0 if beside is None else cumulants(_Law.of(beside, 1))
-    normal = cumulants(_Law.of(SubsampledGaussian(1.0, 1.0), 1))
+    once = cumulants(step)
+    other = 0.0 if beside is None else cumulants(beside)
+    normal = cumulants(SubsampledGaussian(1.0, 1.0))
 
     def approximate(times: int, delta: float) -> float:
         if times < _FEW_STEPS:
