@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
     "audit": 66_650,
-    "audit/bounds": 11_300,
+    "audit/bounds": 10_860,
     "audit/claims": 5_530,
     "audit/report": 4_650,
     "audit/simulation": 3_150,
