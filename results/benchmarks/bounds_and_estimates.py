@@ -120,6 +120,7 @@ def _compositions() -> list[Measured]:
     step = SubsampledGaussian(RATE, 1 / SIGMA)
     rows = []
     for size in (_AS_FINE, LARGEST_GRID):
+
         def ours(size: int = size) -> tuple[float, float]:
             curve: Any = compose(step, TIMES, largest_grid=size)
             low, high = curve.epsilon_bracket(DELTA)
