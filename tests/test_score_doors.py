@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from audit import training
 from audit.claims.checking import check
 from audit.curves import Order
-from audit.estimation import ScoreSource
+from audit.estimation import ScoreSource, judge_scores
 from audit.results import UserClaim
 from audit.scenario.run_user_mechanism import audit_scores
 from audit.scenario.user_mechanism import UserMechanismSetting
@@ -31,24 +31,8 @@ def score(case: str, with_record: bool, seed: int) -> float:
     return float(np.random.default_rng([seed, with_record]).normal(SHIFT[case] * with_record))
 
 
-def constant(canary: bool, seed: int) -> float:
-    return score("constant", canary, seed)
-
-
-def few(canary: bool, seed: int) -> float:
-    return score("few", canary, seed)
-
-
-def wrong_sign(canary: bool, seed: int) -> float:
-    return score("wrong sign", canary, seed)
-
-
-def same_law(canary: bool, seed: int) -> float:
-    return score("same law", canary, seed)
-
-
-def telling(canary: bool, seed: int) -> float:
-    return score("telling", canary, seed)
+def trained(canary: bool, seed: int, case: str) -> float:
+    return score(case, canary, seed)
 
 
 def scores(case: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -88,7 +72,8 @@ def in_scenario(case: str, folder: Path) -> str:
 
 def in_training(case: str, folder: Path) -> str:
     audited = training.run(
-        f"{__name__}:{case.replace(' ', '_')}",
+        trained,
+        arguments={"case": case},
         claims=[UserClaim("claim", CLAIMED[case], DELTA)],
         trials=2 * SIDE[case],
         confidence=0.95,
@@ -110,3 +95,14 @@ def test_scores_that_say_nothing_are_inconclusive(case: str, judged: Door, tmp_p
 @DOORS
 def test_scores_that_tell_the_datasets_apart_refute(judged: Door, tmp_path: Path) -> None:
     assert judged("telling", tmp_path) == "refuted"
+
+
+def test_a_difference_must_be_sure_and_in_the_declared_direction() -> None:
+    weak = tuple(np.random.default_rng(k).normal(mean, 1, 300) for k, mean in ((0, 0.1), (1, 0)))
+    judged = judge_scores(weak, [(1.0, DELTA)], confidence=0.95)
+    assert judged.audit.epsilon_lower(0.0) > 0
+    assert judged[0].reason.startswith("no difference between the scores of both sides is")
+    low, high = scores("wrong sign")
+    for pair, found in (((low, high), "consistent"), ((high, low), "inconclusive")):
+        (one,) = judge_scores(pair, [(2.0, DELTA)], confidence=0.95, favours=Order.REVERSE)
+        assert one.verdict.value == found

@@ -79,6 +79,7 @@ def size(value: object) -> int:
         ("a: 1\nb: !x 2", 2, "tags must be left out, got '!x'"),
         ("a:\n- !!python/tuple [1]", 2, "tags must be left out, got 'tag:yaml.org,2002:python/tup"),
         ("a: 1\n[b]: 2", 2, "a key must be a word or a number"),
+        ("a: 1\nb: 2\na: 3", 3, "key 'a' is repeated, first on line 1"),
         ("a: 1\nb: [", 2, "not YAML: while parsing a flow node"),
         ("[" * 5000, 1, "not readable: nested too deeply"),
     ],

@@ -77,7 +77,7 @@ class PairSetting(Setting):
     Raises
     ------
     ValueError
-        If a parameter is out of range.
+        If a parameter is out of range, or a pair is not one of neighbouring datasets.
     """
 
     key: ClassVar[str] = "pair"
@@ -99,8 +99,10 @@ class PairSetting(Setting):
         validate.above_one(**{f"renyi_orders[{i}]": a for i, a in enumerate(self.renyi_orders)})
         validate.integer(1000, trials=self.trials)
         validate.integer(1, **{f"steps_shown[{i}]": t for i, t in enumerate(self.steps_shown)})
-        for position in self.positions:
-            for pair in (self.pair, *self.other_pairs):
+        for pair in (self.pair, *self.other_pairs):
+            if not pair.is_neighbouring:
+                raise validate.fail("pair", "a pair of neighbouring datasets", pair)
+            for position in self.positions:
                 at_position(pair, position)  # refuses a batch that the cycle does not have
 
     @classmethod

@@ -281,11 +281,9 @@ def at_delta(
     """Compare what is known of epsilon at one delta.
 
     The first pair is the setting's own. Bounds are held against the largest certified value of
-    all neighbouring pairs.
+    all pairs.
     """
-    certified, by = max(
-        (one.epsilons[delta].worst.low, one.pair.name) for one in pairs if one.pair.is_neighbouring
-    )
+    certified, by = max((one.epsilons[delta].worst.low, one.pair.name) for one in pairs)
     rows = tuple(bound.row(lambda curve: curve.epsilon(delta), certified) for bound in evaluated)
     sound = {
         row.id: row.value

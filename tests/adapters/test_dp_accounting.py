@@ -144,10 +144,7 @@ KNOWN = "GaussianDpEvent, PoissonSampledDpEvent, .*, NoOpDpEvent"
             dp.PoissonSampledDpEvent(0.1, dp.PoissonSampledDpEvent(0.1, GAUSSIAN)),
             r"event\.event must be one of GaussianDpEvent, .*, got PoissonSampledDpEvent",
         ),
-        (
-            dp.SampledWithReplacementDpEvent(1000, 10, GAUSSIAN),
-            "got SampledWithReplacementDpEvent",
-        ),
+        (dp.SampledWithReplacementDpEvent(1000, 10, GAUSSIAN), "got SampledWithReplacementDpEvent"),
         (dp.ZCDpEvent(0.1), "got ZCDpEvent"),
         (dp.PoissonSampledDpEvent(0.1, dp.ComposedDpEvent([])), r"event\.event .*ComposedDpEvent"),
         (
@@ -159,10 +156,7 @@ KNOWN = "GaussianDpEvent, PoissonSampledDpEvent, .*, NoOpDpEvent"
         (dp.PoissonSampledDpEvent(1.5, GAUSSIAN), r"event: sampling_rate must be in \[0, 1\], got"),
         (dp.SelfComposedDpEvent(GAUSSIAN, 0), r"event\.count must be a whole number of at least 1"),
         (dp.NoOpDpEvent(), "event must release something in at least one step, got none"),
-        (
-            dp.ComposedDpEvent([]),
-            "event must release something in at least one step, got none",
-        ),
+        (dp.ComposedDpEvent([]), "event must release something in at least one step, got none"),
         ("a text", "event must be one of .*, got 'a text'"),
     ],
 )

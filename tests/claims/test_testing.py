@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit import NoisySGD, bounds
-from audit.claims import Verdict
+from audit.claims import Budget, Verdict
 from audit.curves import GaussianCurve
 from audit.testing import assert_bound_holds
 
@@ -23,7 +23,9 @@ def claimed(mechanism: NoisySGD, delta: float) -> float:
 
 
 def test_a_true_number_holds() -> None:
-    judgement = assert_bound_holds(4.4, ONE_STEP, deltas=DELTAS)
+    asked = {"trials": 2000, "seconds": 30.0, "seed": 7}
+    judgement = assert_bound_holds(4.4, ONE_STEP, deltas=DELTAS, **asked)
+    assert judgement.claim.budget == Budget(**asked)
     assert judgement.verdict is Verdict.CONSISTENT
     assert judgement.certified == pytest.approx(EPSILON, abs=1e-6)
     assert judgement.tightness == pytest.approx(4.4 / EPSILON, abs=1e-5)

@@ -157,10 +157,7 @@ def test_several_mechanisms(ended: Command) -> None:
             ["delta=1e-5", "difmeter=3"],
             "a key must be a known one, got 'difmeter'; did you mean 'diameter'?",
         ),
-        (
-            ["delta=1e-5", "batching=HALF"],
-            "batching must be one of full, cyclic, ",
-        ),
+        (["delta=1e-5", "batching=HALF"], "batching must be one of full, cyclic, "),
         (["delta=1e-5", "batching=poison"], "got 'poison'; did you mean 'poisson'?"),
         (["delta=1e-5", "holder=[1]"], "holder must be "),
         (["delta=1e-5", "slow=maybe"], "slow must be true or false, got 'maybe'"),

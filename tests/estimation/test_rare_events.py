@@ -161,6 +161,16 @@ def test_coverage_of_limits() -> None:
     assert np.median(high) < 1.4 * exact
 
 
+def test_each_law_has_half_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    for name in ("mean_lower", "mean_upper"):
+        limit = getattr(BoundedDraws, name)
+        spied = lambda *given, limit=limit: asked.append(given[-1]) or limit(*given)  # noqa: E731
+        monkeypatch.setattr(BoundedDraws, name, spied)
+    event_epsilon(TwoSidedWalk(walled()), delta=0.1, trials=1000, confidence=0.9, seed=1)
+    assert asked == pytest.approx([0.05, 0.05])
+
+
 def test_a_reused_pilot_is_caught() -> None:
     """The event and the stakes are chosen on the draws that certify, of a thousand events."""
     wrong, runs, error = [0, 0], 60, 0.2

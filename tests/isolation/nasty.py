@@ -110,10 +110,10 @@ def killing_its_group(x: float) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def writing_everywhere(x: float) -> float:
+def writing_everywhere(x: str) -> str:
     for number in range(3, 20):
         with contextlib.suppress(OSError):
-            os.write(number, b'{"value": 0}\n[\n')
+            os.write(number, f"{x}\n[\n".encode())
     return x
 
 

@@ -76,7 +76,8 @@ def test_the_steps_caption_calls_no_unsound_claim_the_tightest() -> None:
     data = pair_settings()[0].epsilon_against_steps
     last = data.exact[-1].high * 1.001
     late = BoundCurve(id="late.theorem", values=(0.0, *[last] * (len(data.steps) - 1)))
-    text = steps_caption(bounds=(*data.bounds, late))
+    wide = tuple(replace(known, high=1e3) for known in data.exact)  # bounds inside are not refuted
+    text = steps_caption(bounds=(*data.bounds, late), exact=wide)
     assert "stands there is bsa24.theorem_4_3" in text
     assert "hence refuted there: example.theorem_1, late.theorem." in text
 
@@ -128,8 +129,10 @@ def test_tradeoff_caption_names_a_claim_above_the_exact_curve() -> None:
     text = tradeoff.caption(curves, [bound.id for bound in curves.bounds], logarithmic=False)
     assert "tightest claim" not in text
     sound = tuple(bound for bound in curves.bounds if bound.id != "example.theorem_1")
-    text = tradeoff.caption(replace(curves, bounds=sound), (), logarithmic=True)
+    rounded_up = {"bounds": sound, "sampled_upper": (0.87631,) * len(curves.alpha)}
+    text = tradeoff.caption(replace(curves, **rounded_up), (), logarithmic=True)
     assert "No claimed curve rises above the exact one. Both axes are logarithmic" in text
+    assert "samples certify at most 0.877" in text
 
 
 def test_sandwich_caption_says_where_samples_end() -> None:

@@ -88,21 +88,19 @@ def test_runs_are_found_once_and_broken_ones_have_a_reason(places: list[Path]) -
     assert [run.command for run in runs][1] == "audit a"
 
 
-def test_a_broken_result_is_a_row(tmp_path: Path) -> None:
-    (store(tmp_path / "run", example()) / "result.json").write_text("{", encoding="utf-8")
+@pytest.mark.parametrize(
+    ("stored", "error"),
+    [
+        ("{", "must be JSON"),
+        ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
+    ],
+)
+def test_a_broken_or_old_result_is_a_row(tmp_path: Path, stored: str, error: str) -> None:
+    (store(tmp_path / "run", example()) / "result.json").write_text(stored, encoding="utf-8")
     (row,) = joined_rows.rows(report.gather([tmp_path]))
     assert isinstance(row, FailedRun)
     assert row.verdict is Verdict.ERROR
-    assert "must be JSON" in row.error
-
-
-def test_a_result_of_an_earlier_version_is_a_row(tmp_path: Path) -> None:
-    (store(tmp_path / "run", example()) / "result.json").write_text(
-        '{"format": 1}', encoding="utf-8"
-    )
-    (row,) = joined_rows.rows(report.gather([tmp_path]))
-    assert isinstance(row, FailedRun)
-    assert "version must be 2, got 1; run the scenario again" in row.error
+    assert error in row.error
 
 
 def test_rows_hold_the_stored_numbers(places: list[Path]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from audit import report
 from audit.curves import Order
 from audit.estimation import Tail
-from audit.report import appendix, queries, render, setting_tables
+from audit.report import appendix, queries, render, setting_tables, terminal
 from audit.report.conclusion import conclusion
 from audit.report.document import Cell, Column, Document, Gallery, Table
 from audit.results import ByOrder, Certified, Number, SettingResult, StudyResult, Verdict
@@ -213,20 +213,24 @@ def test_the_counts_behind_a_certified_number() -> None:
     ]  # fmt: skip
 
 
-def test_a_refuted_bound_is_never_the_tightest() -> None:
-    row = pair_settings()[0].deltas[1]
-    best = queries.tightest(row.bounds, "example.theorem_1")
-    assert best is not None
-    assert best.id == "bsa24.theorem_4_3"
+def test_an_inconclusive_claim_is_shown_and_told_of() -> None:
+    setting = with_bound(pair_settings()[1], 0, 0, verdict=Verdict.INCONCLUSIVE)
+    cells = setting_tables.summary([(setting, "sampled")]).rows[0]
+    assert (cells[-3].note, cells[-1].text) == (setting.deltas[0].bounds[0].id, "inconclusive")
+    assert re.match("1 of . claimed upper bounds is inconclusive", conclusion(result(setting))[0])
 
 
-def test_of_equal_bounds_the_named_one_is_the_tightest() -> None:
+def test_of_equal_bounds_the_named_one_is_the_tightest_and_never_a_refuted_one() -> None:
     setting = with_bound(pair_settings()[0], 0, 0, value=5.417)  # as much as the second one
-    bounds = setting.deltas[0].bounds
-    for name in ("bsa24.theorem_4_1", "bsa24.theorem_4_3"):
-        best = queries.tightest(bounds, name)
+    first, second = "bsa24.theorem_4_1", "bsa24.theorem_4_3"
+    for row, named, found in (
+        (0, first, first),
+        (0, second, second),
+        (1, "example.theorem_1", second),
+    ):
+        best = queries.tightest(setting.deltas[row].bounds, named)
         assert best is not None
-        assert best.id == name
+        assert best.id == found
 
 
 def test_a_stronger_pair_is_named_and_compared_with() -> None:
@@ -244,6 +248,21 @@ def test_a_stronger_pair_is_named_and_compared_with() -> None:
     words = " ".join(conclusion(result(setting)))
     assert "claims 20.00 where DriftedWalk has 23.45 at δ = 0.001" in words
     assert "times the exact value of the strongest pair" in words
+
+
+def test_of_a_wide_bracket_the_lower_end_is_certain(capsys: pytest.CaptureFixture[str]) -> None:
+    (setting, row), wide = (pair_settings()[1], pair_settings()[1].deltas[0]), Number(2.5, 2.0, 3.0)
+    certified = Certified(epsilon=2.0, by="TwoSidedWalk")
+    setting = with_row(setting, 0, exact=replace(row.exact, worst=wide), certified=certified)
+    assert queries.strongest(setting.deltas[0]) == (2.0, "")
+    for known, table in (
+        (setting.deltas[0].exact, setting_tables.orders(setting)),
+        (setting.renyi[0].exact, setting_tables.renyi(setting)),
+    ):
+        brackets = [json.dumps(one.bracket) for one in (known.forward, known.reverse)]
+        assert [cell.value for cell in table.rows[0][2:4]] == brackets
+    terminal.show(result(setting))
+    assert re.search(r" 2 +│ +2 TwoSidedWalk", capsys.readouterr().out)
 
 
 def test_the_ratio_of_refuted_bounds_is_blank() -> None:

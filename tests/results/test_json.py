@@ -386,3 +386,7 @@ def test_a_pair_of_another_program_keeps_its_parameters() -> None:
     ):
         setting.pair.processes()
     assert "TiltedWalk" not in kinds()
+    (other, *_), fewer = setting.other_pairs, dataclasses.replace(setting.mechanism, steps=1)
+    other = dataclasses.replace(other, pair=dataclasses.replace(other.pair, mechanism=fewer))
+    with pytest.raises(ValueError, match="mechanism must be the same for all pairs, got a pair of"):
+        dataclasses.replace(setting, other_pairs=(other,))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
 
 from audit.results import Findings, StudyResult
-from audit.scenario import KINDS, Scenario, Setting, run, setting_kind
+from audit.scenario import KINDS, Setting, run, setting_kind
 from audit.scenario.config import read_setting
 from audit.scenario.kinds import RunContext
 from audit.scenario.run_scenario import setting_seed
+
+from .small import scenario
 
 
 @pytest.fixture
@@ -55,21 +57,11 @@ class Constant(Setting):
 def test_a_new_kind_runs(registry: None) -> None:
     assert setting_kind(Constant) is Constant
     assert KINDS["constant"] is Constant
-    scenario = Scenario(
-        name="constants",
-        title="",
-        summary="",
-        reference="",
-        settings=(Constant(name="one", title="One", summary="", value=1.5),),
-        bounds=(),
-        confidence=0.9,
-        seed=4,
-        threads=3,
-    )
-    (setting,) = run(scenario).settings
+    given = (Constant(name="one", title="One", summary="", value=1.5),)
+    (setting,) = run(replace(scenario(), settings=given)).settings
     assert isinstance(setting, StudyResult)
-    assert setting.parameters == {"value": 1.5, "threads": 3}
-    assert setting.seed == setting_seed(4, 0)
+    assert setting.parameters == {"value": 1.5, "threads": 2}
+    assert setting.seed == setting_seed(3, 0)
     assert setting.wall_seconds is not None
 
 

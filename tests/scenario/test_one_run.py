@@ -11,11 +11,14 @@ import pytest
 
 import dp_sgd  # of the shipped scenarios
 from audit.curves import GaussianCurve
-from audit.estimation import Canaries, audit_one_run, judge_scores
+from audit.estimation import Canaries, audit_one_run
+from audit.progress import Silent
 from audit.results import Findings, Verdict
 from audit.scenario.config import read_setting
+from audit.scenario.kinds import RunContext
 from audit.scenario.one_run import OneRunSetting
-from audit.training.findings import one_run_findings
+from audit.scenario.sampling import Sampling
+from audit.simulation import Parallel
 
 CLAIMS = [{"name": "a", "epsilon": 2.3178, "delta": 1e-2}]
 DRAWN = {"function": "dp_sgd:one_training", "number": 2000}
@@ -28,9 +31,10 @@ def setting(**changed: Any) -> OneRunSetting:
     return read
 
 
-def found_by(one: OneRunSetting, scores: Any, coins: Any, **drawn: Any) -> Findings:
-    options = {"canaries": one.canaries, "planned_delta": one.delta, **drawn}
-    return one_run_findings(judge_scores((scores, coins), one.claims, **options), one.claims)
+def found_by(one: OneRunSetting, *, confidence: float, seed: int) -> Findings:
+    beside: dict[str, Any] = {"threads": 1, "bounds": (), "sampling": Sampling(Parallel())}
+    context = RunContext(seed=seed, confidence=confidence, progress=Silent(), **beside)
+    return one.run(context).findings
 
 
 def test_right_and_wrong_training() -> None:
@@ -39,7 +43,7 @@ def test_right_and_wrong_training() -> None:
     verdicts = {}
     for function in ("one_training", "one_training_half_the_noise"):
         one = setting(function=f"dp_sgd:{function}")
-        found = found_by(one, *one.draw(3), confidence=0.95, seed=3)
+        found = found_by(one, confidence=0.95, seed=3)
         verdicts[function] = found.statements[0].verdict
         assert "assume that canaries are independent" in found.notes[0]
         assert "independent canaries" in found.statements[0].claim
@@ -48,17 +52,15 @@ def test_right_and_wrong_training() -> None:
 
 
 def test_the_numbers_are_those_of_the_audit() -> None:
-    one = setting(canaries="arbitrary")
-    scores, coins = one.draw(5)
-    found = found_by(one, scores, coins, confidence=0.9, seed=5)
-    audited = audit_one_run(
-        scores, coins, delta=0.01, confidence=0.9, seed=5, canaries=Canaries.ARBITRARY
-    )
+    one = setting(canaries="arbitrary", delta=1e-5)  # for which two numbers of guesses are tried
+    found = found_by(one, confidence=0.9, seed=5)
+    options = {"confidence": 0.9, "seed": 5, "canaries": Canaries.ARBITRARY}
+    audited = audit_one_run(*one.draw(5), delta=1e-5, **options)
     assert 0 <= audited.epsilon_lower(0.01) - found.statements[0].found <= 1e-5
     assert found.notes[0] == "No assumption is made on the dependence between canaries."
     row = found.tables[0].rows[0]
     bound = audited.evidence(0.01)
-    assert row[2:5] == astuple(bound.counts)
+    assert row[2:6] == (*astuple(bound.counts), 1 - bound.confidence)
 
 
 def test_files_and_plain_data(tmp_path: Path) -> None:
@@ -79,10 +81,7 @@ def test_files_and_plain_data(tmp_path: Path) -> None:
     [
         ({"number": None}, "function and number must be given, or scores and coins"),
         ({"scores": "a.npy"}, "function and number must be given, or scores and coins"),
-        (
-            {"scores": "a.npy", "coins": "b.npy"},
-            "got function, number, scores, coins",
-        ),
+        ({"scores": "a.npy", "coins": "b.npy"}, "got function, number, scores, coins"),
         ({"claims": []}, "claims must be one or more, each with a name of its own"),
         ({"canaries": "many"}, "canaries must be one of arbitrary, independent, got 'many'"),
         ({"canaries": None}, "canaries must be given"),

@@ -1,14 +1,18 @@
 """A search inside a scenario: the found pair joins the others, and every run finds the same one."""
 
+from dataclasses import replace
+
 import pytest
 
 from audit import exact
 from audit.constructions import TwoSidedWalk, decode_pair, encode_pair
 from audit.report import setting_tables
 from audit.results import Certified, FoundBy, Verdict
-from audit.scenario import Scenario, run
+from audit.scenario import run
 from audit.scenario.config import read_setting
 from audit.search import check_admissible
+
+from .small import scenario
 
 
 def setting(**changes):
@@ -33,18 +37,8 @@ def setting(**changes):
 
 
 def result(planned):
-    scenario = Scenario(
-        name="planned",
-        title="A planned search",
-        summary="",
-        reference="",
-        settings=(planned,),
-        bounds=("bsa24.theorem_4_3", "own.forgetting"),
-        confidence=0.99,
-        seed=5,
-        threads=1,
-    )
-    return run(scenario).settings[0]
+    bounds = "bsa24.theorem_4_3", "own.forgetting"
+    return run(replace(scenario(), settings=(planned,), bounds=bounds, seed=5)).settings[0]
 
 
 @pytest.fixture(scope="module")

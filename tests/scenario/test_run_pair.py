@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import audit
 from audit.constructions import BiasedWalk, Construction, TwoSidedWalk
+from audit.curves import Order
+from audit.estimation import FixedThresholds, audit_samples
 from audit.exact import curve
 from audit.results import EpsilonAgainstSteps, Verdict
-from audit.scenario.run_pair import epsilon_against_steps, evaluated_bounds, with_best
+from audit.scenario.run_pair import (
+    epsilon_against_steps,
+    evaluated_bounds,
+    sampled_evidence,
+    with_best,
+)
 
 from .small import mechanism
 
@@ -74,3 +82,14 @@ def test_a_rate_without_constants_is_never_judged() -> None:
     assert [row.verdict for row in rows] == [Verdict.NOT_APPLICABLE, Verdict.REFUTED]
     assert (rows[0].value, rows[0].reason) == (None, "a rate without constants is never judged")
     assert rows[1].ratio == rows[1].value / 1e3
+
+
+@pytest.mark.parametrize("order", Order)
+def test_counts_are_those_of_x_and_of_x_prime_in_either_order(order: Order) -> None:
+    high, low = np.repeat([0.0, 1.0], [5, 95]), np.repeat([0.0, 1.0], [78, 2])
+    pair = (high, low) if order is Order.FORWARD else (low, high)
+    choice = FixedThresholds((1.0,))
+    found = sampled_evidence(audit_samples(*pair, confidence=0.9, thresholds=choice).evidence(0.0))
+    assert found.order is order
+    counted = (found.count, found.total), (found.count_prime, found.total_prime)
+    assert counted == tuple((np.sum(x == 1), x.size) for x in pair)

@@ -13,6 +13,7 @@ from audit.scenario import PairSetting, run
 from audit.scenario.config import read_setting
 from audit.scenario.run_scenario import setting_seed
 
+from ..simulation.cases import two_lengths
 from .small import scenario
 
 
@@ -82,8 +83,6 @@ def test_steps_beyond_the_mechanism_are_other_mechanisms(setting: PairResult) ->
     last = setting.deltas[-1].exact
     assert last is not None
     assert shown.exact[2].bracket == pytest.approx(last.worst.bracket, rel=1e-9)
-    assert shown.burn_in is not None
-    assert shown.burn_in.steps == pytest.approx(375)
 
 
 def test_curves_are_probabilities(setting: PairResult) -> None:
@@ -108,6 +107,9 @@ def test_a_setting_refuses_bad_values() -> None:
         scenario(trials=10)
     with pytest.raises(ValueError, match=r"renyi_orders\[0\] must be a finite number above 1"):
         scenario(renyi_orders=(1.0,))
+    for changes in ({"pair": two_lengths()}, {"other_pairs": (two_lengths(),)}):
+        with pytest.raises(ValueError, match="pair must be a pair of neighbouring datasets, got T"):
+            scenario(**changes)
 
 
 def test_results_of_settings_are_handed_on_as_they_end() -> None:

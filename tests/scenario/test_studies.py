@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import pytest
 
 from audit.codec import encode
 from audit.results import Drawn, Findings, StudyResult, Verdict, from_json, to_json
-from audit.scenario import Scenario, run
+from audit.scenario import run
 from audit.scenario.config import read_setting
 from audit.scenario.studies import Study, read_study
 from audit.scenario.study_setting import StudySetting, flat_parameters
 
+from .small import scenario
 from .studies import Colour, Everything, Point
 
 FIELDS: dict[str, Any] = {
@@ -55,10 +57,7 @@ def test_parameters_are_decoded_by_their_type_hints() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"sizes": 3},
-            "study.sizes must be left out of an Everything, got 3; did you mean 'size'",
-        ),
+        ({"sizes": 3}, "study.sizes must be left out of an Everything, got 3; did you mean 'size'"),
         ({"size": ...}, "study.size must be given"),
         ({"size": "many"}, "study.size must be a whole number, got 'many'"),
         ({"size": True}, "study.size must be a whole number, got True"),
@@ -90,14 +89,8 @@ def test_parameters_are_decoded_by_their_type_hints() -> None:
             "study.function must name a study, got 'tests.scenario.studies:Colour': Colour must be "
             "a frozen dataclass",
         ),
-        (
-            {"function": "tests.scenario.studies:Point"},
-            "Point must have a method find",
-        ),
-        (
-            {"function": "tests.scenario.studies:unhinted"},
-            "size must have a type hint in unhinted",
-        ),
+        ({"function": "tests.scenario.studies:Point"}, "Point must have a method find"),
+        ({"function": "tests.scenario.studies:unhinted"}, "size must have a type hint in unhinted"),
     ],
 )
 def test_a_slip_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
@@ -188,10 +181,7 @@ def test_what_a_study_raises_is_told_in_one_line(module: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "import no_such_package",
-            "ModuleNotFoundError: No module named 'no_such_package' (a_us",
-        ),
+        ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package' (a_us"),
         ("def f(:", "SyntaxError: "),
         ("raise SystemExit(3)", "SystemExit: 3 (a_users_module.py, line 1)"),
     ],
@@ -218,22 +208,9 @@ def test_what_a_study_has_no_use_for_is_refused(part: str, value: Any) -> None:
         read_setting("x", {"study": FIELDS, part: value})
 
 
-def scenario(*settings: StudySetting, seed: int = 3) -> Scenario:
-    return Scenario(
-        name="studies",
-        title="Studies",
-        summary="",
-        reference="",
-        settings=settings,
-        bounds=(),
-        confidence=0.99,
-        seed=seed,
-        threads=1,
-    )
-
-
 def test_the_result_of_a_study() -> None:
-    result = run(scenario(setting(), setting(size=3, wrong=True)))
+    asked = replace(scenario(), settings=(setting(), setting(size=3, wrong=True)))
+    result = run(asked)
     first, second = result.settings
     assert isinstance(first, StudyResult)
     assert isinstance(second, StudyResult)
@@ -242,7 +219,7 @@ def test_the_result_of_a_study() -> None:
     assert first.parameters["colour"] == "blue"
     assert first.parameters["numbers"] == (1.0, 2.5)
     found = first.findings
-    assert found.numbers == {"threads": 1, "confidence": 0.99, "at": (1, "nan")}
+    assert found.numbers == {"threads": 2, "confidence": 0.95, "at": (1, "nan")}
     assert found.tables[0].rows[2] == ("all", math.inf, -1.5)
     steps = found.charts[0].series[3]
     assert steps.drawn is Drawn.STEPS
@@ -252,7 +229,7 @@ def test_the_result_of_a_study() -> None:
     # each setting has a seed of its own, from the scenario's
     assert first.seed != second.seed
     assert found.statements[1].found == first.seed
-    again, _ = run(scenario(setting(), setting())).settings
+    again, _ = run(replace(asked, settings=(setting(), setting()))).settings
     assert isinstance(again, StudyResult)
     assert again.findings == found
     assert from_json(to_json(result)) == result
@@ -268,12 +245,3 @@ def test_nested_parameters_have_dotted_names() -> None:
         "f[1].g": 3,
         "h": (),
     }
-
-
-def test_the_report_never_imports_a_study() -> None:
-    """It reads stored data only."""
-    from tests.test_imports import ROOT, imported
-
-    for path in (ROOT / "report").rglob("*.py"):
-        names = imported(path.read_text(encoding="utf-8"), "audit.report.x")
-        assert not [name for name in names if name.startswith("papers")], path

@@ -230,10 +230,7 @@ def test_files_that_are_not_there_or_of_another_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (
-            "no_such_module_at_all:f",
-            "function must name a module .*, got 'no_such_module_at_all'",
-        ),
+        ("no_such_module_at_all:f", "function must name a module .*, got 'no_such_module_at_all'"),
         ("nowhere", "function must name a function or class of .*, got 'nowhere'"),
         ("short", "must return one score for each of the 1000 trials, got 3"),
         ("broken", "must hold finite numbers only, got nan at position 0"),

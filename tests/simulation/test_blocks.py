@@ -6,7 +6,6 @@ import math
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from audit.simulation.backends import run_in_threads
 from audit.simulation.blocks import (
     LARGEST_OF_WALKS,
     Stream,
-    available_threads,
     block_size,
     cut_into_blocks,
 )
@@ -139,30 +137,6 @@ def test_an_error_in_a_block_ends_the_run(threads: int) -> None:
     with pytest.raises(ValueError, match="block 5 is bad"):
         run_in_threads(range(10_000), work, lambda task, result: None, threads=threads)
     assert len(started) < 100
-
-
-def test_few_blocks_are_pending_at_a_time() -> None:
-    made = ended = most = 0
-
-    def tasks() -> Iterator[int]:
-        nonlocal made
-        for k in range(500):
-            made += 1
-            yield k
-
-    def done(task: int, result: int) -> None:
-        nonlocal ended, most
-        assert result == 2 * task
-        most = max(most, made - ended)
-        ended += 1
-
-    run_in_threads(tasks(), lambda k: 2 * k, done, threads=3)
-    assert ended == 500
-    assert most <= 6
-
-
-def test_available_threads_is_positive() -> None:
-    assert available_threads() >= 1
 
 
 def test_importing_does_not_import_numba() -> None:

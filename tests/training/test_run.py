@@ -90,12 +90,19 @@ def test_the_numbers_are_those_of_the_estimator(right: training.TrainingAudit) -
         favours=Order.FORWARD,
     )
     assert 0 <= audit.epsilon_lower(DELTA) - right.epsilon_lower(DELTA) <= 1e-5
+    one = audit.evidence(DELTA)
+    sides = ("with", "without") if one.order is Order.FORWARD else ("without", "with")
+    for count, side in zip((one.first_count, one.second_count), sides, strict=True):
+        words = rf"in {count} of 120 (trainings )?{side}( the canary|$)"
+        assert re.search(words, right.findings.tables[0].rows[0][-1])
 
 
 @pytest.mark.parametrize("mistake", trainings.MISTAKES)
 def test_a_broken_training_is_refuted(mistake: str) -> None:
     # a part of the trainings finds out which steps to compare
-    found = audited(columns=LinearScore(), arguments={"mistake": mistake})
+    claims = [CLAIM, UserClaim("far", 60.0, DELTA)]  # no such claim hides what is refuted
+    found = audited(columns=LinearScore(), arguments={"mistake": mistake}, claims=claims)
+    assert found.verdicts == (Verdict.REFUTED, Verdict.INCONCLUSIVE)
     assert found.verdict is Verdict.REFUTED
     assert found.trainings == 240 > found.scores.size + found.scores_prime.size
 
@@ -339,10 +346,7 @@ def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1\.0"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"canaries": 100, "trials": None}, "trials must be given with several canaries"),
-        (
-            {"canaries": 100, "early_stop": True},
-            "early_stop must be left out with several",
-        ),
+        ({"canaries": 100, "early_stop": True}, "early_stop must be left out with several"),
         ({"assume": Canaries.INDEPENDENT}, "assume must be left out with one canary"),
         ({"columns": LinearScore(), "early_stop": True}, "columns must be WeightedColumns with"),
         (
@@ -426,3 +430,5 @@ def test_a_damaged_trial_runs_again(tmp_path: Path) -> None:
     assert again.scores.tobytes() == first.scores.tobytes()
     del kept[3]
     assert kept.items() < recorded(tmp_path).items()
+    with pytest.raises(ValueError, match=r"trials is 8 \(here 10\)"):  # not after looking
+        audited("score", trials=10, folder=tmp_path)
