@@ -37,7 +37,7 @@ MECHANISMS = {
     "Poisson, q=1e-8": replace(SAMPLED, batching=Batching.POISSON, relation=Relation.ZERO_OUT),
 }
 # noise and number of steps: a billion steps of ordinary noise add nothing and take seconds
-EXTREMES = [(1e-3, 1), (1e-3, 10**9), (1.0, 1), (1e6, 1), (1e6, 10**9)]
+EXTREMES = [(1e-3, 1), (1e-3, 10**9), (1e6, 1), (1e6, 10**9)]
 # A composition for each decade of delta, or for each answer: from so many steps on, neither delta
 # nor beta is asked for.
 SLOW = {"bsa24.theorem_4_9": 0, "bsa24.theorem_4_10": 0, "accounting.poisson": 10**6}
@@ -101,7 +101,7 @@ def test_a_record_in_a_hundred_million(sigma, steps, changes):
 @pytest.mark.parametrize("release", RELEASES)
 def test_one_pass_over_one_record_and_over_a_million(release):
     for n in (1, 10**6):
-        for sigma in (1e-3, 1.0, 1e6):
+        for sigma in (1e-3, 1e6):
             check_all(
                 replace(
                     CYCLIC, noise_std=sigma, steps=n, dataset_size=n, batch_size=1, release=release

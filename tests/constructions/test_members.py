@@ -105,9 +105,11 @@ def test_drifts_against_the_record_come_first() -> None:
     walks = [walk.drift for walk in DriftedWalk.suggested(LATTICE) if walk.drift]
     assert walks == [-1.0, 1.0, -0.25, 0.25, -0.5, 0.5]
     short = dataclasses.replace(LATTICE, steps=10)
-    values = [exact.curve(DriftedWalk(short, drift)).epsilon(1e-6) for drift in walks]
-    assert max(values) == values[0] > 7.8
-    assert values[1] == 0
+    against, along, less = (
+        exact.curve(DriftedWalk(short, drift)).epsilon(1e-6) for drift in walks[:3]
+    )
+    assert against > max(7.8, less)
+    assert along == 0
 
 
 def test_drifts_of_both_laws_alike_are_not_suggested() -> None:
@@ -122,9 +124,8 @@ def test_drifts_of_both_laws_alike_are_not_suggested() -> None:
     [
         ({}, 7.2),
         ({"steps": 10}, 5.0),
-        ({"steps": 300}, 9.4),
         ({"dataset_size": 1600, "batch_size": 16, "noise_std": 1 / 32}, 5.3),
-        ({"relation": Relation.REPLACE_ONE}, 7.0),
+        ({"relation": Relation.REPLACE_ONE, "steps": 10}, 5.1),
         ({"relation": Relation.REPLACE_ONE, "batching": Batching.CYCLIC}, 25.8),
     ],
 )

@@ -370,7 +370,8 @@ def fill(words: Words, p: Program, normals: Floats, out: Floats) -> None:
         x = out[done : done + LANES]
         live = x.shape[0]
         for lane in range(live):
-            x[lane] = start
+            for j in range(d):  # an assignment of arrays would compile a message of unequal shapes
+                x[lane, j] = start[j]
             begins[lane], ends[lane] = set_out(words, lane, rules, steps, order)
         for step in range(steps):
             scale, std = scales[step], stds[step]
