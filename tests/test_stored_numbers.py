@@ -31,7 +31,6 @@ SAMPLE = (
     "catalogue/witnesses.csv: survey.section_vi_a_last",
     "claims/mutations.csv: [!as]*",
     # tests/make_results/test_zoo.py judges a claim of each verdict of every case
-    "zoo/zoo.csv: opacus 1.0.0, *",
     "zoo/zoo.csv: nvflare 2.0.16, *",
     "panel/points.csv: survey.gaussian_mechanism",
     "scenarios/found/*",
