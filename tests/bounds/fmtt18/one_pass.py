@@ -55,9 +55,10 @@ def mixed_epsilon(delta, first, second, variances):
     def above(means):
         return np.mean([ndtr((m - t) / s) for m, s in zip(means, stds, strict=True)], axis=0)
 
+    p, q = above(first), above(second)
     low, high = 0.0, 100.0
     for _ in range(80):
         middle = (low + high) / 2
-        worst = np.max(above(first) - math.exp(middle) * above(second))
+        worst = np.max(p - math.exp(middle) * q)
         low, high = (middle, high) if worst > delta else (low, middle)
     return low
