@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from audit import report
+from audit.report.files import store
 from audit.results import to_json
 
 from .example import example, result, study
@@ -28,15 +30,13 @@ def test_missing_folder_or_file(tmp_path: Path) -> None:
 
 def test_what_is_no_result_is_told_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: result must be JSON: "):
-        report.load(tmp_path)
-
-
-def test_text_that_is_not_utf8(tmp_path: Path) -> None:
-    (tmp_path / "result.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="not UTF-8 text"):
-        report.load(tmp_path)
+    for written, message in (
+        (b"{", f"^{re.escape(str(path))}: result must be JSON: "),
+        (b"\xff\xfe\x00", f"got '{re.escape(str(tmp_path))}' \\(not UTF-8 text"),
+    ):
+        path.write_bytes(written)
+        with pytest.raises(ValueError, match=message):
+            report.load(tmp_path)
 
 
 def test_unwritable_folder(tmp_path: Path) -> None:
@@ -45,19 +45,27 @@ def test_unwritable_folder(tmp_path: Path) -> None:
         report.write(result(study()), tmp_path / "file")
 
 
-def test_importing_the_report_does_not_import_matplotlib() -> None:
+def test_a_full_disk_leaves_the_former_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "page").write_text("the former one")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ValueError, match=r"can be written to, got '.*' \(No space left on device"):
+        store({"page": b"new"}, tmp_path)
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"page": "the former one"}
+
+
+def test_neither_importing_the_report_nor_reading_results_imports_matplotlib() -> None:
     code = (
         "import sys, audit.report;"
         "heavy = {'matplotlib', 'audit.bounds', 'audit.exact', 'audit.simulation',"
         " 'audit.estimation', 'audit.scenario', 'audit.constructions'} & set(sys.modules);"
+        "from audit.report import gather, load, terminal;"
+        "heavy |= {'matplotlib'} & set(sys.modules);"
         "sys.exit(str(heavy) if heavy else 0)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
-
-
-def test_reading_results_does_not_import_matplotlib() -> None:
-    code = (
-        "import sys; from audit.report import gather, load, terminal;"
-        "sys.exit('matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
