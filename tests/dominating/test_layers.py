@@ -12,11 +12,12 @@ from scipy import fft
 from audit.curves import Order
 from audit.dominating import dominating_curve
 from audit.dominating.grid_composition import GridComposition
-from audit.dominating.layer import Layer, _Cells, _Measure, _Powers, _Tilted, _Transform
+from audit.dominating.layer import Layer, Sets, _Cells, _Measure, _Powers, _Tilted, _Transform
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, _sides
 from audit.mechanism import Relation
+from audit.numerics.discounted import discounted_sums
 from tests.dominating.random_brackets import random_setting
 
 TAIL = log_tails(50)
@@ -152,6 +153,38 @@ def test_errors_of_a_base_and_of_a_part_reach_their_difference(slips):
     found, error = powers.growth(transform._norm, math.inf)
     missed = transform._norm(found - ((exact[0] + exact[1]) ** times - exact[0] ** times))
     assert 1e-3 * error < missed <= error
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.3, 40.0])
+@pytest.mark.parametrize("below", [False, True])
+def test_errors_of_entries_are_paid_for(theta, below):
+    """Of the worst errors of a norm, those along the weights of the entries, in either law."""
+    h, epsilon, k, slip = 0.1, 0.95, 10, 1e-3
+    random = np.random.default_rng(4)
+    p, skew = 0.05 * random.random(60), 1e-3 * random.normal(size=60)
+    falls = theta * h, (theta + 1) * h
+    losses = h * np.arange(60)
+    gains = np.exp(-theta * losses) * -np.expm1(epsilon - losses)
+    shares = np.exp(epsilon - (theta + 1) * losses)
+    gains[:k], shares[:k] = 0, 0
+
+    def sets(p_error=0.0, skew_error=0.0):
+        sums = discounted_sums(p, falls[0])
+        more = math.exp(-falls[0]) * -math.expm1(-h) * discounted_sums(sums[1:], falls[1])
+        skews = (discounted_sums(skew, falls[1]), np.zeros(61)) if below else None
+        numbers = {"theta": theta, "first": 0, "interval": h, "log_scale": 0.0}
+        numbers |= {"log_outside": -math.inf, "units": 0.0, "masses": 0.0, "drift": 0.0}
+        return Sets(
+            p=sums, gain=more, skews=skews, p_error=p_error, skew_error=skew_error, **numbers
+        )._from(np.array([k]), np.array([epsilon]))[0]
+
+    exact = float(p @ gains + (skew @ shares if below else 0.0))
+    assert sets() == pytest.approx(exact, rel=1e-12)
+    for weights, error in ((gains, {"p_error": slip}), (shares, {"skew_error": slip})):
+        paid = (exact - sets(**error)) if below else sets(**error) - exact
+        worst = slip * float(np.linalg.norm(weights))
+        if below or weights is gains:
+            assert worst <= paid <= 10 * worst
 
 
 def test_delta_falls_where_it_is_far_below_the_smallest_numbers_of_interest():

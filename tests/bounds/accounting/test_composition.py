@@ -52,6 +52,14 @@ def test_everything_sampled_reduces_to_the_gaussian():
     assert curve.mu == pytest.approx(math.sqrt(50 * 0.09 + 4), rel=1e-14)
 
 
+def test_steps_on_all_records_join_the_gaussian_mechanism():
+    beside = SubsampledGaussian(0.1, 0.8)
+    found = compose(SubsampledGaussian(1.0, 0.5), 4, 2.0, beside=beside)
+    joined = compose(beside, 1, math.sqrt(5))
+    assert found.epsilon(1e-5) == pytest.approx(joined.epsilon(1e-5), rel=1e-12)
+    assert found.epsilon(1e-5) > GaussianCurve(math.sqrt(5)).epsilon(1e-5) * (1 + 1e-3)
+
+
 def test_one_step_is_exact():
     step = SubsampledGaussian(0.1, 2.0)
     assert compose(step, 1) is step
@@ -145,6 +153,9 @@ def test_extremes_neither_overflow_nor_give_nan(rate, mu, times, gaussian_mu):
     assert np.all((deltas >= 0) & (deltas <= 1))
     betas = np.asarray(curve.beta([0.0, 0.3, 1.0]))
     assert np.all((betas >= 0) & (betas <= [1, 0.7 + 1e-12, 1e-12]))
+    if isinstance(curve, SampledComposition):
+        low, high = curve.epsilon_bracket(1e-5)
+        assert low <= high == epsilons[2]
 
 
 def test_a_curve_reaches_other_processes():
@@ -225,3 +236,5 @@ def test_the_two_sides_are_in_order(step, times, mu_once, beside, delta):
 def test_steps_that_are_weak_beside_another_law(step, times, mu_once, beside):
     low, high = compose(step, times, mu_once, beside=beside).epsilon_bracket(1e-6)
     assert low <= high <= low * 1.0001 + 1e-6
+    if beside is not None:
+        assert high >= compose(beside, 1, mu_once).epsilon(1e-6) * (1 - 1e-4)
