@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.codec import DecodeError, decode, encode, json_schema
+from audit.codec import DecodeError, decode, encode
 from audit.codec.hints import REQUIRED
+from audit.codec.schemas import Schemas, document
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 MECHANISM = {
@@ -108,6 +109,13 @@ drawings = st.builds(
     closed=st.booleans(),
     rest=st.lists(st.integers() | TEXTS),
 )
+
+
+def json_schema(hint: Any, *, title: str = "x", id: str = "y") -> dict[str, Any]:
+    schemas = Schemas(exact=True)
+    return document(schemas.of(hint), schemas.definitions, title=title, id=id)
+
+
 SCHEMA = json_schema(Drawing, title="Drawing", id="https://example.org/drawing.json")
 
 
@@ -408,7 +416,7 @@ class Step:
 def test_required_fields_with_a_default():
     assert Step().size == 0.0
     assert encode(Step(), defaults=False) == {"size": 0.0}
-    assert json_schema(Step, title="x", id="y")["$defs"]["Step"]["required"] == ["size"]
+    assert json_schema(Step)["$defs"]["Step"]["required"] == ["size"]
     with pytest.raises(ValueError, match=r"^size must be given for a Step, got nothing$"):
         decode(Step, {"count": 2})
 
@@ -476,5 +484,5 @@ def test_schema_and_decoder_refuse_alike(changes):
 
 def test_schemas_of_two_classes_of_one_name():
     other = type("Dot", (), {"__annotations__": {"z": float}, "__module__": __name__})
-    schema = json_schema(tuple[Dot, dataclass(other)], title="x", id="y")
+    schema = json_schema(tuple[Dot, dataclass(other)])
     assert set(schema["$defs"]) == {"Dot", f"{__name__}.Dot"}

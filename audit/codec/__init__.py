@@ -2,7 +2,7 @@
 
 `encode` and `decode` convert everything that the package writes to or reads from YAML and JSON:
 mechanisms, neighbouring pairs, claims, found pairs, witnesses and results. The fields of a
-dataclass are its schema; `json_schema` writes them as a JSON Schema.
+dataclass are its schema; `audit.codec.schemas` writes them as a JSON Schema.
 
 =========================================  =====================================================
 Python                                     plain data
@@ -26,6 +26,5 @@ the class itself checks this.
 
 from audit.codec.decoding import DecodeError, decode
 from audit.codec.encoding import encode
-from audit.codec.schemas import json_schema
 
-__all__ = ["DecodeError", "decode", "encode", "json_schema"]
+__all__ = ["DecodeError", "decode", "encode"]

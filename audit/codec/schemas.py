@@ -27,22 +27,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _WORDS = "^(-?inf|nan)$"  # numbers written as text in plain data
 
 
-def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of what `encode` writes for a hint.
-
-    Notes
-    -----
-    Objects refuse unknown properties. Fields without a default, and ``kind``, are required. Every
-    dataclass and enum is defined once, under ``$defs``.
-    """
-    schemas = Schemas(exact=True)
-    return document(schemas.of(hint), schemas.definitions, title=title, id=id)
-
-
 def document(
     described: Mapping[str, Any], definitions: Mapping[str, Any], *, title: str, id: str
 ) -> dict[str, Any]:
-    """Return a complete schema from a description and its definitions."""
+    """Return a complete schema (draft 2020-12) from a description and its definitions."""
     return {
         "$schema": DIALECT,
         "$id": id,
@@ -71,6 +59,7 @@ class FieldsOf:
 class Schemas:
     """Schemas of type hints, for editors; those of classes are collected in ``definitions``.
 
+    Objects refuse unknown properties. Every dataclass and enum is defined once, under ``$defs``.
     Fields have their default, and their description from the docstring of the class. Each value has
     a schema of one type wherever possible, because editors show the clearest messages for these.
 

@@ -7,10 +7,11 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from audit import codec, validate
-from audit.codec.schemas import json_text
+from audit.codec.docstrings import about
+from audit.codec.schemas import Schemas, document, json_text
 from audit.constructions import Construction, Process, decode_pair, encode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism
 from audit.results.result import VERSION, PairResult, Result
@@ -122,28 +123,21 @@ def schema() -> dict[str, Any]:
     >>> schema()["title"]
     'Result of a Noisy-SGD audit'
     """
-    described = codec.json_schema(Result, title=_TITLE, id=_ID)
+    schemas = Schemas(exact=True)
     package = Result.__module__.partition(".")[0]  # also if this file runs as __main__
     ours = {kind: cls for kind, cls in kinds().items() if cls.__module__.startswith(f"{package}.")}
-    pairs = codec.json_schema(Union[tuple(ours.values())], title="", id="")  # noqa: UP007
-    for kind in ours:
-        definition = pairs["$defs"][kind]
-        del definition["properties"]["mechanism"]  # it is the setting's
-        definition["required"].remove("mechanism")
+    pairs = [
+        schemas.defined(kind, {"description": about(cls), **schemas.of_fields(cls, ("mechanism",))})
+        for kind, cls in ours.items()
+    ]
     other = {
         "type": "object",
         "properties": {"kind": {"type": "string", "not": {"enum": list(ours)}}},
         "required": ["kind"],
     }
-    definitions = {
-        **described["$defs"],
-        **pairs["$defs"],
-        "Construction": {
-            "description": "A neighbouring pair for the setting's mechanism.",
-            "anyOf": [*pairs["anyOf"], other],
-        },
-    }
-    return {**described, "$defs": dict(sorted(definitions.items()))}
+    about_pairs = "A neighbouring pair for the setting's mechanism."
+    schemas.ready(Construction, {"description": about_pairs, "anyOf": [*pairs, other]})
+    return document(schemas.of(Result), schemas.definitions, title=_TITLE, id=_ID)
 
 
 def _with_pairs(setting: Any, name: str) -> Any:
