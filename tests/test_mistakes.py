@@ -273,10 +273,6 @@ def test_fields(ended: Command, field: str, value: Value, message: str) -> None:
     mechanism = f"{SETTING}.mechanism.{field}"
     told = f"~{mechanism}" if value is MISSING else f"++{mechanism}={word(value)}"
     said(ended(run_scenario, "scenario=drifted_walk", told), message)
-    Path("x.claims.yaml").write_bytes(claims_file(changed(field, value)))
-    with pytest.raises(ValueError) as refused:
-        audit.claims.check_file("x.claims.yaml")
-    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(("command", "words", "message"), COMMAND_MISTAKES)
