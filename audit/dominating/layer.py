@@ -63,6 +63,7 @@ _LOG_INACTIVE = -75.0
 _UNITS, _UNITS_OF_DIFFERENCE = 4 * UNIT_ROUNDOFF, 16 * UNIT_ROUNDOFF
 _FEW = 1 << 14  # frequencies at a time, which fit a cache
 _LARGEST_EXPONENT = 600.0
+_FARTHEST = 2.0**60  # grid points from 0, which integers hold
 # What sums of up to 2^24 terms that underflow may lack, before they are multiplied.
 _UNDERFLOW = 1e-310
 # Cells around the likeliest one that a lower side tries for its best set.
@@ -611,7 +612,8 @@ class Sets:
 
     def deltas(self, epsilons: Array) -> Array:
         """Return bounds on the layer's part of delta, without the rounding of the pairs."""
-        k = np.ceil(epsilons / self.interval).astype(np.int64) - self.first
+        places = np.clip(np.ceil(epsilons / self.interval), -_FARTHEST, _FARTHEST)
+        k = places.astype(np.int64) - self.first
         if self.skews is None:
             return (1 + self.masses) * self._from(np.clip(k, 0, self.p.size - 1), epsilons)
         # merged cells, and so their sums, have other losses than their grid points
