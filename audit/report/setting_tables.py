@@ -204,7 +204,7 @@ def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str
 
 def orders(setting: PairResult) -> Table:
     """Return the exact epsilon in both orders, in full, for this pair and the other ones."""
-    own = [(setting.pair.name, row.delta, row.exact) for row in setting.deltas if row.exact]
+    own = [(row, row.exact) for row in setting.deltas if row.exact]
     return Table.of(
         "Exact epsilon in both orders, to the digits that are certain",
         {
@@ -213,16 +213,24 @@ def orders(setting: PairResult) -> Table:
             "X against X'": FULL,
             "X' against X": FULL,
             "Worse of the two": FULL,
+            "Width of its bracket": TEXT,
         },
         [
-            *((name, delta, one.forward, one.reverse, one.worst) for name, delta, one in own),
             *(
-                (_other_pair(other), at.delta, None, None, at.epsilon)
+                (setting.pair.name, row.delta, one.forward, one.reverse, one.worst, _widths(row))
+                for row, one in own
+            ),
+            *(
+                (_other_pair(other), at.delta, None, None, at.epsilon, None)
                 for other in setting.other_pairs
                 for at in other.epsilons
             ),
         ],
     )
+
+
+def _widths(row: AtDelta) -> str:
+    return ", ".join(f"{cause} {width:.1e}" for cause, width in row.errors.items())
 
 
 def _other_pair(other: OtherPair) -> str:

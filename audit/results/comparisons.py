@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from audit import validate
@@ -229,6 +230,9 @@ class AtDelta:
         The id of the tightest finite sound bound; None if there is none.
     estimates : tuple of Estimate
         For a user-defined mechanism, the epsilon that each estimator certifies.
+    errors : mapping of str to float
+        What the width of the bracket of ``exact.worst`` consists of, in nats; see
+        `audit.curves.BracketedCurve.errors`. Empty in results of earlier versions.
 
     Raises
     ------
@@ -243,6 +247,7 @@ class AtDelta:
     bounds: tuple[BoundRow, ...]
     best: str | None
     estimates: tuple[Estimate, ...]
+    errors: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         validate.half_open_unit(delta=self.delta)

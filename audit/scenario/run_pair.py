@@ -146,7 +146,9 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         derived=_derived(mechanism),
         pair=setting.pair,
         trials=setting.trials,
-        deltas=tuple(at_delta(d, compared, audited, evaluated) for d in setting.deltas),
+        deltas=tuple(
+            at_delta(d, compared, audited, evaluated, curve.errors(d)) for d in setting.deltas
+        ),
         renyi=tuple(at_order(a, curve, audited, evaluated) for a in setting.renyi_orders),
         other_pairs=tuple(one.other_pair for one in compared[1:]),
         positions=tuple(
@@ -277,11 +279,12 @@ def at_delta(
     pairs: Sequence[PairEpsilons],
     audited: Audit,
     evaluated: tuple[EvaluatedBound, ...],
+    errors: Mapping[str, float],
 ) -> AtDelta:
     """Compare what is known of epsilon at one delta.
 
-    The first pair is the setting's own. Bounds are held against the largest certified value of
-    all pairs.
+    The first pair is the setting's own, and ``errors`` are the parts of its bracket's width. Bounds
+    are held against the largest certified value of all pairs.
     """
     certified, by = max((one.epsilons[delta].worst.low, one.pair.name) for one in pairs)
     rows = tuple(bound.row(lambda curve: curve.epsilon(delta), certified) for bound in evaluated)
@@ -298,6 +301,7 @@ def at_delta(
         bounds=rows,
         best=bounds.tightest(sound) if sound else None,
         estimates=(),
+        errors=errors,
     )
 
 

@@ -108,6 +108,7 @@ def at_delta(
         bounds=bounds,
         best=tightest_id(bounds),
         estimates=(),
+        errors={"cells": 2e-13, "rounding": 3e-14},
     )
 
 
