@@ -261,6 +261,8 @@ def test_of_a_wide_bracket_the_lower_end_is_certain(capsys: pytest.CaptureFixtur
     ):
         brackets = [json.dumps(one.bracket) for one in (known.forward, known.reverse)]
         assert [cell.value for cell in table.rows[0][2:4]] == brackets
+    widths = setting_tables.orders(setting).rows[0][5].text
+    assert widths == "cells 2.0e-13, rounding 3.0e-14"
     terminal.show(result(setting))
     assert re.search(r" 2 +│ +2 TwoSidedWalk", capsys.readouterr().out)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -37,6 +38,8 @@ def test_the_sandwich(setting: PairResult) -> None:
         # fails for a true law with probability 0.05 over seeds; this seed is fixed
         assert 0 < row.sampled.epsilon <= high
         assert high - low < 1e-6
+        assert {"cells", "rounding"} <= set(row.errors)
+        assert math.fsum(row.errors.values()) == pytest.approx(high - low, rel=1e-3)
         claimed = [bound for bound in row.bounds if bound.value is not None]
         listed = {"bsa24.theorem_4_8", "bsa24.theorem_4_10"}
         best = audit.bounds.best(setting.mechanism, delta=row.delta)
