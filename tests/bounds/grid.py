@@ -113,7 +113,7 @@ def _rough(m: NoisySGD) -> dict[str, Any]:
     return {"convex": False, "smoothness": None, "strong_convexity": 0.0}
 
 
-def _one_pass(m: NoisySGD) -> dict[str, Any]:
+def one_pass(m: NoisySGD) -> dict[str, Any]:
     sizes = {"batch_size": 1, "steps": m.dataset_size, "step_size": float(m.step_sizes[0])}
     return {**sizes, "batching": Batching.CYCLIC, "convex": True}
 
@@ -129,8 +129,8 @@ VARIANTS: tuple[Callable[[NoisySGD], dict[str, Any]], ...] = (
     lambda m: {"losses": Losses.CHANGING},
     lambda m: {"release": Release.RANDOM_STOP},
     lambda m: {"release": Release.RANDOM_SKIP},
-    lambda m: {**_one_pass(m), "release": Release.RANDOM_STOP},
-    lambda m: {**_one_pass(m), "release": Release.RANDOM_SKIP},
+    lambda m: {**one_pass(m), "release": Release.RANDOM_STOP},
+    lambda m: {**one_pass(m), "release": Release.RANDOM_SKIP},
     *(functools.partial(_drawn, batching) for batching in Batching if batching not in KINDS),
     lambda m: {
         "batching": Batching.RANDOM_ALLOCATION,

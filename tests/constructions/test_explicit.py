@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,11 @@ from audit.constructions.explicit import (
     NormalVectors,
     Repeated,
     VectorMixture,
+)
+from audit.constructions.explicit_laws import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    RandomisedResponse,
 )
 from audit.search.found_pairs import read_found
 from tests.bounds.fmtt18.one_pass import one_pass
@@ -48,6 +54,21 @@ def test_repeated_runs_are_two_normal_laws():
         Repeated(one_pass(2), 4)
     with pytest.raises(ValueError, match="times must be a whole number of at least 1, got 0"):
         Repeated(one_pass(1), 0)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        RandomisedResponse(epsilon=1.0),
+        DiscreteLaplace(sensitivity=2, scale=1.5),
+        DiscreteGaussian(sensitivity=1, noise_std=1.5),
+    ],
+)
+def test_a_record_that_seldom_takes_part_is_seldom_seen(law):
+    whole, sampled = (replace(law, sampling_rate=q).distributions() for q in (1.0, 0.2))
+    mixed = [0.2 * p + 0.8 * q for p, q in zip(whole.first, whole.second, strict=True)]
+    assert sampled.first == pytest.approx(mixed)
+    assert sampled.second == whole.second
 
 
 def fixed(*vector):

@@ -1,7 +1,7 @@
 """Altschuler and Talwar's bounds for sampled batches: refuted and corrected versions."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22.small_batches import largest_order
 from audit.constructions import Affine, Construction, DriftedWalk, Process, UpdateMap
 from audit.constructions.batches import batched_process
-from tests.bounds.pairs import admissible_pairs, random_mechanism
+from tests.bounds.grid import random_mechanism, random_members
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 
@@ -199,19 +199,26 @@ def test_two_mixtures_are_no_worse_than_one():
 
 def test_composition_is_sound():
     rng = np.random.default_rng(41)
-    for _ in range(12):
+    compared = 0
+    for _ in range(16):
         n = int(rng.integers(2, 7))
-        batch = int(rng.integers(1, n))
-        m = random_mechanism(
-            rng, dataset_size=n, batch_size=batch, batching=Batching.WITHOUT_REPLACEMENT
+        m = replace(
+            random_mechanism(rng),
+            dataset_size=n,
+            batch_size=int(rng.integers(1, n)),
+            batching=Batching.WITHOUT_REPLACEMENT,
         )
-        for pair in admissible_pairs(m, rng):
+        # the latter is unproven, and no violation is known
+        both = ("at22.sampled_gaussian", "at22.b_2_both_orders")
+        ids = [id for id in both if id in bounds.applicable(m)]
+        for pair in random_members(m, rng) if ids else ():
             law = exact.curve(pair)
             for alpha in (1.5, 4.0):
                 low = law.renyi_bracket(alpha)[0]
-                assert low <= renyi("at22.sampled_gaussian", m, alpha) * (1 + 1e-9)
-                # unproven, and no violation is known
-                assert low <= renyi("at22.b_2_both_orders", m, alpha) * (1 + 1e-9)
+                for id in ids:
+                    assert low <= renyi(id, m, alpha) * (1 + 1e-9), (id, pair)
+                    compared += 1
+    assert compared > 60
 
 
 SAMPLED = ("sampled_gaussian", "b_2", "b_2_both_orders", "b_3", "b_3_both_orders", "eq_5_7")
