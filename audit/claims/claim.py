@@ -251,6 +251,11 @@ class Claim(ShortRepr):
     location : Location, optional
         Where the claim is written.
 
+    Raises
+    ------
+    ValueError
+        If ``pair`` is not one of neighbouring datasets.
+
     Examples
     --------
     >>> import audit
@@ -286,6 +291,10 @@ class Claim(ShortRepr):
     source: str = ""
     unread: str = ""
     location: Location | None = None
+
+    def __post_init__(self) -> None:
+        if not getattr(self.pair, "is_neighbouring", True):
+            raise validate.fail("pair", "a pair of neighbouring datasets", self.pair)
 
     @property
     def bound(self) -> tuple[bounds.Entry | None, Mapping[str, int | float]]:

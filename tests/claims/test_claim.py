@@ -15,6 +15,7 @@ from audit.codec import decode, encode
 from audit.constructions import decode_any_pair
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 from audit.mechanism import Composition, NoisySGD
+from tests.simulation.cases import two_lengths
 
 FOLDER = Path(__file__).parents[2] / "scenarios" / "claims"
 CLAIMS = load(FOLDER / f"{name}.claims.yaml" for name in ("published", "example", "own")).claims
@@ -48,3 +49,9 @@ def test_fields_with_their_defaults_are_left_out() -> None:
     plain = encode_claim(CLAIMS[0])
     assert "convex" not in plain["mechanism"]
     assert set(plain["mechanism"]) >= {"steps", "noise_std"}
+
+
+def test_a_pair_that_is_not_neighbouring_refutes_nothing() -> None:
+    pair, statement = two_lengths(), statement_of(epsilon=1.0, delta=1e-5)
+    with pytest.raises(ValueError, match="pair must be a pair of neighbouring datasets, got TwoL"):
+        Claim(id="x", mechanism=pair.mechanism, statement=statement, pair=pair)
