@@ -400,9 +400,9 @@ def test_several_draws_that_one_law_never_gives_are_infinitely_far():
     found = verified(plain, Order.FORWARD, "epsilon", 1e-5, 1e3, math.inf)
     assert found is Answer.REFUTED
     # and where that is rarer than delta it is not
-    low, high = exact.curve(pair).epsilon_bracket(0.1)
-    assert verified(plain, Order.FORWARD, "epsilon", 0.1, 0.99 * low, low) is Answer.REFUTED
-    assert verified(plain, Order.FORWARD, "epsilon", 0.1, high, high) is Answer.NOT_REFUTED
+    low, high = exact.curve(pair).epsilon_bracket(0.4)
+    assert verified(plain, Order.FORWARD, "epsilon", 0.4, 0.99 * low, low) is Answer.REFUTED
+    assert verified(plain, Order.FORWARD, "epsilon", 0.4, high, high) is Answer.NOT_REFUTED
 
 
 def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
