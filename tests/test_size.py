@@ -16,7 +16,7 @@ MOST_LINES = {
     "audit/claims": 5_530,
     "audit/report": 4_650,
     "audit/simulation": 3_150,
-    "extras/verify/audit_verify": 1_730,
+    "extras/verify/audit_verify": 1_735,
     "tests": 54_500,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored

@@ -602,6 +602,139 @@ def test_mechanisms_whose_iterates_have_no_known_law_are_refused(changes, messag
     assert message in found.reason
 
 
+def batches_of(sampler, n: int, b: int, k: int):
+    """Yield (probability, batches of an epoch) of records 0, ..., n - 1: all that may be drawn."""
+    records = range(n)
+    if sampler in ("reshuffled", "drop last"):
+        for order in itertools.permutations(records):
+            chunks = [order[i * b : i * b + b] for i in range(n // b)]
+            yield Fraction(1, math.factorial(n)), chunks
+    elif sampler == "random allocation":
+        epoch = k * n // b
+        places = list(itertools.combinations(range(epoch), k))
+        for own in itertools.product(places, repeat=n):
+            held = [[i for i in records if at in own[i]] for at in range(epoch)]
+            yield Fraction(1, len(places) ** n), held
+    elif sampler == "without replacement":
+        batches = list(itertools.combinations(records, b))
+        for batch in batches:
+            yield Fraction(1, len(batches)), [batch]
+    else:
+        for taken in itertools.product((False, True), repeat=n):
+            batch, rate = [i for i in records if taken[i]], Fraction(b, n)
+            chance = math.prod(rate if one else 1 - rate for one in taken)
+            cut = sampler == "truncated poisson" and len(batch) > 2
+            kept = list(itertools.combinations(batch, 2)) if cut else [batch]
+            for one in kept:
+                yield chance / len(kept), [one]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "n", "b", "k", "still"),
+    [
+        ("without replacement", 5, 2, 1, False),
+        ("poisson", 4, 2, 1, False),
+        ("poisson", 4, 2, 1, True),
+        ("truncated poisson", 5, 3, 1, False),
+        ("reshuffled", 6, 2, 1, False),
+        ("drop last", 5, 2, 1, False),
+        ("random allocation", 3, 1, 1, False),
+        ("random allocation", 4, 2, 1, False),
+        ("random allocation", 3, 2, 2, True),
+    ],
+)
+def test_samplers_draw_the_batches_of_their_definition(
+    sampler: str, n: int, b: int, k: int, still: bool
+) -> None:
+    """The slow twin lists every outcome; record 0 differs, and others that are still do not count.
+
+    Two epochs: the second one must begin afresh.
+    """
+    from audit_verify.runs import _draws
+
+    ctx.prec = 100
+    once: dict[tuple, Fraction] = {}
+    for chance, batches in batches_of(sampler, n, b, k):
+        key = tuple((0 in own, 0 if still else len(own) - (0 in own)) for own in batches)
+        once[key] = once.get(key, Fraction(0)) + chance
+    wanted = {x + y: p * q for (x, p), (y, q) in itertools.product(once.items(), repeat=2)}
+    m = {"batching": sampler, "dataset_size": n, "batch_size": b, "participations": k,
+         "max_batch_size": 2}  # fmt: skip
+    found = {(0, ()): arb(1)}
+    for at in [*range(len(next(iter(once))))] * 2:
+        after: dict[tuple, arb] = {}
+        for ((memory, drawn), p), draw in itertools.product(
+            found.items(), list(_draws(m, at, 0, True, still))
+        ):
+            before, end, holds, others, weight = draw
+            if before == memory:
+                key = end, (*drawn, (holds, 0 if still else others))
+                after[key] = after.get(key, arb(0)) + p * weight
+        found = {key: p for key, p in after.items() if not p.is_zero()}
+    assert {memory for memory, _ in found} == {0}
+    assert {drawn for _, drawn in found} == set(wanted)
+    for (_, drawn), p in found.items():
+        assert float(p) == pytest.approx(float(wanted[drawn]), rel=1e-12)
+
+
+@pytest.mark.parametrize("diameter", [None, 40.0])
+@pytest.mark.parametrize("release", ["last iterate", "random stop", "random skip"])
+def test_released_iterates_are_those_of_their_definition(release: str, diameter) -> None:
+    """Far from walls, k steps give N(-k g, k s^2); the lengths k are equally likely."""
+    from audit_verify.runs import chains
+    from audit_verify.walks import chain_cells
+
+    lengths = {"last iterate": [5], "random stop": range(1, 6), "random skip": range(3, 6)}[release]
+    mechanism = {
+        **MECHANISM, "steps": 5, "noise_std": 10.0, "diameter": diameter, "release": release,
+    }  # fmt: skip
+    ctx.prec = 120
+    both = chains(run(line(-0.1), line(0.0), 5), mechanism)
+    cells = chain_cells(both, {"cuts": [1.0]}, 60)
+    for side, push in ((0, 0.025), (1, 0.0)):
+        below = sum(float(cell[side]) for cell in cells[: len(cells) // 2])
+        wanted = [normal((1.0 - k * push) / math.sqrt(k)) for k in lengths]
+        assert below == pytest.approx(sum(wanted) / len(wanted), rel=1e-9)
+
+
+def counted(counts, error: float, **changes):
+    """Return a witness of a claim of epsilon 0 by counts of one event."""
+    names = "first_count", "first_total", "second_count", "second_total"
+    test = {"index": 0, "order": "forward", "event": "x", **dict(zip(names, counts, strict=True))}
+    samples = {
+        "error": error, "errors": [error], "pilot": [0, 0], "certifying": [30, 20],
+        "test": {**test, **changes},
+    }  # fmt: skip
+    content = witness(None, None, "epsilon", 0.0, 0.0)
+    return {**content, "evidence": "sampled", "samples": samples}
+
+
+def test_ranks_have_the_p_value_of_urns() -> None:
+    """22 of 30 draws lie beyond the 9th of 20 others; under one law all orders are as likely."""
+    n, count, m, rank = 30, 22, 20, 9
+    orders = [math.comb(k + rank - 1, k) * math.comb(n - k + m - rank, n - k) for k in range(n + 1)]
+    exact = sum(orders[count:]) / math.comb(n + m, n)
+    for factor, answer in ((1.001, Answer.REFUTED), (0.999, Answer.NOT_REFUTED)):
+        found = verify(counted((count, n, rank - 1, m), factor * exact))
+        assert found.answer is answer, found
+
+
+def test_two_rates_are_excluded_at_their_shares() -> None:
+    """All of 30 draws and none of 20: a rate q has p-values q^30 and (1 - q)^20, each at half."""
+    shape = {"angle": math.pi / 2, "first_guard": 0.5, "second_guard": 0.0}
+    worst = root(lambda q: (1 - q) ** 20 - q**30, 0.0, 0.0, 1.0) ** 30
+    for factor, answer in ((2.002, Answer.REFUTED), (1.998, Answer.NOT_REFUTED)):
+        found = verify(counted((30, 30, 0, 20), factor * worst, **shape))
+        assert found.answer is answer, found
+
+
+def test_counts_are_of_the_draws_that_certify() -> None:
+    for order, counts in (("forward", (1, 31, 0, 20)), ("reverse", (1, 30, 0, 20))):
+        found = verify(counted(counts, 0.05, order=order))
+        assert found.answer is Answer.NOT_A_WITNESS
+        assert "first_total must be that of the certifying draws" in found.reason
+
+
 def test_counts_that_are_too_rare_to_be_followed_are_not_forgotten() -> None:
     """Of 1,000 records, batches rarer than 1e-60 are left out: their mass may be in any cell."""
     from audit_verify.runs import chains
