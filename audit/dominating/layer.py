@@ -484,7 +484,8 @@ class _Transform:
 
     def _norm(self, half: Spectrum | Array) -> float:
         """Return the Euclidean norm of an array whose transform has these moduli."""
-        return math.sqrt(2 / self.size) * float(np.linalg.norm(half))
+        with np.errstate(over="ignore"):  # an infinite error says nothing
+            return math.sqrt(2 / self.size) * float(np.linalg.norm(half))
 
 
 class _Powers:
@@ -634,7 +635,7 @@ class Sets:
         # the norm of e^(-theta (x - start)) |1 - e^(epsilon - x)|: with u = x - epsilon > 0 that is
         # at most e^(theta ahead) min(1, u) e^(-theta u), which rises and falls once; the sum of its
         # squares is at most their integral over h and their maximum
-        with np.errstate(divide="ignore", over="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             most = np.clip(cells * h + ahead, 0.0, 1.0) ** 2
             square = np.minimum(cells * most, min(1 / (2 * theta), 1 / (4 * theta**3)) / h)
             norm = np.sqrt(square + np.minimum(most, 1 / (7 * theta**2)))
@@ -654,7 +655,7 @@ class Sets:
         least = np.where(cells == 0, epsilon, np.minimum(epsilon, start))
         outside = self.log_outside + self.log_scale - theta * least
         outside = 4 * np.exp(np.minimum(outside, 0.0) + behind)
-        unknown = ~(error < _SAYS_NOTHING)
+        unknown = ~((error < _SAYS_NOTHING) & np.isfinite(main + skew))
         error = np.where(unknown, 0.0, error)
         with np.errstate(over="ignore"):  # an end that says nothing
             if self.skews is None:

@@ -30,13 +30,14 @@ def discounted_sums(values: Array, rate: float) -> Array:
         return result
     weights = np.exp(rate * np.arange(length))
     shrink, last = math.exp(-rate), 0.0
-    for begin in range(0, falling.size, length):
-        block, part = falling[begin : begin + length], sums[begin : begin + length]
-        own = weights[: block.size]
-        np.cumsum(block * own, out=part)
-        part += shrink * last
-        part /= own
-        last = float(part[-1])
+    with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow are not finite
+        for begin in range(0, falling.size, length):
+            block, part = falling[begin : begin + length], sums[begin : begin + length]
+            own = weights[: block.size]
+            np.cumsum(block * own, out=part)
+            part += shrink * last
+            part /= own
+            last = float(part[-1])
     return result
 
 

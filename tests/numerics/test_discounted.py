@@ -28,3 +28,7 @@ def test_sums_one_by_one_in_extended_precision(rate: float) -> None:
 def test_signs_are_kept() -> None:
     values = np.array([1.0, -2.0, 4.0])
     assert discounted_sums(values, math.log(2)) == pytest.approx([1.0, 0.0, 4.0, 0.0], abs=1e-15)
+
+
+def test_sums_that_overflow_are_not_finite() -> None:
+    assert not np.isfinite(discounted_sums(np.full(10_000, 1e300), 1e-2)[0])
