@@ -199,9 +199,9 @@ def compose(
         return compose(step, times, both, largest_grid=largest_grid)
     besides = 0.0 if beside is None else beside.mu
     unsampled = GaussianCurve(math.hypot(math.sqrt(times) * step.mu, gaussian_mu, besides))
-    if step.rate == 1 and beside is None:
-        return unsampled
-    if step.rate == 1 and beside is not None:
+    if step.rate == 1:
+        if beside is None:
+            return unsampled
         merged = math.hypot(math.sqrt(times) * step.mu, gaussian_mu)
         return compose(beside, 1, merged, largest_grid=largest_grid)
     if times == 1 and gaussian_mu == 0 and beside is None:
