@@ -311,7 +311,7 @@ def _events(walk: BiasedWalk, laws: Laws, counts: Counts) -> tuple[Event, ...]:
     omega_second = _complement(_bracket(auxiliary, *behind), auxiliary.lost_mass)
     log_behind = pair.second.log_probability(*behind)
     return (
-        Event(f"P[omega_T {side} 0]", "= 1/2 (to 8 digits)", (0.5 - 1e-8, 0.5 + 1e-8), omega, "",
+        Event(f"P[omega_T {side} 0]", "= 1/2 (to 7 digits)", (0.5 - 1e-7, 0.5 + 1e-7), omega, "",
               counts.first, counts.trials),
         Event(f"P[omega'_T {side} 0]", "> 0.56", (_POSITIVE, 1.0), omega_prime,
               f"1 - e^{log_behind:.1f}", counts.second, counts.trials),
