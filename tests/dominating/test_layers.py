@@ -187,6 +187,12 @@ def test_errors_of_entries_are_paid_for(theta, below):
             assert worst <= paid <= 10 * worst
 
 
+def test_cells_wider_than_any_loss_of_a_lower_side():
+    """A cell of losses from 500 on stands at 1,000, where e^loss overflows."""
+    pair = MixturePair(0.5, 0.02, 1.0, two_sided=False).above_zero(False, 1000.0, TAIL)
+    assert np.isfinite(pair.lifted).all()
+
+
 def test_delta_falls_where_it_is_far_below_the_smallest_numbers_of_interest():
     """Windows of large tilts begin right of some epsilons; smaller tilts serve there."""
     curve = poisson_curve(10.0, 1e-3, 1000, Relation.ZERO_OUT, accuracy=1e-6)

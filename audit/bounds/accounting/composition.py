@@ -1,9 +1,9 @@
 """Composition of sampled Gaussian steps, C_p(G(mu))^k, and one Gaussian mechanism.
 
 C_p(G(mu)) has the losses of a sampled step above 0, and their mirror images below. Compositions are
-those of `audit.dominating`, which bound them from both sides on a grid of losses. Where single
-losses are too large for it, or steps too many, the bound is the better one of the Renyi divergences
-and of all steps without sampling.
+those of `audit.dominating`, which bound them from both sides on a grid of losses. Where there are
+too many steps, or epsilon is above 10^7, the bound is the better one of the Renyi divergences and
+of all steps without sampling.
 """
 
 from __future__ import annotations
@@ -155,12 +155,15 @@ class SampledComposition(DominatingCurve):
         return min(high, float(self.moments.epsilon(delta))) if small or high == math.inf else high
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        most = self._ask(True, False, lambda side: _deltas(side, epsilon))
+        few = epsilon.size < _MANY  # many share one transform
+        most = self._ask(
+            True, False, lambda side: side.deltas(epsilon) if few else side.profile(epsilon)
+        )
         small = most < _SMALL_DELTA
         if small.any():
-            few = epsilon[small]
-            most[small] = self._ask(True, True, lambda side: side.deltas(few))
-            most[small] = np.minimum(most[small], self.moments.delta(few))
+            far = epsilon[small]
+            most[small] = self._ask(True, True, lambda side: side.deltas(far))
+            most[small] = np.minimum(most[small], self.moments.delta(far))
         return most
 
     def _beta(self, alpha: Array, order: Order) -> Array:
@@ -173,11 +176,6 @@ class SampledComposition(DominatingCurve):
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return np.asarray(self.moments.renyi(alpha))
-
-
-def _deltas(side: GridComposition, epsilon: Array) -> Array:
-    """Return the deltas of a few epsilons, or of many from one transform."""
-    return side.deltas(epsilon) if epsilon.size < _MANY else side.profile(epsilon)
 
 
 def compose(
