@@ -274,12 +274,12 @@ def stored(name: str) -> str:
 
 
 def paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every key of a JSON document but those of mappings that a user names."""
+    """Every key of a JSON document but those of mappings, whose names are free."""
     found = []
     if isinstance(node, dict):
         for key, item in node.items():
             found.append((*path, key))
-            if key not in ("parameters", "numbers", "packages"):
+            if key not in ("parameters", "numbers", "packages", "errors"):
                 found += paths(item, (*path, key))
     elif isinstance(node, list):
         for i, item in enumerate(node[:1]):
