@@ -409,8 +409,11 @@ def _pure(question: Question, low: float, high: float, reference: Reference) -> 
     cells = reference.cells([], question.order)
     sign = 1 if question.order is Order.FORWARD else -1
     losses = [0.0]
+    seen = True
     if reference.points.size:
         losses.append(float((sign * reference.losses[reference.seen]).max()))
+        # in a valley between far normals the largest loss may be where losses are not known
+        seen = bool(reference.seen[np.argmax(sign * reference.losses)])
     for p, q in cells if reference.points.size == 0 else (cells[0], cells[-1]):
         if p > 0:
             # of a ball that is wide, the least loss
@@ -420,7 +423,7 @@ def _pure(question: Question, low: float, high: float, reference: Reference) -> 
     slack = 1e-10 * (1 + abs(most))  # the rounding of losses at the points that are seen
     if high < most - slack:
         return f"high {high!r} below {most!r}"
-    seen = all(p.rel_accuracy_bits() > 40 or p.is_zero() for cell in cells for p in cell)
+    seen &= all(p.rel_accuracy_bits() > 40 or p.is_zero() for cell in cells for p in cell)
     if seen and low > most + slack:
         return f"low {low!r} above {most!r}"
     return ""
