@@ -25,24 +25,13 @@ DEFAULT_ERROR = 0.01
 
 @dataclass(frozen=True)
 class Checked:
-    """The outcome of checking claims files.
+    """The outcome of checking claims files."""
 
-    Attributes
-    ----------
-    judgements : tuple of Judgement
-        One judgement for each claim that could be read, in the order of the files.
-    complaints : tuple of InputError
-        What could not be read or evaluated.
-    error : float
-        Bound on the probability of refuting any true claim among them.
-    seed : int or None
-        The seed that replaced those in the files; None if theirs were used.
-    """
-
+    #: One judgement for each claim that could be read, in the order of the files.
     judgements: tuple[Judgement, ...]
-    complaints: tuple[InputError, ...]
-    error: float
-    seed: int | None = None
+    complaints: tuple[InputError, ...]  #: What could not be read or evaluated.
+    error: float  #: Bound on the probability of refuting any true claim among them.
+    seed: int | None = None  #: The seed that replaced those in the files; None if theirs were used.
 
     @property
     def status(self) -> int:

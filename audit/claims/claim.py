@@ -47,19 +47,9 @@ class Expected(enum.Enum):
 
 @dataclass(frozen=True)
 class LooseBy:
-    """``{loose_by: 1.2}``: consistent, and at most this many times the certified lower bound.
+    """``{loose_by: 1.2}``: consistent, and at most this many times the certified lower bound."""
 
-    Parameters
-    ----------
-    loose_by : float
-        The largest ratio of the claim to the best certified lower bound, at least 1.
-
-    Raises
-    ------
-    ValueError
-        If ``loose_by`` is below 1.
-    """
-
+    #: The largest ratio of the claim to the best certified lower bound, at least 1.
     loose_by: float
 
     @property
@@ -122,20 +112,12 @@ class Search:
 
     The number of evaluations and the seed determine the pair on every machine; see
     `audit.search.worst_case`.
-
-    Parameters
-    ----------
-    evaluations : int
-        Number of pairs to try; 0 for no search.
-    seed : int, optional
-        Seed of the search.
-    many_dimensions : bool, default: False
-        Whether the claim is for all dimensions and all convex domains of the diameter, so that
-        domains may cancel a gradient of all records (`audit.constructions.cone`).
     """
 
-    evaluations: int
-    seed: int = 0
+    evaluations: int  #: Number of pairs to try; 0 for no search.
+    seed: int = 0  #: Seed of the search.
+    #: Whether the claim is for all dimensions and all convex domains of the diameter, so that
+    #: domains may cancel a gradient of all records (`audit.constructions.cone`).
     many_dimensions: bool = False
 
     def __post_init__(self) -> None:
@@ -147,31 +129,20 @@ class Samples:
     """Scores recorded from both laws of a pair, as independent draws.
 
     Ties are broken with the seed of the claim's budget.
-
-    Parameters
-    ----------
-    x, x_prime
-        The scores, or files of them (.npy, .npz, .parquet or text with one line per run). Files may
-        hold several numbers per run.
-    file
-        Alternatively one table (CSV, TSV, NPZ, NPY or Parquet), one independent run per row.
-    score, member
-        Names of its column of scores and of its column of 0 and 1: x are the scores of members.
-    favours
-        The law with the larger scores, if known in advance.
-    columns
-        How several numbers per run are combined into one score; by default `LinearScore`.
-    group_size
-        Number of records in which the two datasets differ. The claim is about one record.
     """
 
+    #: The scores of the first law, or a file of them (.npy, .npz, .parquet or text with one line
+    #: per run). A file may hold several numbers per run.
     x: Path | tuple[float, ...] | None = None
-    x_prime: Path | tuple[float, ...] | None = None
+    x_prime: Path | tuple[float, ...] | None = None  #: Those of the second law.
+    #: Alternatively one table (CSV, TSV, NPZ, NPY or Parquet), one independent run per row.
     file: Path | None = None
-    score: str | None = None
-    member: str | None = None
-    favours: Order | None = None
+    score: str | None = None  #: Name of its column of scores.
+    member: str | None = None  #: Name of its column of 0 and 1; x are the scores of members.
+    favours: Order | None = None  #: The law with the larger scores, if known in advance.
+    #: How several numbers per run are combined into one score; by default `LinearScore`.
     columns: Columns | None = None
+    #: Number of records in which the two datasets differ. The claim is about one record.
     group_size: int = 1
 
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
@@ -201,17 +172,10 @@ class Samples:
 
 @dataclass(frozen=True)
 class UserPair:
-    """A pair of a user-defined class, which is constructed in a worker only.
+    """A pair of a user-defined class, which is constructed in a worker only."""
 
-    Attributes
-    ----------
-    kind
-        ``package.module:Class``, a registered construction.
-    fields
-        Its fields other than the mechanism, as plain data.
-    """
-
-    kind: str
+    kind: str  #: ``package.module:Class``, a registered construction.
+    #: Its fields other than the mechanism, as plain data.
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -13,18 +13,11 @@ from audit.results import Verdict
 
 @dataclass(frozen=True)
 class ErrorShare:
-    """The part of an error budget that samples may spend on one claim.
+    """The part of an error budget that samples may spend on one claim."""
 
-    Attributes
-    ----------
-    spent
-        The error.
-    planned
-        The error for which tests are planned. While it stays the same, tests at several errors are
-        the same tests, and one that errs at some error also errs at every larger one.
-    """
-
-    spent: float
+    spent: float  #: The error.
+    #: The error for which tests are planned. While it stays the same, tests at several errors are
+    #: the same tests, and one that errs at some error also errs at every larger one.
     planned: float
 
     def divided(self, number: int) -> ErrorShare:

@@ -59,28 +59,15 @@ class LowerBound:
 
 @dataclass
 class Collected:
-    """All bounds on the numbers of a claim, and their cost.
+    """All bounds on the numbers of a claim, and their cost."""
 
-    Attributes
-    ----------
-    bounds
-        At least one if any pair could be tried.
-    tried, left
-        Number of pairs that were tried, and number left when the budget ended.
-    error
-        The error that was spent on samples.
-    reasons
-        Why pairs gave no evidence.
-    fault
-        The first error with a pair that has a law; no verdict other than a refutation may ignore
-        it.
-    """
-
+    #: At least one if any pair could be tried.
     bounds: list[LowerBound] = field(default_factory=list)
-    tried: int = 0
-    left: int = 0
-    error: float = 0.0
-    reasons: list[str] = field(default_factory=list)
+    tried: int = 0  #: Number of pairs that were tried.
+    left: int = 0  #: Number of pairs left when the budget ended.
+    error: float = 0.0  #: The error that was spent on samples.
+    reasons: list[str] = field(default_factory=list)  #: Why pairs gave no evidence.
+    #: The first error with a pair that has a law; no verdict other than a refutation may ignore it.
     fault: Exception | None = None
 
     @property
@@ -101,32 +88,19 @@ class Collected:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A claim's numbers, and the evidence that may be had on them.
+    """A claim's numbers, and the evidence that may be had on them."""
 
-    Attributes
-    ----------
-    claim
-        The claim. Exact laws are computed while the sum of their estimated times is within the
-        seconds of its budget; a pair that alone takes longer is sampled if there are trials. Only
-        a search that the claim asks for is made even if the budget left pairs out.
-    numbers
-        The claimed numbers.
-    candidates
-        The pairs, in the order in which they are tried.
-    search
-        Searches for one more pair, against the number that is closest to being refuted.
-    error
-        The error that samples may spend.
-    exhaustive
-        Whether to try the other pairs after one refutes. A pair that refutes is always evaluated
-        for all numbers, in both orders.
-    """
-
+    #: The claim. Exact laws are computed while the sum of their estimated times is within the
+    #: seconds of its budget; a pair that alone takes longer is sampled if there are trials. Only a
+    #: search that the claim asks for is made even if the budget left pairs out.
     claim: Claim
-    numbers: Sequence[ClaimedNumber]
-    candidates: Candidates
+    numbers: Sequence[ClaimedNumber]  #: The claimed numbers.
+    candidates: Candidates  #: The pairs, in the order in which they are tried.
+    #: Searches for one more pair, against the number that is closest to being refuted.
     search: Callable[[ClaimedNumber], KnownPair | None]
-    error: ErrorShare
+    error: ErrorShare  #: The error that samples may spend.
+    #: Whether to try the other pairs after one refutes. A pair that refutes is always evaluated for
+    #: all numbers, in both orders.
     exhaustive: bool
 
     @property

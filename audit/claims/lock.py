@@ -32,23 +32,15 @@ _ABSOLUTE = 1e-12
 
 @dataclass(frozen=True)
 class LockedClaim:
-    """The entry of a claim in a lock file.
+    """The entry of a claim in a lock file."""
 
-    Attributes
-    ----------
-    mechanism, statement, pair
-        The subject of the claim, as `audit.claims.claim.encode_claim` writes it.
-    verdict
-        The verdict.
-    numbers
-        All numbers of the claim (a bound at each of its deltas and orders), and the best certified
-        lower bound where the claim is tightest, by their names.
-    """
-
+    # the subject of the claim, as `encode_claim` writes it
     mechanism: Mapping[str, Any] | None
     statement: Mapping[str, Any]
     pair: Mapping[str, Any] | None
-    verdict: Verdict
+    verdict: Verdict  #: The verdict.
+    #: All numbers of the claim (a bound at each of its deltas and orders), and the best certified
+    #: lower bound where the claim is tightest, by their names.
     numbers: Mapping[str, float]
 
 

@@ -131,22 +131,13 @@ Written = NoisySGD | Composition | EventMechanism | HistoryMechanism | TrainingM
 
 @dataclass(frozen=True)
 class Resolved:
-    """The mechanism of a claim.
+    """The mechanism of a claim."""
 
-    Attributes
-    ----------
-    mechanism
-        The mechanism; None if it could not be read.
-    source
-        What an adapter read, and what was given in addition; empty for mechanisms given by their
-        own fields.
-    unread
-        Why it could not be read; empty if it could.
-    """
-
-    mechanism: NoisySGD | Composition | None
+    mechanism: NoisySGD | Composition | None  #: The mechanism; None if it could not be read.
+    #: What an adapter read, and what was given in addition; empty for mechanisms given by their own
+    #: fields.
     source: str = ""
-    unread: str = ""
+    unread: str = ""  #: Why it could not be read; empty if it could.
 
 
 class Resolver:

@@ -123,59 +123,32 @@ class Evidence(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Witness(ShortRepr):
-    """A pair of neighbouring datasets that refutes a claimed number.
+    """A pair of neighbouring datasets that refutes a claimed number."""
 
-    Attributes
-    ----------
-    claim, citation
-        The claim's id, and where it is published.
-    quantity
-        The name of the quantity.
-    at
-        Its place; where it has none, the epsilon at which delta is compared.
-    claimed, slack
-        The claimed number, and the amount by which it must be exceeded.
-    order
-        FORWARD: the first law comes first, P = first, Q = second.
-    bracket
-        (low, high) around the true number as computed by this package; ``high`` is None if there is
-        no upper end.
-    evidence
-        The kind of evidence of the bracket.
-    construction
-        The name of the pair.
-    pair
-        The pair as plain numbers; None for samples that a user recorded.
-    partition
-        The cells whose probabilities exceed the claimed number (`audit.claims.partition`); None
-        for samples, and if none is known.
-    mechanism
-        The mechanism of the pair as plain data, or the parts of a composition; None where the two
-        laws are not those of a mechanism.
-    recipe
-        How to compute the number, in words and formulas.
-    version
-        Version of this package.
-    samples
-        The counts of the event that refutes, and the division of the error (`counted`); None for
-        exact evidence, and if no single event refutes.
-    """
-
-    claim: str
-    citation: str
-    quantity: str
-    at: float
-    claimed: float
-    slack: float
-    order: Order
+    claim: str  #: The claim's id.
+    citation: str  #: Where it is published.
+    quantity: str  #: The name of the quantity.
+    at: float  #: Its place; where it has none, the epsilon at which delta is compared.
+    claimed: float  #: The claimed number.
+    slack: float  #: The amount by which it must be exceeded.
+    order: Order  #: FORWARD: the first law comes first, P = first, Q = second.
+    #: (low, high) around the true number as computed by this package; ``high`` is None if there is
+    #: no upper end.
     bracket: tuple[float, float | None]
-    evidence: Evidence
-    construction: str
+    evidence: Evidence  #: The kind of evidence of the bracket.
+    construction: str  #: The name of the pair.
+    #: The pair as plain numbers; None for samples that a user recorded.
     pair: Mapping[str, Any] | None
+    #: The cells whose probabilities exceed the claimed number (`audit.claims.partition`); None for
+    #: samples, and if none is known.
     partition: Mapping[str, Any] | None
+    #: The mechanism of the pair as plain data, or the parts of a composition; None where the two
+    #: laws are not those of a mechanism.
     mechanism: Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None
-    recipe: tuple[str, ...]
-    version: str
+    recipe: tuple[str, ...]  #: How to compute the number, in words and formulas.
+    version: str  #: Version of this package.
+    #: The counts of the event that refutes, and the division of the error (`counted`); None for
+    #: exact evidence, and if no single event refutes.
     samples: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:

@@ -22,6 +22,17 @@ shorthands: its class method ``expand_shorthand(plain)`` returns the full mappin
 unchanged. Its attribute ``shorthands`` holds their hints for schemas, by field ("" for the whole
 mapping). An attribute ``alternatives`` lists groups of fields, exactly one of which must be given;
 the class itself checks this.
+
+Choices are read in any spelling: value or name, upper or lower case, with spaces, hyphens or
+underscores. A union of ``float`` and ``str`` reads ``inf``, ``-inf`` and ``nan`` as numbers; hints
+``Any`` convert nothing, and ``Annotated[X, check]`` reads an X that ``check(value)`` accepts, or
+refuses by a ``ValueError``.
+
+>>> from audit.mechanism import Batching
+>>> encode({"batching": Batching.WITHOUT_REPLACEMENT, "bracket": (1.5, float("inf"))})
+{'batching': 'without replacement', 'bracket': [1.5, 'inf']}
+>>> decode(tuple[Batching, ...], ["poisson", "WITHOUT_REPLACEMENT"])
+(<Batching.POISSON: 'poisson'>, <Batching.WITHOUT_REPLACEMENT: 'without replacement'>)
 """
 
 from audit.codec.decoding import DecodeError, decode

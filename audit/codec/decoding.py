@@ -7,8 +7,6 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
-import numpy as np
-
 from audit.codec.hints import (
     MISSING,
     NOT_FINITE,
@@ -31,16 +29,8 @@ _MOST_ERRORS = 8  # of one value
 class DecodeError(ValueError):
     """Error for plain data that does not match a type hint.
 
-    Parameters
-    ----------
-    message : str
-        Full message.
-    path : tuple of str or int, optional
-        Keys and indices of the offending value inside the decoded one.
-    problem : str, default: ""
-        The message without the path: ``"must be a whole number, got 'x'"``.
-    errors : sequence of DecodeError, optional
-        The errors that this one joins; by default only itself.
+    ``path`` leads to the offending value inside the decoded one, ``problem`` is the message without
+    it, and ``errors`` are those that this one joins (by default itself).
     """
 
     def __init__(
@@ -57,18 +47,7 @@ class DecodeError(ValueError):
 
     @staticmethod
     def joined(errors: Sequence[DecodeError]) -> DecodeError:
-        """Return one error for several, in one line.
-
-        Parameters
-        ----------
-        errors : sequence of DecodeError
-            The errors, at least one.
-
-        Returns
-        -------
-        DecodeError
-            The first error, with the messages and the ``errors`` of all.
-        """
+        """Return one error for several, in one line; its path is that of the first."""
         first, *others = (one for error in errors for one in error.errors)
         if not others:
             return first
@@ -77,80 +56,22 @@ class DecodeError(ValueError):
 
     @staticmethod
     def at(name: str, path: _Path, problem: str, separator: str = " ") -> DecodeError:
-        """Return the error for a value inside the value called ``name``.
-
-        Parameters
-        ----------
-        name : str
-            Name of the decoded value in messages; may be empty.
-        path : tuple of str or int
-            Keys and indices of the offending value.
-        problem : str
-            What is wrong with the value.
-        separator : str, default: " "
-            Text between path and problem.
-
-        Returns
-        -------
-        DecodeError
-            The error.
-        """
-        where = _dotted(name, path) or "value"
-        return DecodeError(f"{where}{separator}{problem}", path, problem)
+        """Return the error for a value inside the one called ``name``, which may be empty."""
+        where = name
+        for part in path:
+            where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else part
+        return DecodeError(f"{where or 'value'}{separator}{problem}", path, problem)
 
 
 def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | None = None) -> Any:
-    """Return the value described by plain data; the inverse of `encode`.
+    """Return the value that plain data describes, by a type hint; the inverse of `encode`.
 
-    Parameters
-    ----------
-    hint : object
-        A type hint: a dataclass, an enum, ``float``, ``int``, ``bool``, ``str``, ``Path``,
-        ``None``, ``Literal``, a union, ``tuple[X, ...]``, ``tuple[X, Y]``, ``list[X]``,
-        ``Sequence[X]``, ``Mapping[str, X]``, a NumPy array or ``Any``; ``Annotated[X, check]``
-        for one of these that ``check(value)`` accepts, or raises ``ValueError``.
-    plain : object
-        Data as a YAML or JSON reader returns it. Enum members are accepted in any spelling: value
-        or name, upper or lower case, with spaces, hyphens or underscores. A value that already has
-        the hinted class is returned unchanged.
-    name : str, default: ""
-        Name of the value in error messages.
-    given : mapping of str to object, optional
-        Fields of a dataclass that come from elsewhere; ``plain`` must not hold them.
-
-    Returns
-    -------
-    object
-        A value of the hinted type.
-
-    Raises
-    ------
-    DecodeError
-        If the data does not match the hint: a `ValueError` whose message begins with the path of
-        the value, as in ``"settings[0].mechanism.steps must be a whole number, got 'x'"``.
-
-    Notes
-    -----
-    A union of ``float`` and ``str`` reads the words ``inf``, ``-inf`` and ``nan`` as numbers.
-    Values hinted ``Any`` are not converted.
-
-    Examples
-    --------
-    >>> from audit.mechanism import Batching
-    >>> decode(tuple[Batching, ...], ["poisson", "WITHOUT_REPLACEMENT"])
-    (<Batching.POISSON: 'poisson'>, <Batching.WITHOUT_REPLACEMENT: 'without replacement'>)
+    A value that already has the hinted class is returned unchanged. ``given`` are fields of a
+    dataclass that come from elsewhere; ``plain`` must not hold them. Raises `DecodeError`, whose
+    message begins with ``name`` and the path of the value: ``"settings[0].mechanism.steps must be a
+    whole number, got 'x'"``.
     """
     return _Decoder(name).decode(hint, plain, (), given or {})
-
-
-def _dotted(name: str, path: _Path) -> str:
-    text = name
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part}" if text else part
-    return text
 
 
 def _could_fit(hint: Any, plain: Any) -> bool:
@@ -170,8 +91,8 @@ def _could_fit(hint: Any, plain: Any) -> bool:
             return isinstance(plain, str | hint)
         case Form.MAPPING:
             return isinstance(plain, Mapping)
-        case Form.LIST | Form.ARRAY:
-            return isinstance(plain, Sequence | np.ndarray) and not isinstance(plain, str)
+        case Form.LIST:
+            return isinstance(plain, Sequence) and not isinstance(plain, str)
         case Form.SIMPLE:
             return SIMPLE[hint].fits(plain)
 
@@ -210,8 +131,6 @@ class _Decoder:
                 return self.decode_enum(hint, plain, path)
             case Form.MAPPING:
                 return self.decode_mapping(hint, plain, path)
-            case Form.ARRAY:
-                return self.decode_array(hint, plain, path)
             case Form.LIST:
                 return self.decode_list(hint, plain, path)
 
@@ -289,17 +208,6 @@ class _Decoder:
         if wrong:
             raise DecodeError.joined(wrong)
         return values
-
-    def decode_array(self, hint: Any, plain: Any, path: _Path) -> Any:
-        if not _could_fit(hint, plain):
-            raise self.error(path, "a list of numbers", plain)
-        args = get_args(hint)
-        kinds = get_args(args[1]) if len(args) > 1 else ()
-        dtype = kinds[0] if kinds and isinstance(kinds[0], type) else np.float64
-        try:
-            return np.array(_numbers(plain), dtype=dtype)
-        except (TypeError, ValueError, OverflowError):
-            raise self.error(path, "a list of numbers", plain) from None
 
     def decode_mapping(self, hint: Any, plain: Any, path: _Path) -> Any:
         if not isinstance(plain, Mapping):
@@ -413,18 +321,7 @@ def _described(hint: Any) -> str:
             return f"a mapping with the fields of {with_article(hint.__name__)}"
         case Form.MAPPING:
             return "a mapping"
-        case Form.LIST | Form.ARRAY:
+        case Form.LIST:
             return "a list"
         case Form.ANY | Form.UNION:
             return "anything"
-
-
-def _numbers(plain: Any) -> Any:
-    """Return nested lists of numbers, with the words for infinity and NaN converted."""
-    if isinstance(plain, Sequence) and not isinstance(plain, str):
-        return [_numbers(item) for item in plain]
-    if isinstance(plain, str):
-        if plain not in NOT_FINITE:
-            raise ValueError
-        return NOT_FINITE[plain]
-    return plain

@@ -17,29 +17,8 @@ from audit.codec.hints import MISSING, default_of, init_fields, kind_of
 def encode(value: Any, *, defaults: bool = True) -> Any:
     """Return a value as plain data: mappings, lists, text, numbers, booleans and None.
 
-    Parameters
-    ----------
-    value : object
-        Dataclasses, enum members, tuples, lists, mappings, NumPy arrays, paths and plain values,
-        nested in any way.
-    defaults : bool, default: True
-        Whether to include fields that have their default value.
-
-    Returns
-    -------
-    object
-        Plain data, as the table in `audit.codec` describes.
-
-    Raises
-    ------
-    TypeError
-        If the value, or one inside it, has another type.
-
-    Examples
-    --------
-    >>> from audit.mechanism import Batching
-    >>> encode({"batching": Batching.WITHOUT_REPLACEMENT, "bracket": (1.5, float("inf"))})
-    {'batching': 'without replacement', 'bracket': [1.5, 'inf']}
+    The table in `audit.codec` says how. Without ``defaults`` fields that have their default are
+    left out. Raises ``TypeError`` if the value, or one inside it, has no plain form.
     """
     if isinstance(value, enum.Enum):
         return encode(value.value)

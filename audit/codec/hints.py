@@ -74,7 +74,6 @@ class Form(enum.Enum):
     DATACLASS = enum.auto()
     ENUM = enum.auto()
     MAPPING = enum.auto()
-    ARRAY = enum.auto()
     LIST = enum.auto()
     SIMPLE = enum.auto()
 
@@ -95,8 +94,6 @@ def form(hint: Any) -> Form:
         return Form.MAPPING
     if origin in (tuple, list, Sequence):
         return Form.LIST
-    if origin is np.ndarray:
-        return Form.ARRAY
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return Form.DATACLASS
     if isinstance(hint, type) and issubclass(hint, enum.Enum):

@@ -63,13 +63,9 @@ class Schemas:
     Fields have their default, and their description from the docstring of the class. Each value has
     a schema of one type wherever possible, because editors show the clearest messages for these.
 
-    Parameters
-    ----------
-    exact
-        Whether they describe what `encode` writes. Else they describe what `decode` reads: choices
-        in any spelling, classes by their shorthands, and ``kind`` only where it distinguishes.
-    placeholder
-        Regular expression of a text that may stand for any value.
+    ``exact`` ones describe what `encode` writes. Else they describe what `decode` reads: choices in
+    any spelling, classes by their shorthands, and ``kind`` only where it distinguishes.
+    ``placeholder`` is a regular expression of a text that may stand for any value.
     """
 
     def __init__(self, *, exact: bool = False, placeholder: str | None = None) -> None:
@@ -107,8 +103,6 @@ class Schemas:
             case Form.MAPPING:
                 _, item = get_args(hint) or (str, Any)
                 return self.open({"type": "object", "additionalProperties": self.of(item)})
-            case Form.ARRAY:
-                return self.open({"type": "array"})
             case Form.LIST:
                 return self.open(self.of_list(hint))
             case Form.SIMPLE:

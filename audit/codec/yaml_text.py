@@ -22,21 +22,12 @@ _MOST_VALUES = 1_000_000
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a value and of its parts, from 1.
+    """The lines of a value and of its parts, from 1."""
 
-    Attributes
-    ----------
-    line
-        Where the value begins.
-    parts
-        By key or index, where the key or item begins, and the lines of its value.
-    size
-        The number of values, where each alias counts as often as it is used.
-    """
-
-    line: int
+    line: int  #: Where the value begins.
+    #: By key or index, where the key or item begins, and the lines of its value.
     parts: Mapping[Any, tuple[int, Lines]] = field(default_factory=dict)
-    size: int = 1
+    size: int = 1  #: The number of values, where each alias counts as often as it is used.
 
     def of(self, key: Any) -> tuple[int, Lines]:
         """Return the lines of a part; those of the whole if the part is none of its own."""

@@ -21,27 +21,15 @@ CLAIMED: Literal["claimed"] = "claimed"
 class Number:
     """A number with an error bracket: the true value lies in [low, high].
 
-    Parameters
-    ----------
-    value : float
-        The best approximation, in [low, high].
-    low, high : float
-        The ends of the bracket; ``high`` is infinite if there is no upper bound on the value.
-
-    Raises
-    ------
-    ValueError
-        If ``value`` lies outside [low, high].
-
     Examples
     --------
     >>> Number(1.0, 0.9, 1.1).bracket
     (0.9, 1.1)
     """
 
-    value: float
-    low: float
-    high: float
+    value: float  #: The best approximation, in [low, high].
+    low: float  #: The lower end of the bracket.
+    high: float  #: The upper end; infinite if there is no upper bound on the value.
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
@@ -55,54 +43,27 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class ByOrder:
-    """A divergence of the pair (X, X') in both orders, and the larger of the two.
+    """A divergence of the pair (X, X') in both orders, and the larger of the two."""
 
-    Parameters
-    ----------
-    forward, reverse : Number
-        The divergence of X from X', and of X' from X.
-    worst : Number
-        The larger of the two.
-    """
-
-    forward: Number
-    reverse: Number
-    worst: Number
+    forward: Number  #: The divergence of X from X'.
+    reverse: Number  #: The divergence of X' from X.
+    worst: Number  #: The larger of the two.
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampledEvidence:
-    """An epsilon certified from samples, and the counts it is computed from.
+    """An epsilon certified from samples, and the counts it is computed from."""
 
-    Parameters
-    ----------
-    epsilon : float
-        The certified lower bound.
-    order : Order
-        FORWARD if the distribution of X favours the event, REVERSE if that of X' does.
-    tail : Tail
-        The kind of event, such as {score >= threshold}.
-    threshold : float
-        The threshold of the event.
-    count, total : int
-        Certifying samples of X in the event, and in total.
-    count_prime, total_prime : int
-        Certifying samples of X' in the event, and in total.
-    error_spent : float
-        The part of 1 - confidence that was spent on this event.
-    largest_certifiable : float
-        The largest epsilon that such a test can certify from this many samples.
-    """
-
-    epsilon: float
-    order: Order
-    tail: Tail
-    threshold: float
-    count: int
-    total: int
-    count_prime: int
-    total_prime: int
-    error_spent: float
+    epsilon: float  #: The certified lower bound.
+    order: Order  #: FORWARD if the distribution of X favours the event, REVERSE if that of X' does.
+    tail: Tail  #: The kind of event, such as {score >= threshold}.
+    threshold: float  #: The threshold of the event.
+    count: int  #: Certifying samples of X in the event.
+    total: int  #: Certifying samples of X.
+    count_prime: int  #: Certifying samples of X' in the event.
+    total_prime: int  #: Certifying samples of X'.
+    error_spent: float  #: The part of 1 - confidence that was spent on this event.
+    #: The largest epsilon that such a test can certify from this many samples.
     largest_certifiable: float
 
 
@@ -124,31 +85,18 @@ class Certified:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundRow:
-    """A claimed upper bound on one quantity, and the verdict on it.
+    """A claimed upper bound on one quantity, and the verdict on it."""
 
-    Parameters
-    ----------
-    id, citation : str
-        The bound's id in the catalogue and its source, or the name of the user's own claim.
-    status : Status or "claimed"
-        The status of the statement; "claimed" for a claim of the mechanism's author.
-    value : float or None
-        The claimed value, possibly infinite; None if the bound does not apply.
-    ratio : float or None
-        ``value`` divided by the certified value; None if either is missing or zero.
-    reason : str or None
-        Why the bound does not apply, is never judged or is inconclusive; None otherwise.
-    verdict : Verdict
-        CONSISTENT, REFUTED, INCONCLUSIVE or NOT_APPLICABLE.
-    """
-
-    id: str
-    citation: str
+    id: str  #: The bound's id in the catalogue, or the name of the user's own claim.
+    citation: str  #: The bound's source.
+    #: The status of the statement; "claimed" for a claim of the mechanism's author.
     status: Status | Literal["claimed"]
-    value: float | None
+    value: float | None  #: The claimed value, possibly infinite; None if the bound does not apply.
+    #: ``value`` divided by the certified value; None if either is missing or zero.
     ratio: float | None
+    #: Why the bound does not apply, is never judged or is inconclusive; None otherwise.
     reason: str | None
-    verdict: Verdict
+    verdict: Verdict  #: CONSISTENT, REFUTED, INCONCLUSIVE or NOT_APPLICABLE.
 
     @property
     def status_text(self) -> str:
@@ -177,76 +125,36 @@ class Estimator(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RefutedAfter:
-    """The number of pairs of runs after which the sequential audit refuted a claim.
+    """The number of pairs of runs after which the sequential audit refuted a claim."""
 
-    Parameters
-    ----------
-    claim : str
-        The claim's name.
-    pairs : int or None
-        The number of pairs; None if the claim was not refuted.
-    """
-
-    claim: str
-    pairs: int | None
+    claim: str  #: The claim's name.
+    pairs: int | None  #: The number of pairs; None if the claim was not refuted.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """The epsilon that one estimator certifies.
+    """The epsilon that one estimator certifies."""
 
-    Parameters
-    ----------
-    estimator : Estimator
-        The estimator.
-    epsilon : float
-        The certified lower bound.
-    refuted_after : tuple of RefutedAfter
-        For the sequential estimator, one entry per claim.
-    """
-
-    estimator: Estimator
-    epsilon: float
-    refuted_after: tuple[RefutedAfter, ...]
+    estimator: Estimator  #: The estimator.
+    epsilon: float  #: The certified lower bound.
+    refuted_after: tuple[RefutedAfter, ...]  #: For the sequential estimator, one entry per claim.
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtDelta:
-    """Sampled, exact and claimed values of epsilon at one delta.
+    """Sampled, exact and claimed values of epsilon at one delta."""
 
-    Parameters
-    ----------
-    delta : float
-        The delta, in [0, 1).
-    sampled : SampledEvidence
-        The lower bound from samples.
-    exact : ByOrder or None
-        The exact epsilon of the setting's own pair; None if its laws are not known.
-    certified : Certified
-        The certified epsilon against which the bounds are judged.
-    bounds : tuple of BoundRow
-        The claimed upper bounds.
-    best : str or None
-        The id of the tightest finite sound bound; None if there is none.
-    estimates : tuple of Estimate
-        For a user-defined mechanism, the epsilon that each estimator certifies.
-    errors : mapping of str to float
-        What the width of the bracket of ``exact.worst`` consists of, in nats; see
-        `audit.curves.BracketedCurve.errors`. Empty in results of earlier versions.
-
-    Raises
-    ------
-    ValueError
-        If ``delta`` is not in [0, 1), or ``best`` is not the id of one of the bounds.
-    """
-
-    delta: float
-    sampled: SampledEvidence
+    delta: float  #: The delta, in [0, 1).
+    sampled: SampledEvidence  #: The lower bound from samples.
+    #: The exact epsilon of the setting's own pair; None if its laws are not known.
     exact: ByOrder | None
-    certified: Certified
-    bounds: tuple[BoundRow, ...]
-    best: str | None
+    certified: Certified  #: The certified epsilon against which the bounds are judged.
+    bounds: tuple[BoundRow, ...]  #: The claimed upper bounds.
+    best: str | None  #: The id of the tightest finite sound bound; None if there is none.
+    #: For a user-defined mechanism, the epsilon that each estimator certifies.
     estimates: tuple[Estimate, ...]
+    #: What the width of the bracket of ``exact.worst`` consists of, in nats; see
+    #: `audit.curves.BracketedCurve.errors`. Empty in results of earlier versions.
     errors: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -262,29 +170,12 @@ class AtDelta:
 
 @dataclass(frozen=True, kw_only=True)
 class AtOrder:
-    """Sampled, exact and claimed values of the setting's Renyi divergence of one order.
+    """Sampled, exact and claimed values of the setting's Renyi divergence of one order."""
 
-    Parameters
-    ----------
-    order : float
-        The Renyi order, above 1.
-    sampled_lower : float
-        The lower bound from samples.
-    exact : ByOrder
-        The exact divergence of the setting's own pair.
-    bounds : tuple of BoundRow
-        The claimed upper bounds.
-
-    Raises
-    ------
-    ValueError
-        If ``order`` is not above 1.
-    """
-
-    order: float
-    sampled_lower: float
-    exact: ByOrder
-    bounds: tuple[BoundRow, ...]
+    order: float  #: The Renyi order, above 1.
+    sampled_lower: float  #: The lower bound from samples.
+    exact: ByOrder  #: The exact divergence of the setting's own pair.
+    bounds: tuple[BoundRow, ...]  #: The claimed upper bounds.
 
     def __post_init__(self) -> None:
         validate.above_one(order=self.order)
@@ -292,110 +183,52 @@ class AtOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonAtDelta:
-    """The exact epsilon of a pair at one delta, the worse of both orders.
+    """The exact epsilon of a pair at one delta, the worse of both orders."""
 
-    Parameters
-    ----------
-    delta : float
-        The delta, in [0, 1).
-    epsilon : Number
-        The exact epsilon with its bracket.
-    """
-
-    delta: float
-    epsilon: Number
+    delta: float  #: The delta, in [0, 1).
+    epsilon: Number  #: The exact epsilon with its bracket.
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundBy:
-    """The search that found a pair.
+    """The search that found a pair."""
 
-    Parameters
-    ----------
-    delta : float
-        The delta at which the search maximised epsilon.
-    evaluations : int
-        Number of pairs that it tried.
-    seed : int
-        Seed of the search.
-    """
-
-    delta: float
-    evaluations: int
-    seed: int
+    delta: float  #: The delta at which the search maximised epsilon.
+    evaluations: int  #: Number of pairs that it tried.
+    seed: int  #: Seed of the search.
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherPair:
-    """Another pair for the same mechanism, whose exact law is computed but not sampled.
+    """Another pair for the same mechanism, whose exact law is computed but not sampled."""
 
-    Parameters
-    ----------
-    pair : Construction
-        The pair.
-    epsilons : tuple of EpsilonAtDelta
-        The exact epsilons.
-    found_by : FoundBy or None
-        The search that found the pair; None if it was given.
-    """
-
-    pair: Construction
-    epsilons: tuple[EpsilonAtDelta, ...]
-    found_by: FoundBy | None
+    pair: Construction  #: The pair.
+    epsilons: tuple[EpsilonAtDelta, ...]  #: The exact epsilons.
+    found_by: FoundBy | None  #: The search that found the pair; None if it was given.
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEpsilon:
-    """The exact epsilon of a pair given by name, the worse of both orders.
+    """The exact epsilon of a pair given by name, the worse of both orders."""
 
-    Parameters
-    ----------
-    pair : str
-        Name of the pair.
-    epsilon : Number
-        The exact epsilon with its bracket.
-    """
-
-    pair: str
-    epsilon: Number
+    pair: str  #: Name of the pair.
+    epsilon: Number  #: The exact epsilon with its bracket.
 
 
 @dataclass(frozen=True, kw_only=True)
 class PositionAtDelta:
-    """Exact, certified and claimed values of epsilon at one delta for the records of one batch.
+    """Exact, certified and claimed values of epsilon at one delta for the records of one batch."""
 
-    Parameters
-    ----------
-    delta : float
-        The delta, in [0, 1).
-    pairs : tuple of NamedEpsilon
-        The exact epsilons of the pairs that were tried.
-    certified : float
-        The certified lower bound.
-    bounds : tuple of BoundRow
-        The claimed upper bounds.
-    """
-
-    delta: float
-    pairs: tuple[NamedEpsilon, ...]
-    certified: float
-    bounds: tuple[BoundRow, ...]
+    delta: float  #: The delta, in [0, 1).
+    pairs: tuple[NamedEpsilon, ...]  #: The exact epsilons of the pairs that were tried.
+    certified: float  #: The certified lower bound.
+    bounds: tuple[BoundRow, ...]  #: The claimed upper bounds.
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtPosition:
-    """The privacy loss of the records of one batch of the cycle.
+    """The privacy loss of the records of one batch of the cycle."""
 
-    Parameters
-    ----------
-    position : int
-        The batch, from 0.
-    index : int
-        The index, from 1, of the first record of that batch in the order of use.
-    deltas : tuple of PositionAtDelta
-        One row per delta of the setting.
-    """
-
-    position: int
-    index: int
-    deltas: tuple[PositionAtDelta, ...]
+    position: int  #: The batch, from 0.
+    index: int  #: The index, from 1, of the first record of that batch in the order of use.
+    deltas: tuple[PositionAtDelta, ...]  #: One row per delta of the setting.

@@ -67,26 +67,11 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundTable:
-    """A table of a study.
+    """A table of a study."""
 
-    Parameters
-    ----------
-    caption : str
-        The caption, which states the conclusion.
-    columns : tuple of str
-        Names of the columns.
-    rows : tuple of tuple
-        The rows; each has one number or text per column.
-
-    Raises
-    ------
-    ValueError
-        If a row has the wrong length, or a value is neither a number nor text.
-    """
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Value, ...], ...]
+    caption: str  #: The caption, which states the conclusion.
+    columns: tuple[str, ...]  #: Names of the columns.
+    rows: tuple[tuple[Value, ...], ...]  #: The rows; each has one number or text per column.
 
     def __post_init__(self) -> None:
         rows = tuple(tuple(stored_value(value) for value in row) for row in self.rows)
@@ -110,28 +95,13 @@ class Series:
     """One named series of a chart.
 
     Infinite and NaN coordinates are stored as None, which leaves a gap in the drawing.
-
-    Parameters
-    ----------
-    name : str
-        Name in the legend.
-    x, y : tuple of float or None
-        The coordinates.
-    drawn : Drawn, optional
-        How the points are drawn.
-    top : tuple of float or None, optional
-        For a band, its upper edge; ``y`` is the lower one.
-
-    Raises
-    ------
-    ValueError
-        If the coordinates differ in length, or ``top`` is given without a band.
     """
 
-    name: str
-    x: tuple[float | None, ...]
-    y: tuple[float | None, ...]
-    drawn: Drawn = Drawn.LINE
+    name: str  #: Name in the legend.
+    x: tuple[float | None, ...]  #: The coordinates.
+    y: tuple[float | None, ...]  #: The coordinates.
+    drawn: Drawn = Drawn.LINE  #: How the points are drawn.
+    #: For a band, its upper edge; ``y`` is the lower one.
     top: tuple[float | None, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -156,32 +126,16 @@ def _coordinates(values: Iterable[float | None]) -> tuple[float | None, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart of a study.
+    """A chart of a study."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the file, unique among the charts.
-    title : str
-        The title.
-    caption : str
-        The caption, which states the conclusion.
-    x_label, y_label : str
-        Labels of the axes with units.
-    series : tuple of Series
-        The series.
-    x_logarithmic, y_logarithmic : bool, optional
-        Whether the axis is logarithmic.
-    """
-
-    name: str
-    title: str
-    caption: str
-    x_label: str
-    y_label: str
-    series: tuple[Series, ...]
-    x_logarithmic: bool = False
-    y_logarithmic: bool = False
+    name: str  #: Name of the file, unique among the charts.
+    title: str  #: The title.
+    caption: str  #: The caption, which states the conclusion.
+    x_label: str  #: Label of the horizontal axis, with units.
+    y_label: str  #: Label of the vertical axis, with units.
+    series: tuple[Series, ...]  #: The series.
+    x_logarithmic: bool = False  #: Whether the axis is logarithmic.
+    y_logarithmic: bool = False  #: Whether the axis is logarithmic.
 
 
 @dataclass(frozen=True, kw_only=True)

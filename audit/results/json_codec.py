@@ -145,21 +145,19 @@ def _with_pairs(setting: Any, name: str) -> Any:
     if not isinstance(setting, Mapping) or setting.get("kind") != PairResult.kind:
         return setting
     mechanism = decode_mechanism(setting.get("mechanism"), f"{name}.mechanism")
-    decoded = {**setting, "mechanism": mechanism}
-    if "pair" in setting:
-        decoded["pair"] = _pair(setting["pair"], mechanism, f"{name}.pair")
+
+    def with_pair(one: Any, name: str) -> Any:
+        if not isinstance(one, Mapping) or "pair" not in one:
+            return one
+        return {**one, "pair": _pair(one["pair"], mechanism, f"{name}.pair")}
+
+    decoded = with_pair({**setting, "mechanism": mechanism}, name)
     if isinstance(setting.get("other_pairs"), list):
         decoded["other_pairs"] = [
-            _with_pair(other, mechanism, f"{name}.other_pairs[{i}]")
+            with_pair(other, f"{name}.other_pairs[{i}]")
             for i, other in enumerate(setting["other_pairs"])
         ]
     return decoded
-
-
-def _with_pair(other: Any, mechanism: NoisySGD, name: str) -> Any:
-    if not isinstance(other, Mapping) or "pair" not in other:
-        return other
-    return {**other, "pair": _pair(other["pair"], mechanism, f"{name}.pair")}
 
 
 def _pair(plain: Any, mechanism: NoisySGD, name: str) -> Construction:

@@ -23,50 +23,26 @@ Parameter = Value | tuple[Value | None, ...] | None
 
 @dataclass(frozen=True, kw_only=True)
 class Derived:
-    """Quantities that follow from a mechanism's parameters.
+    """Quantities that follow from a mechanism's parameters."""
 
-    Parameters
-    ----------
-    step_std : float or None
-        Standard deviation of the noise of one step; None if it differs between steps.
-    sensitivity : float
-        Sensitivity of a record's gradient.
-    diameter_in_step_std : float or None
-        The diameter divided by the smallest noise of a step; None if the domain is unconstrained.
-    sampling_rate : float
-        Batch size divided by dataset size.
-    epochs : float
-        Number of passes over the dataset.
-    """
-
+    #: Standard deviation of the noise of one step; None if it differs between steps.
     step_std: float | None
-    sensitivity: float
+    sensitivity: float  #: Sensitivity of a record's gradient.
+    #: The diameter divided by the smallest noise of a step; None if the domain is unconstrained.
     diameter_in_step_std: float | None
-    sampling_rate: float
-    epochs: float
+    sampling_rate: float  #: Batch size divided by dataset size.
+    epochs: float  #: Number of passes over the dataset.
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingHeading(ShortRepr):
-    """The fields of every result of a setting.
+    """The fields of every result of a setting."""
 
-    Parameters
-    ----------
-    name : str
-        Short name, used in file names.
-    title, summary : str
-        Title and description for readers.
-    seed : int
-        Seed of the setting's samples.
-    wall_seconds : float or None
-        Duration in seconds; None if left out (`Result.reproducible`).
-    """
-
-    name: str
-    title: str
-    summary: str
-    seed: int
-    wall_seconds: float | None
+    name: str  #: Short name, used in file names.
+    title: str  #: Title for readers.
+    summary: str  #: Description for readers.
+    seed: int  #: Seed of the setting's samples.
+    wall_seconds: float | None  #: Duration in seconds; None if left out (`Result.reproducible`).
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,27 +193,12 @@ SettingResult = PairResult | UserMechanismResult | StudyResult
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioHeading:
-    """The name and description of a scenario.
+    """The name and description of a scenario."""
 
-    Parameters
-    ----------
-    name : str
-        Short name, used in file names.
-    title, summary : str
-        Title and description for readers.
-    reference : str
-        The paper that the scenario is about; may be empty.
-
-    Raises
-    ------
-    ValueError
-        If ``name`` is empty.
-    """
-
-    name: str
-    title: str
-    summary: str
-    reference: str
+    name: str  #: Short name, used in file names.
+    title: str  #: Title for readers.
+    summary: str  #: Description for readers.
+    reference: str  #: The paper that the scenario is about; may be empty.
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -246,33 +207,15 @@ class ScenarioHeading:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """The properties of a run that change between runs: time, machine, source tree and versions.
+    """The properties of a run that change between runs: time, machine, source tree and versions."""
 
-    Parameters
-    ----------
-    started : str
-        Start of the run, ISO 8601 in UTC.
-    wall_seconds : float
-        Duration in seconds.
-    threads : int
-        Number of threads.
-    commit : str or None
-        The commit of the source tree; None outside a checkout.
-    commit_dirty : bool
-        Whether tracked files differ from the commit.
-    python : str
-        Version of Python.
-    packages : mapping of str to str
-        Versions of the libraries.
-    """
-
-    started: str
-    wall_seconds: float
-    threads: int
-    commit: str | None
-    commit_dirty: bool
-    python: str
-    packages: Mapping[str, str]
+    started: str  #: Start of the run, ISO 8601 in UTC.
+    wall_seconds: float  #: Duration in seconds.
+    threads: int  #: Number of threads.
+    commit: str | None  #: The commit of the source tree; None outside a checkout.
+    commit_dirty: bool  #: Whether tracked files differ from the commit.
+    python: str  #: Version of Python.
+    packages: Mapping[str, str]  #: Versions of the libraries.
 
 
 @dataclass(frozen=True, kw_only=True)

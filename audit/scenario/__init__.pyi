@@ -7,8 +7,8 @@ from .pair import SearchPlan as SearchPlan
 from .run_folder import RunFolder as RunFolder
 from .run_scenario import run as run
 from .studies import Progress as Progress
+from .studies import StudySetting as StudySetting
 from .studies import study as study
-from .study_setting import StudySetting as StudySetting
 from .training import TrainingSetting as TrainingSetting
 from .user_mechanism import UserClaim as UserClaim
 from .user_mechanism import UserMechanismSetting as UserMechanismSetting

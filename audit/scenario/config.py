@@ -14,12 +14,12 @@ from audit.codec.hints import did_you_mean
 from audit.scenario import (  # noqa: F401 each registers its kind
     one_run,
     pair,
-    study_setting,
+    studies,
     training,
     user_mechanism,
 )
 from audit.scenario.definition import Scenario
-from audit.scenario.kinds import KINDS, Setting
+from audit.scenario.kinds import COMMON, KINDS, Setting
 from audit.scenario.user_code import load, reference
 
 
@@ -42,7 +42,7 @@ def read_scenario(plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Sce
 
 
 def read_settings(plain: Any, folders: Sequence[Path] = ()) -> tuple[Setting, ...]:
-    """Return the settings that a mapping from names to keys describes; see `read_scenario`."""
+    """Return the settings that a mapping from names to keys describes; all errors are joined."""
     if not isinstance(plain, Mapping):
         raise validate.fail("settings", "a mapping from names to settings", plain)
     found: list[Setting] = []
@@ -61,22 +61,37 @@ def read_settings(plain: Any, folders: Sequence[Path] = ()) -> tuple[Setting, ..
 def read_setting(
     name: str, plain: Any, folders: Sequence[Path] = (), others: Sequence[str] = ()
 ) -> Setting:
-    """Return the setting that plain data describes; its kind is that of the key it holds."""
+    """Return the setting that plain data describes; its kind is that of the key it holds.
+
+    Keys without a value are dropped. Modules of the user are searched for in ``folders``.
+    """
     where = f"settings.{name}"
     if not isinstance(plain, Mapping):
         raise validate.fail(where, "a mapping", plain)
-    kinds = [key for key in KINDS if plain.get(key) is not None]
+    values = {str(key): value for key, value in plain.items() if value is not None}
+    kinds = [key for key in KINDS if key in values]
     if not kinds:
-        known = ", ".join(sorted(KINDS))
-        close = did_you_mean(name, others)
-        raise ValueError(f"{where} must hold one of {known}, got {_keys(plain)}{close}")
+        known, got = ", ".join(sorted(KINDS)), ", ".join(values) or "nothing"
+        raise ValueError(f"{where} must hold one of {known}, got {got}{did_you_mean(name, others)}")
     if len(kinds) > 1:
         raise ValueError(f"{where} must hold only one of {', '.join(kinds)}, got all of them")
-    return KINDS[kinds[0]].from_plain(name, plain, folders)
-
-
-def _keys(plain: Mapping[Any, Any]) -> str:
-    return ", ".join(str(key) for key, value in plain.items() if value is not None) or "nothing"
+    cls = KINDS[kinds[0]]
+    allowed = ("title", "summary", *cls.keys())
+    for key, value in values.items():
+        if key not in allowed:
+            got = "a mapping" if isinstance(value, Mapping) else repr(value)
+            close = did_you_mean(key, allowed) or f"; known are {', '.join(allowed)}"
+            raise ValueError(
+                f"{where}.{key} must be left out of a setting with the key {cls.key}, "
+                f"got {got}{close}"
+            )
+    given = {key: decode(str, values.pop(key, ""), f"{where}.{key}") for key in COMMON[1:]}
+    given |= {"name": name, "title": given["title"] or name}
+    given |= cls.read_fields(values, where, folders)
+    if not cls.flat:
+        where, values = f"{where}.{cls.key}", values[cls.key]
+    setting: Setting = decode(cls, values, where, given=given)
+    return setting
 
 
 def _bound_id(id: str, where: str, folders: Sequence[Path]) -> str:

@@ -15,7 +15,7 @@ from audit.estimation.one_run import Canaries
 from audit.estimation.score_source import one_alternative
 from audit.isolation import call
 from audit.results.verdicts import UserClaim
-from audit.scenario.kinds import RunContext, Setting, check_claims, setting_kind
+from audit.scenario.kinds import RunContext, Setting, check_claims, heading, setting_kind
 from audit.scenario.user_code import load
 
 if TYPE_CHECKING:
@@ -27,28 +27,7 @@ Array = NDArray[np.float64]
 @setting_kind
 @dataclass(frozen=True, kw_only=True)
 class OneRunSetting(Setting):
-    """Scores of canaries of one run, the coins that included them, and what is claimed.
-
-    Parameters
-    ----------
-    name, title, summary
-        A short name for files, and words for people.
-    claims
-        What is claimed of one canary in or out, one or more.
-    canaries
-        What is assumed of how canaries depend on each other.
-    function, number
-        ``package.module:function``, called as ``function(number, seed)``: it tosses so many fair
-        coins, runs the mechanism once, and returns scores and coins, shapes (number,) each.
-    scores, coins
-        Two files instead of a function: .npy, .npz, .parquet, or text such as .csv with or without
-        a header.
-    file, score, member
-        Or one file and its columns: see `audit.adapters.scores.read_table`. A fair coin of its own
-        must have decided on each row's membership.
-    delta
-        Where the guesses are chosen to be sharp; by default the delta of the first claim.
-    """
+    """Scores of canaries of one run, the coins that included them, and what is claimed."""
 
     key: ClassVar[str] = "one_run"
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
@@ -57,15 +36,23 @@ class OneRunSetting(Setting):
         ("file", "score", "member"),
     )
 
-    claims: tuple[UserClaim, ...]
-    canaries: Canaries
+    claims: tuple[UserClaim, ...]  #: What is claimed of one canary in or out, one or more.
+    canaries: Canaries  #: What is assumed of how canaries depend on each other.
+    #: ``package.module:function``, called as ``function(number, seed)``: it tosses so many fair
+    #: coins, runs the mechanism once, and returns scores and coins, shapes (number,) each.
     function: str | None = None
-    number: int | None = None
+    number: int | None = None  #: The number of canaries, for a function.
+    #: A file of scores instead of a function: .npy, .npz, .parquet, or text such as .csv with or
+    #: without a header.
     scores: Path | None = None
-    coins: Path | None = None
+    coins: Path | None = None  #: The file of their coins.
+    #: Or one file and its columns: see `audit.adapters.scores.read_table`.
     file: Path | None = None
-    score: str | None = None
+    score: str | None = None  #: Name of its column of scores.
+    #: Name of its column of 0 and 1. A fair coin of its own must have decided on each row's
+    #: membership.
     member: str | None = None
+    #: Where the guesses are chosen to be sharp; by default the delta of the first claim.
     delta: float | None = None
 
     def __post_init__(self) -> None:
@@ -110,7 +97,7 @@ class OneRunSetting(Setting):
             planned_delta=self.delta,
         )
         return StudyResult(
-            **self.heading(context.seed),
+            **heading(self, context.seed),
             function="audit.estimation:audit_one_run",
             parameters={
                 "scores of": self.function or str(self.file or self.scores),

@@ -21,26 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """Worst-case search whose best pair is added to a setting's other pairs.
+    """Worst-case search whose best pair is added to a setting's other pairs."""
 
-    Parameters
-    ----------
-    delta : float
-        Delta at which the search maximises epsilon.
-    evaluations : int
-        Number of pairs to try; the search ends earlier if a pair attains an upper bound.
-    many_dimensions : bool, default: False
-        Whether domains in many dimensions may cancel a gradient of all records
-        (`audit.constructions.cone`).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
-
-    delta: float
+    delta: float  #: Delta at which the search maximises epsilon.
+    #: Number of pairs to try; the search ends earlier if a pair attains an upper bound.
     evaluations: int
+    #: Whether domains in many dimensions may cancel a gradient of all records
+    #: (`audit.constructions.cone`).
     many_dimensions: bool = False
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ from audit.results import (
     Verdict,
     judge_upper_bound,
 )
-from audit.scenario.kinds import RunContext
+from audit.scenario.kinds import RunContext, heading
 from audit.scenario.pair import PairSetting, SearchPlan, at_position
 from audit.search import Found, worst_case
 
@@ -141,7 +141,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         x, x_prime, confidence=context.confidence, deltas=setting.deltas, seed=context.seed
     )
     return PairResult(
-        **setting.heading(context.seed),
+        **heading(setting, context.seed),
         mechanism=mechanism,
         derived=_derived(mechanism),
         pair=setting.pair,

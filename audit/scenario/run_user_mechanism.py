@@ -23,6 +23,7 @@ from audit.results import (
     UserMechanismResult,
 )
 from audit.results.comparisons import CLAIMED
+from audit.scenario.kinds import heading
 from audit.scenario.run_pair import sampled_evidence
 from audit.scenario.shipped import scenarios_folder
 from audit.scenario.user_mechanism import UserMechanismSetting
@@ -114,7 +115,7 @@ def audit_scores(
         )
 
     return UserMechanismResult(
-        **setting.heading(seed),
+        **heading(setting, seed),
         source=setting.own.described,
         trials=min(map(len, given)),
         deltas=tuple(map(at_delta, setting.all_deltas)),

@@ -47,21 +47,11 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The checkpoints of one configuration's run, below the folder of all runs.
+    """The checkpoints of one configuration's run, below the folder of all runs."""
 
-    Parameters
-    ----------
-    output
-        The folder of all runs.
-    name
-        One for each configuration.
-    command
-        What continues the run.
-    """
-
-    output: Path
-    name: str
-    command: str
+    output: Path  #: The folder of all runs.
+    name: str  #: One for each configuration.
+    command: str  #: What continues the run.
 
     @property
     def folder(self) -> Path:

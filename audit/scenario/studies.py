@@ -16,16 +16,22 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, get_type_hints
 
 from audit import validate
-from audit.codec import decode
+from audit.codec import decode, encode
 from audit.isolation import call, in_one_line
 from audit.results import Findings
+from audit.scenario.kinds import RunContext, Setting, heading, setting_kind
 from audit.scenario.user_code import load
+
+if TYPE_CHECKING:
+    from audit.results import StudyResult
+    from audit.results.result import Parameter
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -79,18 +85,10 @@ def study(target: Target) -> Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study with its parameters, as a scenario names it.
+    """A study with its parameters, as a scenario names it."""
 
-    Attributes
-    ----------
-    function
-        ``module:function``.
-    parameters
-        An instance of the class, or of a dataclass of the function's parameters.
-    """
-
-    function: str
-    parameters: Any
+    function: str  #: ``module:function``.
+    parameters: Any  #: An instance of the class, or of a dataclass of the function's parameters.
 
     def find(self, *, seed: int, threads: int, confidence: float, progress: Progress) -> Findings:
         """Return the findings; the same parameters and seed give the same findings."""
@@ -133,13 +131,15 @@ def read_study(plain: object, *, folders: Sequence[Path] = ()) -> Study:
 def parameters_of(target: Any) -> type:
     """Return the dataclass of a study's parameters; TypeError if it cannot be a study."""
     if isinstance(target, type):
-        if not dataclasses.is_dataclass(target) or not _is_frozen(target):
+        made: Any = target
+        if not (dataclasses.is_dataclass(target) and made.__dataclass_params__.frozen):
             raise TypeError(f"{target.__name__} must be a frozen dataclass")
         find = getattr(target, "find", None)
         if not callable(find):
             raise TypeError(f"{target.__name__} must have a method find")
         for one in list(inspect.signature(find).parameters.values())[1:]:
-            if one.name not in FROM_THE_RUN and one.default is one.empty and not _is_rest(one):
+            rest = one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+            if one.name not in FROM_THE_RUN and one.default is one.empty and not rest:
                 raise TypeError(f"find must take {', '.join(FROM_THE_RUN)} only, got {one.name}")
         _hints(target)
         return target
@@ -162,7 +162,7 @@ def _fields_of(function: Callable[..., Any]) -> type:
             raise TypeError(f"{one.name} must have {wanted} in {function.__name__}")
         field: Any = dataclasses.field(kw_only=True)
         if one.default is not one.empty:  # a factory, as the default may be a list
-            field = dataclasses.field(kw_only=True, default_factory=partial(_same, one.default))
+            field = dataclasses.field(kw_only=True, default_factory=partial(copy, one.default))
         fields.append((one.name, hints[one.name], field))
     find = property(lambda made: partial(function, **vars(made)))
     return dataclasses.make_dataclass(
@@ -179,13 +179,68 @@ def _hints(target: Any) -> Mapping[str, Any]:
         ) from None
 
 
-def _same(value: Any) -> Any:
-    return value
+@setting_kind
+@dataclass(frozen=True, kw_only=True)
+class StudySetting(Setting):
+    """Study with a name.
+
+    Parameters
+    ----------
+    study : Study
+        The study, with its parameters.
+    name, title, summary : str
+        Short name for files, and texts for readers.
+    """
+
+    key: ClassVar[str] = "study"
+    flat: ClassVar[bool] = True
+
+    study: Study
+
+    @classmethod
+    def read_fields(
+        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Take the study out, whose parameters are those of its function, and return it."""
+        try:
+            return {"study": read_study(values.pop("study"), folders=folders)}
+        except ValueError as error:
+            separator = "." if str(error).startswith("study") else ": "
+            raise ValueError(f"{where}{separator}{error}") from error
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the keys and values of a scenario file."""
+        study = {"function": self.study.function, **encode(self.study.parameters)}
+        return {"title": self.title, "summary": self.summary, "study": study}
+
+    def run(self, context: RunContext) -> StudyResult:
+        """Run the study."""
+        from audit.results import StudyResult
+
+        findings = self.study.find(
+            seed=context.seed,
+            threads=context.threads,
+            confidence=context.confidence,
+            progress=context.progress.stage(f"{self.name}: {self.study.function}"),
+        )
+        return StudyResult(
+            **heading(self, context.seed),
+            function=self.study.function,
+            parameters=flat_parameters(encode(self.study.parameters)),
+            findings=findings,
+        )
 
 
-def _is_frozen(target: Any) -> bool:
-    return bool(target.__dataclass_params__.frozen)
+def flat_parameters(plain: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return nested parameters under dotted names; lists of plain values stay together."""
+    return dict(_flat("", plain))
 
 
-def _is_rest(parameter: inspect.Parameter) -> bool:
-    return parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+def _flat(name: str, plain: Any) -> list[tuple[str, Parameter]]:
+    if isinstance(plain, Mapping):
+        inner = [(f"{name}.{key}" if name else str(key), item) for key, item in plain.items()]
+    elif isinstance(plain, list) and any(isinstance(item, Mapping | list) for item in plain):
+        inner = [(f"{name}[{i}]", item) for i, item in enumerate(plain)]
+    else:
+        return [(name, tuple(plain) if isinstance(plain, list) else plain)]
+    return [pair for key, item in inner for pair in _flat(key, item)]

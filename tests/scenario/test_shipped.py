@@ -29,7 +29,7 @@ from audit.results import (
 from audit.scenario import Scenario, run
 from audit.scenario.one_run import OneRunSetting
 from audit.scenario.shipped import scenario_names
-from audit.scenario.study_setting import StudySetting
+from audit.scenario.studies import StudySetting
 
 NAMES = scenario_names()
 SCHEMA = jsonschema.Draft202012Validator(schema())

@@ -16,8 +16,7 @@ from audit.codec import encode
 from audit.results import Drawn, Findings, StudyResult, Verdict, from_json, to_json
 from audit.scenario import run
 from audit.scenario.config import read_setting
-from audit.scenario.studies import Study, read_study
-from audit.scenario.study_setting import StudySetting, flat_parameters
+from audit.scenario.studies import Study, StudySetting, flat_parameters, read_study
 
 from .small import scenario
 from .studies import Colour, Everything, Point
