@@ -20,27 +20,212 @@ datasets.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve, compose
+from audit.curves.brackets import Bracket
+from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.curves.renyi import RenyiCurve
+from audit.dominating.closed_form import DeltaLimits
+from audit.dominating.curve import ComposedCurve, DominatingCurve, GaussianDominatingCurve
 from audit.dominating.enclosed import EnclosedCurve
-from audit.dominating.grid import mirrored
-from audit.dominating.mixture import MixturePair, log_tails
+from audit.dominating.grid import GridPair, mirrored
+from audit.dominating.grid_composition import GridComposition, TooManyCells
+from audit.dominating.layer import Layer
+from audit.dominating.mixture import MixturePair, Tails, log_tails
 from audit.dominating.poisson import poisson_curve
-from audit.dominating.runs import grid_width
+from audit.dominating.runs import MixtureRun, gaussian_run
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Relation
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
-# The two ends differ by more than this in any case.
-_FINEST = 1e-5
-_CELLS = 1 << 18
+LARGEST_GRID = 1 << 20
+"""Most grid points of a composition by default."""
+
+_ENCLOSED = 1 << 18  # the same where the ends differ by more than a grid adds in any case
+_SMALLEST_GRID, _MOST_CELLS = 1 << 12, 1 << 21
+COARSE_GRID = 1 << 13
+"""Points of a grid for moments."""
+
+_GRID_ERROR = 1e-6  # target for epsilon, relative to the spread of the composed loss
+_SMALL_DELTA = 1e-18  # grids of larger deltas end where all steps have masses below 1e-26
+_LEAST_POINT = 1e-8  # delta of the last point of a tradeoff function's profile
+_POINTS = 4096  # points of that profile
+_MANY = 16  # epsilons that share one transform, whose errors are absolute
+_SMALLEST_GAP, _PER_DECADE = 1e-6, 20  # alpha - 1, and how many orders
+
+
+@dataclass(frozen=True)
+class MirroredRun:
+    """Equal steps with the losses of a pair above 0, and their mirror images below."""
+
+    pair: MixturePair
+    times: int = 1
+
+    def on_grid(self, above: bool, interval: float, tails: Tails) -> tuple[GridPair, int]:
+        """Return a pair that dominates a step, or that it dominates, and how often it occurs."""
+        pair, times = self.pair, self.times
+        if pair.rate == 1 and not above:  # whose losses must be bounded
+            run = gaussian_run(pair.mean / pair.noise)
+            pair, times = run.pair, times * run.times
+        return mirrored(pair.above_zero(above, interval, tails)), times
+
+
+@dataclass(frozen=True, eq=False)
+class MirroredCurve(DominatingCurve):
+    """Curve of mirrored runs on a grid of losses, equal in both orders.
+
+    runs: The composed runs.
+    interval: Interval of the grid, in nats.
+    moments: The Renyi divergences, which bound the smallest deltas as well.
+    """
+
+    runs: tuple[MirroredRun, ...]
+    interval: float
+    moments: RenyiCurve
+    _known: dict[tuple[bool, bool, float], GridComposition] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both orders have the same values."""
+        return True
+
+    @cached_property
+    def limits(self) -> DeltaLimits | None:  # type: ignore[override]
+        """Proven bounds that every bracket is compared with."""
+        whole = DeltaLimits.of([MixtureRun(run.pair, run.times).limits for run in self.runs])
+        return replace(whole, two_sided=True)
+
+    def _side(self, above: bool, small: bool, interval: float) -> GridComposition:
+        """Return a composition on one side, with the losses that small deltas need or without."""
+        key = above, small, interval
+        if key not in self._known:
+            tails = log_tails(sum(run.times for run in self.runs), 0.0 if small else 1.0)
+            # far losses that are rare need no fine grid
+            reach = max(run.pair.losses(tails)[1] for run in self.runs)
+            interval = max(interval, reach / _MOST_CELLS)
+            self._known[key] = GridComposition(
+                [run.on_grid(above, interval, tails) for run in self.runs]
+            )
+        return self._known[key]
+
+    def _ask(self, above: bool, small: bool, question: Callable[[GridComposition], T]) -> T:
+        """Return the answer of one side; if it needs too many cells, that of a coarser grid."""
+        interval = self.interval
+        while True:
+            try:
+                return question(self._side(above, small, interval))
+            except TooManyCells as error:
+                interval *= error.cells / _MOST_CELLS
+
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        high = self._most_epsilon(delta)
+        low = self._ask(False, delta < _SMALL_DELTA, lambda side: side.epsilon(delta))
+        return low, high
+
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        high = float(self._delta(np.array([epsilon]), order)[0])
+        low = self._ask(False, high < _SMALL_DELTA, lambda side: side.delta(epsilon))
+        return low, high
+
+    def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
+        """Return what the width of the bracket of epsilon at ``delta`` consists of."""
+        low, high = (
+            self._ask(one, delta < _SMALL_DELTA, lambda side: side) for one in (False, True)
+        )
+        return ComposedCurve(low, high, same=True).errors(delta, order)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return np.array([self._most_epsilon(one) for one in delta.tolist()])
+
+    def _most_epsilon(self, delta: float) -> float:
+        small = delta < _SMALL_DELTA
+        high = self._ask(True, small, lambda side: side.epsilon(delta))
+        return min(high, float(self.moments.epsilon(delta))) if small or high == math.inf else high
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        few = epsilon.size < _MANY  # many share one transform
+        most = self._ask(
+            True, False, lambda side: side.deltas(epsilon) if few else side.profile(epsilon)
+        )
+        small = most < _SMALL_DELTA
+        if small.any():
+            far = epsilon[small]
+            most[small] = self._ask(True, True, lambda side: side.deltas(far))
+            most[small] = np.minimum(most[small], self.moments.delta(far))
+        return most
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return tradeoff_from_profile(alpha, *self._profile)
+
+    @cached_property
+    def _profile(self) -> tuple[Array, Array]:
+        points = profile_points(float(self.epsilon(_LEAST_POINT)), _POINTS)
+        return points, self._ask(True, False, lambda side: side.profile(points))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self.moments.renyi(alpha))
+
+
+def mirrored_curve(
+    runs: Sequence[MirroredRun],
+    divergence: Callable[[Array], Array],
+    largest_grid: int = LARGEST_GRID,
+) -> MirroredCurve:
+    """Return the curve of runs of known Renyi divergences."""
+    moments = mirrored_moments(runs, divergence)
+    return MirroredCurve(tuple(runs), _interval(runs, largest_grid), moments)
+
+
+def mirrored_moments(
+    runs: Sequence[MirroredRun], divergence: Callable[[Array], Array]
+) -> RenyiCurve:
+    """Return the bound by Renyi divergences, searched at the orders that matter."""
+    # the best order for a delta above e^-500000 is below 1000 deviations of the loss: high orders
+    # cost most, where a step is weak
+    weakest = math.hypot(
+        *(run.pair.rate * math.sqrt(run.times) * run.pair.mean / run.pair.noise for run in runs)
+    )
+    highest = min(max(1e3 / max(weakest, 1e-9), 10 * _SMALLEST_GAP), 1e6)
+    return RenyiCurve(
+        divergence,
+        search=(_SMALLEST_GAP, highest),
+        points=1 + math.ceil(_PER_DECADE * math.log10(highest / _SMALLEST_GAP)),
+        refinements=0,
+    )
+
+
+def _interval(runs: Sequence[MirroredRun], largest_grid: int) -> float:
+    """Return the grid interval of a composition."""
+    tails = log_tails(sum(run.times for run in runs))
+    variance = window = reach = 0.0
+    for run in runs:
+        most = run.pair.losses(tails)[1]
+        pair, times = run.on_grid(True, most / COARSE_GRID, tails)
+        layer = Layer([(None, pair, times)])
+        variance += float(layer.cumulants[2, 0])
+        window += layer.size * layer.interval
+        reach = max(reach, most)
+    # spreading losses over the grid raises their mean by about steps * interval^2 / 12, and their
+    # variance by twice that
+    spread, steps = math.sqrt(variance), sum(run.times for run in runs)
+    wanted = min(
+        math.sqrt(12 * _GRID_ERROR * spread / steps), math.sqrt(6 * _GRID_ERROR / steps) * spread
+    )
+    width = max(window, reach)
+    return min(max(wanted, width / largest_grid), width / _SMALLEST_GRID)
 
 
 def without_replacement(
@@ -96,22 +281,18 @@ def without_replacement(
     )
     if isinstance(attained, GaussianDominatingCurve):
         return attained
-    pair = MixturePair(sampling_rate, noise_multiplier, 1.0, False, skipping_rate)
-    tails = log_tails(steps)
-    reach = float(np.ptp(pair.losses(tails)))
-    width = grid_width(pair.spread(), steps, reach, max(accuracy, _FINEST))
-    lower, upper = (mirrored(side) for side in pair.grid_pairs(max(width, reach / _CELLS), tails))
+    run = MirroredRun(
+        MixturePair(sampling_rate, noise_multiplier, 1.0, False, skipping_rate), steps
+    )
 
-    def moments(alpha: Array, order: Order) -> Array:
+    def divergence(alpha: Array) -> Array:
         orders = (
             np.asarray(sampled_gaussian_renyi(alpha, sampling_rate, noise_multiplier, one))
             for one in Order
         )
         return steps * of_both_orders(alpha, *orders)
 
-    limits = None if attained.limits is None else replace(attained.limits, two_sided=True)
-    both = replace(compose([(lower, upper, steps)], moments, same=True), limits=limits)
-    return EnclosedCurve((), both, attained)
+    return EnclosedCurve((), mirrored_curve([run], divergence, _ENCLOSED), attained)
 
 
 def of_both_orders(alpha: Array, forward: Array, reverse: Array) -> Array:

@@ -8,12 +8,12 @@ from dp_accounting.pld import pld_pmf
 from audit.bounds.accounting import SubsampledGaussian, compose
 from audit.bounds.accounting.composition import (
     LARGEST_COMPOSITION,
-    SampledComposition,
     _with_48_bits,
     coarse_epsilons,
 )
 from audit.curves import GaussianCurve, MinimumCurve, Order
 from audit.dominating.poisson import poisson_curve
+from audit.dominating.without_replacement import MirroredCurve
 from audit.mechanism import Relation
 from tests.bounds import reference
 
@@ -112,7 +112,7 @@ def test_a_gaussian_mechanism_beside_rare_steps(mu):
 
 def test_small_deltas_lie_between_what_is_attained_and_renyi_divergences():
     curve = compose(SubsampledGaussian(0.1, 1.0), 200)
-    assert isinstance(curve, SampledComposition)
+    assert isinstance(curve, MirroredCurve)
     attained = poisson_curve(1.0, 0.1, 200, Relation.ZERO_OUT, accuracy=1e-4)
     for delta in (1e-13, 1e-30, 1e-100):
         low, high = curve.epsilon_bracket(delta)
@@ -153,7 +153,7 @@ def test_extremes_neither_overflow_nor_give_nan(rate, mu, times, gaussian_mu):
     assert np.all((deltas >= 0) & (deltas <= 1))
     betas = np.asarray(curve.beta([0.0, 0.3, 1.0]))
     assert np.all((betas >= 0) & (betas <= [1, 0.7 + 1e-12, 1e-12]))
-    if isinstance(curve, SampledComposition):
+    if isinstance(curve, MirroredCurve):
         low, high = curve.epsilon_bracket(1e-5)
         assert low <= high == epsilons[2]
 
