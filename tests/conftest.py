@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -19,6 +20,13 @@ __all__ = ["ended"]  # a fixture of all rooms
 # A shell starts background jobs with interrupts ignored; children of tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+with contextlib.suppress(ImportError):  # the tests of adapters do without Hypothesis
+    from hypothesis import HealthCheck, settings
+
+    # a loaded machine is slow
+    settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any")
 
 RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from audit import validate
@@ -122,7 +122,6 @@ def through_json(value: Any) -> Any:
     return json.loads(json.dumps(encode(value), allow_nan=False))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a loaded machine is slow
 @given(drawings)
 def test_round_trip_through_json_text(drawing):
     plain = through_json(drawing)
@@ -132,7 +131,6 @@ def test_round_trip_through_json_text(drawing):
     jsonschema.validate(plain, SCHEMA, jsonschema.Draft202012Validator)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a loaded machine is slow
 @given(drawings)
 def test_round_trip_without_defaults(drawing):
     assert decode(Drawing, encode(drawing, defaults=False)) == drawing

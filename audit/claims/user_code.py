@@ -72,6 +72,7 @@ def values_of(
         task=f"{__name__}:{'ask_library' if known else f'ask_{source.value}'}",
         limits=_limits(budget),
         name=source.value,
+        keep=known,  # libraries are slow to import, and no code of users
     ) as function:
 
         def answer(deltas: Sequence[float], orders: Sequence[float]) -> Values:

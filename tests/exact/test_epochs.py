@@ -222,6 +222,7 @@ def test_weights_of_a_memory() -> None:
         DependentStep((Affine(),), (1.0,), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [RESHUFFLED, ALLOCATED])
 def test_sampled_runs_follow_the_law(changes: dict[str, Any]) -> None:
     """Bonferroni over 8 places: a false alarm once in 10^5 seeds; the other sampler fails."""

@@ -34,6 +34,7 @@ def exact(request: pytest.FixtureRequest) -> LawCurve:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("name", PLACES)
 def test_each_is_the_one_asked_for_alone(exact: LawCurve, name: str, order: Order) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit import Batching, Order
@@ -54,7 +54,7 @@ def test_every_case_agrees_with_the_twin(name: str) -> None:
     compare(CASES[name]())
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, derandomize=True)
 @given(
     batching=st.sampled_from(BATCHINGS),
     steps=st.integers(1, 9),

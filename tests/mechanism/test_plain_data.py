@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.mechanism import (
@@ -60,7 +60,6 @@ def mechanisms(draw: st.DrawFn) -> NoisySGD:
     )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a loaded machine is slow
 @given(mechanisms(), st.booleans())
 def test_round_trip_through_json_text(mechanism: NoisySGD, defaults: bool) -> None:
     plain = encode_mechanism(mechanism, defaults=defaults)

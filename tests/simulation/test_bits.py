@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -106,10 +106,10 @@ def digest(*arrays: NDArray[Any]) -> str:
     return found.hexdigest()
 
 
-def digests(where: Parallel | Pool) -> dict[str, str]:
+def digests(where: Parallel | Pool, seeds: Sequence[int] = SEEDS) -> dict[str, str]:
     """Digests of all samples and counts that a backend draws."""
     found = {}
-    for seed in SEEDS:
+    for seed in seeds:
         for name, pair in walks().items():
             for trials in SIZES:
                 place = f"{name}, seed {seed}, {trials} trials"
@@ -154,8 +154,11 @@ def stored() -> dict[str, str]:
     "kind", [Backend.THREADS, Backend.LOKY, Backend.DASK], ids=lambda kind: kind.value
 )
 def test_bits_are_the_stored_ones_on_every_backend(kind: Backend) -> None:
+    seeds = SEEDS if kind is Backend.THREADS else SEEDS[-1:]  # other processes have the same code
     with backend(kind) as workers:
-        assert digests(workers) == stored()
+        found = digests(workers, seeds)
+    assert len(found) * len(SEEDS) == len(stored()) * len(seeds)
+    assert found.items() <= stored().items()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
