@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import dataclasses
-import enum
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from audit.cli import help
-from audit.cli.errors import OneLineParser, guarded
-from audit.codec import decode, encode
+from audit.codec import encode
 from audit.codec.hints import did_you_mean
-from audit.mechanism import Batching, NoisySGD, Relation, decode_mechanism
+from audit.mechanism import Batching, NoisySGD, Relation
 
 if TYPE_CHECKING:
     from audit.bounds import Row, TrainingEpsilon, TrainingNoise
 
 _NUMBERS = ("epsilon", "ratio")
-
-
-class BoundsFormat(enum.Enum):
-    """The output format."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,30 +85,32 @@ class Line:
 
 def main() -> None:
     """Run the ``audit-bounds`` command; the mechanism and delta are given as KEY=VALUE."""
-    guarded(_run, "audit-bounds")
+    help.keyed("audit-bounds", _run, formats=("text", "json", "csv"), flags=("--all",))
 
 
-def _run() -> None:
-    if help.asked_for(sys.argv[1:]):
-        print(help.of_bounds(), end="")
-        return
-    from audit.cli.composition import composed, defaults_of  # Hydra is slow to import
+def _run(options: argparse.Namespace) -> None:
+    from audit.cli.composition import composed  # Hydra is slow to import
 
-    parser = OneLineParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument(
-        "--format", choices=[form.value for form in BoundsFormat], default=BoundsFormat.TEXT.value
-    )
-    options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
     if _of_a_training(sys.argv[1:]):
-        for values in composed("audit-bounds", TrainingQuestion):
-            _print_answer(decode(TrainingQuestion, values).answer(), BoundsFormat(options.format))
+        for (question,) in composed("audit-bounds", TrainingQuestion):
+            answer = question.answer()
+            if options.format == "csv":
+                _write_csv(list(encode(answer)), [encode(answer)])
+            else:
+                print(_json(answer) if options.format == "json" else answer)
         return
-    for values in composed("audit-bounds", NoisySGD, BoundsQuestion):
-        question = decode(
-            BoundsQuestion, {name: values.pop(name) for name in defaults_of(BoundsQuestion)}
-        )
-        _show(decode_mechanism(values), question, BoundsFormat(options.format), every=options.all)
+    for mechanism, question in composed("audit-bounds", NoisySGD, BoundsQuestion):
+        _show(mechanism, question, options.format, every=options.all)
+
+
+def _json(value: object) -> str:
+    return json.dumps(encode(value), indent=1, allow_nan=False)
+
+
+def _write_csv(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 def _of_a_training(words: Sequence[str]) -> bool:
@@ -133,35 +126,23 @@ def _of_a_training(words: Sequence[str]) -> bool:
     return any(key in training - others for key in keys)
 
 
-def _print_answer(answer: TrainingEpsilon | TrainingNoise, form: BoundsFormat) -> None:
-    if form is BoundsFormat.JSON:
-        print(json.dumps(encode(answer), indent=1))
-    elif form is BoundsFormat.CSV:
-        writer = csv.DictWriter(sys.stdout, list(encode(answer)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerow(encode(answer))
-    else:
-        print(answer)
-
-
-def _show(
-    mechanism: NoisySGD, question: BoundsQuestion, form: BoundsFormat, *, every: bool
-) -> None:
+def _show(mechanism: NoisySGD, question: BoundsQuestion, form: str, *, every: bool) -> None:
     """Print one row per bound, the tightest first; inapplicable bounds are last, or counted."""
     from audit import bounds
     from audit.bounds.registry import rank
 
     if question.assumed is not None:
         gap = bounds.batching_gap(mechanism, assumed=question.assumed, delta=question.delta)
-        print(json.dumps(encode(gap), indent=1) if form is BoundsFormat.JSON else gap)
+        print(_json(gap) if form == "json" else gap)
         return
     rows = bounds.table(mechanism, question.delta, slow=question.slow)
     rows = tuple(sorted(rows, key=lambda row: rank(math.inf if row.value is None else row.value)))
     shown = [row for row in rows if every or row.value is not None]
-    if form is BoundsFormat.JSON:
-        print(json.dumps([encode(_line(row)) for row in shown], indent=1, allow_nan=False))
-    elif form is BoundsFormat.CSV:
-        _write_csv(shown)
+    if form == "json":
+        print(_json([_line(row) for row in shown]))
+    elif form == "csv":
+        names = [field.name for field in dataclasses.fields(Line)]
+        _write_csv(names, [encode(_line(row)) for row in shown])
     else:
         _print_table(shown, question.delta, every=every)
         if not every:
@@ -180,13 +161,6 @@ def _line(row: Row) -> Line:
         reason=row.reason,
         source=str(bounds.CATALOGUE[row.id].cite),
     )
-
-
-def _write_csv(rows: Sequence[Row]) -> None:
-    names = [field.name for field in dataclasses.fields(Line)]
-    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(encode(_line(row)) for row in rows)
 
 
 def _print_table(rows: Sequence[Row], delta: float, *, every: bool) -> None:

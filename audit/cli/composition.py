@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import hydra
@@ -16,8 +16,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from audit.codec import encode
+from audit.codec import decode, encode
 from audit.codec.hints import did_you_mean
+from audit.mechanism import NoisySGD, decode_mechanism
 
 MISSING = "???"  # OmegaConf's marker of a required value
 # Hydra itself writes and logs nothing, so that a run's folder appears completely or not at all.
@@ -56,8 +57,8 @@ def run_with_hydra(name: str, job: Callable[[DictConfig], Any]) -> None:
     hydra.main(version_base="1.3", config_path=None, config_name=name)(job)()
 
 
-def composed(command: str, *classes: type) -> tuple[dict[str, Any], ...]:
-    """Return the values of the command line: one mapping, or one per run of a sweep."""
+def composed(command: str, *classes: type) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of the command line, one a class; several times for a sweep."""
     read_options(command)
     defaults = defaults_of(*classes)
     node = {
@@ -69,8 +70,19 @@ def composed(command: str, *classes: type) -> tuple[dict[str, Any], ...]:
     found: list[DictConfig] = []
     # Hydra handles what a job raises or prints, so the work is done afterwards
     run_with_hydra(command, lambda config: found.append(config))
-    # a deleted key (~delta) gets its default again
-    return tuple(_complete(command, {**defaults, **plain(config)}) for config in found)
+    for config in found:
+        values = {**defaults, **plain(config)}  # a deleted key (~delta) gets its default again
+        missing = [key for key, value in values.items() if value == MISSING]
+        if missing:
+            raise ValueError(
+                f"{', '.join(missing)} must be given, got nothing; see {command} --help"
+            )
+        split = [{name: values.pop(name) for name in defaults_of(cls)} for cls in classes]
+        split[0] |= values  # unknown keys, which are refused
+        yield tuple(
+            decode_mechanism(own) if cls is NoisySGD else decode(cls, own)
+            for cls, own in zip(classes, split, strict=True)
+        )
 
 
 def defaults_of(*classes: type) -> dict[str, Any]:
@@ -87,13 +99,6 @@ def plain(config: DictConfig) -> dict[str, Any]:
     values = OmegaConf.to_container(config, resolve=True)
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
-
-
-def _complete(command: str, values: dict[str, Any]) -> dict[str, Any]:
-    missing = [key for key, value in values.items() if value == MISSING]
-    if missing:
-        raise ValueError(f"{', '.join(missing)} must be given, got nothing; see {command} --help")
-    return values
 
 
 def to_yaml(config: Any) -> str:

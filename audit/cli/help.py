@@ -6,14 +6,17 @@ from the schemas and the names of the scenarios.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import enum
 import re
+import sys
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
+from audit.cli.errors import OneLineParser, guarded
 from audit.codec import encode
 from audit.codec.hints import MISSING, default_of, hints_of, init_fields
 from audit.constructions import kinds
@@ -33,11 +36,6 @@ def table(rows: Iterable[tuple[str, str]], indent: int = 4) -> str:
     rows = list(rows)
     width = max(len(left) for left, _ in rows)
     return "\n".join(f"{'':{indent}}{left:{width}}  {right}".rstrip() for left, right in rows)
-
-
-def mechanism_fields() -> str:
-    """Return the fields of a mechanism with their types and defaults."""
-    return table(fields_of(NoisySGD))
 
 
 def fields_of(cls: type) -> list[tuple[str, str]]:
@@ -94,12 +92,18 @@ def of_audit(default: str, own_folder: Path | None) -> str:
     scenarios = table(scenario_titles(None))
     if own_folder is not None and (own := scenario_titles(own_folder)):
         scenarios += f"\n\nscenarios in {own_folder}:\n{table(own)}"
-    return _AUDIT.format(
-        default=default,
-        scenarios=scenarios,
-        mechanism=mechanism_fields(),
+    return _filled(_AUDIT, default=default, scenarios=scenarios)
+
+
+def _filled(text: str, **parts: str) -> str:
+    """Return a help text with the parts that are read from the types."""
+    return text.format(
+        mechanism=table(fields_of(NoisySGD)),
         pairs=pair_kinds(),
+        relations=_described(Relation),
+        batchings=_described(Batching),
         values=_VALUES,
+        **parts,
     )
 
 
@@ -169,16 +173,6 @@ exit status: 0 done; 1 a run of a sweep failed; 2 bad input; 130 interrupted
 """
 
 
-def of_bounds() -> str:
-    """Return the help of ``audit-bounds``."""
-    return _BOUNDS.format(
-        mechanism=mechanism_fields(),
-        values=_VALUES,
-        relations=_described(Relation),
-        batchings=_described(Batching),
-    )
-
-
 _BOUNDS = """\
 usage: audit-bounds KEY=VALUE ... [--all] [--format text|json|csv]
 
@@ -227,11 +221,6 @@ ratio to the tightest sound bound.
 """
 
 
-def of_search() -> str:
-    """Return the help of ``audit-search``."""
-    return _SEARCH.format(mechanism=mechanism_fields(), values=_VALUES)
-
-
 _SEARCH = """\
 usage: audit-search KEY=VALUE ...
 
@@ -260,11 +249,6 @@ options:
     -h, --help        print this help
     -c, --cfg job     print the configuration, search nothing
 """
-
-
-def of_plan() -> str:
-    """Return the help of ``audit-plan``."""
-    return _PLAN
 
 
 _PLAN = """\
@@ -301,3 +285,29 @@ options:
                       confidence, power, true_epsilon, trials, reached and strategy)
     -m, --multirun    several questions: KEY=A,B,C
 """
+
+_TEXTS = {"audit-bounds": _BOUNDS, "audit-plan": _PLAN, "audit-search": _SEARCH}
+
+
+def keyed(
+    name: str,
+    command: Callable[[argparse.Namespace], None],
+    *,
+    formats: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> None:
+    """Run a command whose inputs are ``KEY=VALUE`` words, or print its help."""
+
+    def run() -> None:
+        if asked_for(sys.argv[1:]):
+            print(_filled(_TEXTS[name]), end="")
+            return
+        parser = OneLineParser(prog=name, add_help=False, allow_abbrev=False)
+        if formats:
+            parser.add_argument("--format", choices=formats, default=formats[0])
+        for flag in flags:
+            parser.add_argument(flag, action="store_true")
+        options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
+        command(options)
+
+    guarded(run, name)

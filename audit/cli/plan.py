@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import enum
 import json
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from audit import validate
 from audit.cli import help
-from audit.cli.errors import OneLineParser, guarded
-from audit.codec import decode, encode
+from audit.codec import encode
 
 if TYPE_CHECKING:
     from audit.curves import PrivacyCurve
     from audit.estimation import TrialPlan
-
-
-class PlanFormat(enum.Enum):
-    """The output format."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class AssumedLaw(enum.Enum):
@@ -96,23 +88,14 @@ class PlanQuestion:
 
 def main() -> None:
     """Run the ``audit-plan`` command; the claim and the assumed law are given as KEY=VALUE."""
-    guarded(_run, "audit-plan")
+    help.keyed("audit-plan", _run, formats=("text", "json"))
 
 
-def _run() -> None:
-    if help.asked_for(sys.argv[1:]):
-        print(help.of_plan(), end="")
-        return
+def _run(options: argparse.Namespace) -> None:
     from audit.cli.composition import composed  # Hydra takes a while to import
 
-    parser = OneLineParser(prog="audit-plan", add_help=False, allow_abbrev=False)
-    parser.add_argument(
-        "--format", choices=[form.value for form in PlanFormat], default=PlanFormat.TEXT.value
-    )
-    options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
-    questions = [decode(PlanQuestion, values) for values in composed("audit-plan", PlanQuestion)]
-    plans = [(question, _planned(question)) for question in questions]
-    if PlanFormat(options.format) is PlanFormat.JSON:
+    plans = [(question, _planned(question)) for (question,) in composed("audit-plan", PlanQuestion)]
+    if options.format == "json":
         written = [{"law": one.described, **encode(plan)} for one, plan in plans]
         print(json.dumps(written, indent=1, allow_nan=False))
         return

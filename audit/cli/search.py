@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.cli import help
-from audit.cli.errors import guarded
-from audit.codec import decode
-from audit.mechanism import NoisySGD, decode_mechanism
+from audit.mechanism import NoisySGD
 
 if TYPE_CHECKING:
     from audit.search import Epsilon, Found, RenyiDivergence
@@ -43,18 +41,14 @@ class SearchRequest:
 
 def main() -> None:
     """Run the ``audit-search`` command; all inputs are given as KEY=VALUE."""
-    guarded(_run, "audit-search")
+    help.keyed("audit-search", _run)
 
 
-def _run() -> None:
-    if help.asked_for(sys.argv[1:]):
-        print(help.of_search(), end="")
-        return
-    from audit.cli.composition import composed, defaults_of  # Hydra takes a while to import
+def _run(options: argparse.Namespace) -> None:
+    from audit.cli.composition import composed  # Hydra takes a while to import
 
-    for values in composed("audit-search", NoisySGD, SearchRequest):
-        asked = {name: values.pop(name) for name in defaults_of(SearchRequest)}
-        _search(decode_mechanism(values), decode(SearchRequest, asked))
+    for mechanism, request in composed("audit-search", NoisySGD, SearchRequest):
+        _search(mechanism, request)
 
 
 def _search(mechanism: NoisySGD, request: SearchRequest) -> None:

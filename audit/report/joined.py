@@ -27,11 +27,11 @@ from audit.report.document import (
     Text,
 )
 from audit.report.figures import sweep
-from audit.report.joined_rows import ClaimRow, FailedRun, epsilon_rows, failed_runs
+from audit.report.joined_rows import Row, epsilon_rows, failed_runs
 from audit.report.runs import Run
 from audit.report.setting_tables import claim_cells, epsilon_table
 from audit.report.study_section import worst
-from audit.results import Number, Result, SettingResult, Verdict
+from audit.results import Number, Result, Verdict
 from audit.results.comparisons import CLAIMED
 
 _MOST_FIRST = 40  # rows of the first screen's table; of more, only the telling ones
@@ -41,17 +41,19 @@ _OUTCOMES = {
     Verdict.INCONCLUSIVE: "Inconclusive",
     Verdict.REFUTED: "Refuted",
 }
+_EVERY_ROW = "Each run, setting and delta"
+_METHODS = (
+    "Certified lower bounds hold each at the confidence of its own run; they are rounded down, "
+    "claims are rounded up, and of exact values only the certain digits are written. Refuted: "
+    "the claim is contradicted even after every error is taken in its favour. Consistent: it "
+    "is not, which is no proof of it. Error: the run stored no result, for the reason given."
+)
 
-IndexRow = ClaimRow | FailedRun
-"""A row of the index: an epsilon, or a run without a result."""
 
-
-def index_rows(runs: Sequence[Run]) -> list[IndexRow]:
+def index_rows(runs: Sequence[Run]) -> list[Row]:
     """Return the rows of the index, what is wrong first: errors, refuted claims, and the rest."""
     found = epsilon_rows(runs)
-    refuted = [row for row in found if row.verdict is Verdict.REFUTED]
-    others = [row for row in found if row.verdict is not Verdict.REFUTED]
-    return [*failed_runs(runs), *refuted, *others]
+    return [*failed_runs(runs), *sorted(found, key=lambda one: one.verdict is not Verdict.REFUTED)]
 
 
 def build(runs: Sequence[Run], folder: Path) -> Document:
@@ -59,17 +61,25 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
     if not runs:
         raise validate.fail("runs", "one or more", runs)
     found = index_rows(runs)
-    first = _extremes(found) if len(found) > _MOST_FIRST else found
+    many = len(found) > _MOST_FIRST
+    first = _extremes(found) if many else found
     links = {run.name: _link(run, folder) for run in runs}
-    many_scenarios = len(found) > _MOST_FIRST and _scenarios_differ(runs)
-    studies = _studies(runs, links)
-    if many_scenarios:
+    # several scenarios; else the runs are a sweep over one
+    by_scenario = many and len({run.result.scenario.name for run in runs if run.result}) > 1
+    summary, statements = _table(runs, first, links, _caption(first, found)), _studies(runs, links)
+    if by_scenario:
         summary, statements = _by_scenario(runs, links), None
-    elif studies.rows and not found:
-        summary, statements = studies, None
-    else:
-        summary = _table(runs, first, links, _caption(first, found))
-        statements = studies if studies.rows else None
+    elif statements is not None and not found:
+        summary, statements = statements, None
+    sections = [
+        ("maps", "Over the sweep", Gallery(sweep.maps(runs))),
+        ("rows", "Every row", None),
+        ("runs", "Runs", _runs(runs)),
+        ("methods", "Methods", Text(_METHODS)),
+    ]
+    if by_scenario or len(first) < len(found):
+        every = [*failed_runs(runs), *epsilon_rows(runs)]
+        sections[1] = ("rows", "Every row", _table(runs, every, links, _EVERY_ROW))
     overview = sweep.draw(epsilon_rows(runs))
     return Document(
         title="Tightness of the claims: an index of stored runs",
@@ -78,11 +88,10 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
         summary=summary,
         statements=statements,
         overview=Gallery((overview,) if overview else ()),
-        sections=(
-            *_maps(runs),
-            *(_every_row(runs, links) if many_scenarios or len(first) < len(found) else ()),
-            _runs(runs),
-            _methods(),
+        sections=tuple(
+            Section(ident=ident, title=title, parts=(part,))
+            for ident, title, part in sections
+            if part is not None and part != Gallery(())
         ),
     )
 
@@ -91,24 +100,20 @@ def conclusion(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the sentences that the report begins with, refutations and errors first."""
     rows = epsilon_rows(runs)
     settings = [setting for run in runs if run.result for setting in run.result.settings]
-    verdicts = [one.verdict for one in queries.statements(settings)]
+    verdicts = [one.verdict for _, one in queries.statements(settings)]
     wrong, own = _refuted_ids(rows), _refuted_user_claims(rows)
     refuted = refuted_elsewhere(settings)
     if own:
-        refuted.insert(0, _user_claims_refuted(own))
+        refuted.insert(0, own)
     if wrong:
         refuted.insert(0, f"refuted in at least one run: {', '.join(wrong)}")
     of_studies = f"of {_many(len(verdicts), 'statement')} of studies {_counts(verdicts)}"
     if Verdict.REFUTED in verdicts:
         refuted.append(of_studies)
-    standing = [
-        (found, row.bound.id)
-        for row in rows
-        if row.bound is not None and (found := _tightness(row)) is not None
-    ]
     errors = len(failed_runs(runs))
     ended = f"{_many(len(runs) - errors, 'result')} and {_many(errors, 'error')}"
     clauses = [*refuted, *([ended] if errors else [])]
+    standing = _tightness(rows)
     if standing:
         if not refuted:
             clauses.append("no claim is refuted")
@@ -120,8 +125,7 @@ def conclusion(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def table(runs: Sequence[Run]) -> Table:
     """Return every comparison of epsilons as one table, without links."""
-    links = {run.name: "" for run in runs}
-    return _table(runs, index_rows(runs), links, "Each run, setting and delta")
+    return _table(runs, index_rows(runs), {run.name: "" for run in runs}, _EVERY_ROW)
 
 
 def shown(runs: Sequence[Run]) -> str:
@@ -159,10 +163,13 @@ def _many(number_of: int, word: str) -> str:
     return f"{count(number_of)} {word}{'' if number_of == 1 else 's'}"
 
 
-def _tightness(row: ClaimRow) -> float | None:
-    """Return the ratio of a claim that stands and is finite."""
-    known = row.ratio is not None and math.isfinite(row.ratio)
-    return row.ratio if known and row.verdict is Verdict.CONSISTENT else None
+def _tightness(rows: Sequence[Row]) -> list[tuple[float, str]]:
+    """Return the ratios of claims that stand and are finite, with the claims."""
+    return [
+        (row.ratio, str(row.claimed_by))
+        for row in rows
+        if row.verdict is Verdict.CONSISTENT and row.ratio is not None and math.isfinite(row.ratio)
+    ]
 
 
 def _least_to_largest(standing: Sequence[tuple[float, str]]) -> str:
@@ -175,25 +182,18 @@ def _least_to_largest(standing: Sequence[tuple[float, str]]) -> str:
     )
 
 
-def _refuted_ids(rows: Sequence[ClaimRow]) -> list[str]:
+def _refuted_ids(rows: Sequence[Row]) -> list[str]:
     """Return the ids of refuted statements, sorted; users' own claims are not among them."""
-    return sorted({row.bound.id for row in rows if row.bound and _is_refuted_statement(row)})
+    wrong = [row for row in rows if row.verdict is Verdict.REFUTED and row.status != CLAIMED]
+    return sorted({str(row.claimed_by) for row in wrong})
 
 
-def _is_refuted_statement(row: ClaimRow) -> bool:
-    return row.verdict is Verdict.REFUTED and row.bound is not None and row.bound.status != CLAIMED
-
-
-def _refuted_user_claims(rows: Sequence[ClaimRow]) -> int:
-    """Return how many claims about user-defined mechanisms are refuted."""
-    refuted = sum(row.verdict is Verdict.REFUTED for row in rows)
-    return refuted - sum(map(_is_refuted_statement, rows))
-
-
-def _user_claims_refuted(number: int) -> str:
+def _refuted_user_claims(rows: Sequence[Row]) -> str:
+    """Return how many claims about user-defined mechanisms are refuted; nothing for none."""
+    number = sum(row.verdict is Verdict.REFUTED and row.status == CLAIMED for row in rows)
     if number == 1:
         return "1 claim about a user-defined mechanism is refuted"
-    return f"{count(number)} claims about user-defined mechanisms are refuted"
+    return f"{count(number)} claims about user-defined mechanisms are refuted" if number else ""
 
 
 def _counts(verdicts: Sequence[Verdict], noun: str = "") -> str:
@@ -202,15 +202,14 @@ def _counts(verdicts: Sequence[Verdict], noun: str = "") -> str:
     for verdict in _OUTCOMES:
         number = verdicts.count(verdict)
         if number:
-            verb = "is" if number == 1 else "are"
-            hold = "holds" if number == 1 else "hold"
-            predicate = hold if verdict is Verdict.HOLDS else f"{verb} {verdict.value}"
-            named = f" {noun}{'' if number == 1 else 's'}" if noun else ""
-            words.append(f"{count(number)}{named} {predicate}")
+            predicate = f"{'is' if number == 1 else 'are'} {verdict.value}"
+            if verdict is Verdict.HOLDS:
+                predicate = "holds" if number == 1 else "hold"
+            words.append(f"{_many(number, noun) if noun else count(number)} {predicate}")
     return ", ".join(words)
 
 
-def _caption(first: Sequence[IndexRow], rows: Sequence[IndexRow]) -> str:
+def _caption(first: Sequence[Row], rows: Sequence[Row]) -> str:
     caption = "Epsilon: what samples certify, what the strongest pair has, and what is claimed"
     if len(first) == len(rows):
         return caption
@@ -220,54 +219,48 @@ def _caption(first: Sequence[IndexRow], rows: Sequence[IndexRow]) -> str:
     )
 
 
-def _extremes(rows: Sequence[IndexRow]) -> list[IndexRow]:
+def _extremes(rows: Sequence[Row]) -> list[Row]:
     """Return what is wrong, and of each setting and delta the tightest and the loosest claim."""
-    wrong: list[IndexRow] = []
-    groups: dict[tuple[str, str, float], list[tuple[float, ClaimRow]]] = {}
+    groups: dict[object, list[Row]] = {}
     for row in rows:
-        if row.verdict in (Verdict.ERROR, Verdict.REFUTED):
-            wrong.append(row)
-        elif isinstance(row, ClaimRow) and row.ratio is not None:
-            key = (row.origin.scenario, row.origin.setting, row.quantity.at)
-            groups.setdefault(key, []).append((row.ratio, row))
-    extremes: list[IndexRow] = []
-    for group in groups.values():
-        ordered = [row for _, row in sorted(group, key=lambda pair: pair[0])]
-        extremes += [ordered[0]] if len(ordered) == 1 else [ordered[0], ordered[-1]]
-    return [*wrong, *extremes]
+        if row.ratio is not None:
+            groups.setdefault((row.scenario, row.setting, row.delta), []).append(row)
+    ordered = [sorted(group, key=lambda row: row.ratio or 0.0) for group in groups.values()]
+    extremes = [row for group in ordered for row in dict.fromkeys((group[0], group[-1]))]
+    return [row for row in rows if row.verdict in (Verdict.ERROR, Verdict.REFUTED)] + extremes
 
 
 def _table(
-    runs: Sequence[Run], rows: Sequence[IndexRow], links: Mapping[str, str], caption: str
+    runs: Sequence[Run], rows: Sequence[Row], links: Mapping[str, str], caption: str
 ) -> Table:
     notes = labels(runs)
     cells = (
         (Cell(text=notes[row.run], note=row.error), *[None] * 5, row.verdict)
-        if isinstance(row, FailedRun)
-        else _cells(row, notes[row.origin.run], links[row.origin.run])
+        if row.error is not None
+        else (
+            Cell(text=row.title, note=notes[row.run], link=links[row.run]),
+            row.delta,
+            row.lower,
+            _exact_of_strongest(row),
+            *(
+                (None, None, row.verdict)
+                if row.claimed_by is None
+                else claim_cells(row.claimed, row.ratio, row.verdict, row.claimed_by)
+            ),
+        )
         for row in rows
     )
     return epsilon_table(caption, "Run", "Exact value", cells)
 
 
-def _cells(row: ClaimRow, note: str, link: str) -> tuple[object, ...]:
-    return (
-        Cell(text=row.origin.title, note=note, link=link),
-        row.quantity.at,
-        row.lower,
-        _exact_of_strongest(row),
-        *((None, None, row.verdict) if row.bound is None else claim_cells(row.bound, row.bound.id)),
-    )
-
-
-def _exact_of_strongest(row: ClaimRow) -> Cell:
+def _exact_of_strongest(row: Row) -> Cell:
     """Return the certain value of the strongest pair; of another pair only its lower end."""
-    if row.exact is None:
+    low, high = row.exact_low, row.exact_high
+    if low is None or high is None or row.certified is None:
         return Cell.missing()
-    value = row.exact
-    if row.certified != value.low:
-        value = Number(row.certified, row.certified, float("inf"))
-    return replace(EXACT.cell(value), note=row.certified_by)
+    if row.certified != low:
+        low, high = row.certified, math.inf
+    return replace(EXACT.cell(Number(low, low, high)), note=str(row.certified_by))
 
 
 def _link(run: Run, folder: Path) -> str:
@@ -278,11 +271,6 @@ def _link(run: Run, folder: Path) -> str:
     return Path(os.path.relpath(page.resolve(), folder.resolve())).as_posix()
 
 
-def _scenarios_differ(runs: Sequence[Run]) -> bool:
-    """Whether the runs are of several scenarios; else they are a sweep over one."""
-    return len({run.result.scenario.name for run in runs if run.result}) > 1
-
-
 def _by_scenario(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
     """Return a row for each run, those with errors first."""
     caption = (
@@ -291,7 +279,8 @@ def _by_scenario(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
     )
     columns = {"Scenario": TEXT, "Claimed / certain": RATIO, "Found": TEXT, "Verdict": VERDICT}
     failed = [
-        (Cell(text=row.run, note=row.error), None, None, row.verdict) for row in failed_runs(runs)
+        (Cell(text=row.run, note=row.error or ""), None, None, row.verdict)
+        for row in failed_runs(runs)
     ]
     found = [_scenario(run, run.result, links[run.name]) for run in runs if run.result]
     return Table.of(caption, columns, [*failed, *found])
@@ -299,47 +288,38 @@ def _by_scenario(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
 
 def _scenario(run: Run, result: Result, link: str) -> tuple[object, ...]:
     settings, rows = result.settings, epsilon_rows([run])
-    standing = [found for row in rows if (found := _tightness(row)) is not None]
+    ratios = [value for value, _ in _tightness(rows)]
     refuted = {
         *_refuted_ids(rows),
         *queries.refuted_orders(settings),
         *queries.refuted_positions(settings),
     }
     own = _refuted_user_claims(rows)
-    verdicts = [one.verdict for one in queries.statements(settings)]
-    return (
-        Cell(text=result.scenario.title or run.name, note=run.name, link=link),
-        _ratios(standing, settings),
-        _found(sorted(refuted), own, verdicts, compared=bool(standing)) or None,
-        _overall(rows, bool(refuted or own), verdicts),
-    )
-
-
-def _found(refuted: Sequence[str], own: int, verdicts: Sequence[Verdict], *, compared: bool) -> str:
-    parts = []
-    if refuted:
-        parts.append(f"refuted: {', '.join(refuted)}")
+    verdicts = [one.verdict for _, one in queries.statements(settings)]
+    parts = [f"refuted: {', '.join(sorted(refuted))}"] if refuted else []
     if own:
-        parts.append(_user_claims_refuted(own))
-    if compared and not parts and Verdict.REFUTED not in verdicts:
+        parts.append(own)
+    if ratios and not parts and Verdict.REFUTED not in verdicts:
         parts.append("nothing is refuted")
     if len(set(verdicts)) == 1:
         parts.append(_counts(verdicts, "statement"))
     elif verdicts:
         parts.append(f"of {count(len(verdicts))} statements {_counts(verdicts)}")
-    return "; ".join(parts)
+    tightness = Cell.missing()
+    if ratios:
+        deltas = sum(len(setting.deltas) for setting in queries.compared(settings))
+        least, most = min(ratios), max(ratios)
+        text = " to ".join(dict.fromkeys((ratio(least), ratio(most))))
+        tightness = Cell.number(text, (least, most), _many(deltas, "comparison"))
+    return (
+        Cell(text=result.scenario.title or run.name, note=run.name, link=link),
+        tightness,
+        "; ".join(parts) or None,
+        _overall(rows, bool(refuted or own), verdicts),
+    )
 
 
-def _ratios(ratios: Sequence[float], settings: Sequence[SettingResult]) -> Cell:
-    if not ratios:
-        return Cell.missing()
-    deltas = sum(len(setting.deltas) for setting in queries.compared(settings))
-    least, most = min(ratios), max(ratios)
-    text = ratio(least) if ratio(least) == ratio(most) else f"{ratio(least)} to {ratio(most)}"
-    return Cell.number(text, (least, most), _many(deltas, "comparison"))
-
-
-def _overall(rows: Sequence[ClaimRow], refuted: bool, verdicts: Sequence[Verdict]) -> Verdict:
+def _overall(rows: Sequence[Row], refuted: bool, verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict on a run: refuted if anything of it is, else that on the rest."""
     if refuted or Verdict.REFUTED in verdicts:
         return Verdict.REFUTED
@@ -350,7 +330,7 @@ def _overall(rows: Sequence[ClaimRow], refuted: bool, verdicts: Sequence[Verdict
     return worst(verdicts) if verdicts else Verdict.NOT_APPLICABLE
 
 
-def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
+def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table | None:
     """Return a row for each study: how many of its statements hold."""
     rows = []
     for run in runs:
@@ -360,27 +340,12 @@ def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
             counted = map(verdicts.count, _OUTCOMES)
             rows.append((name, *counted, worst(verdicts) if verdicts else None))
     counts = dict.fromkeys(_OUTCOMES.values(), COUNT)
+    caption = "Studies: how many of their statements hold"
+    return Table.of(caption, {"Study": TEXT, **counts, "Verdict": VERDICT}, rows) if rows else None
+
+
+def _runs(runs: Sequence[Run]) -> Table:
     return Table.of(
-        "Studies: how many of their statements hold",
-        {"Study": TEXT, **counts, "Verdict": VERDICT},
-        rows,
-    )
-
-
-def _maps(runs: Sequence[Run]) -> list[Section]:
-    maps = sweep.maps(runs)
-    return [Section(ident="maps", title="Over the sweep", parts=(Gallery(maps),))] if maps else []
-
-
-def _every_row(runs: Sequence[Run], links: Mapping[str, str]) -> list[Section]:
-    every = _table(
-        runs, [*failed_runs(runs), *epsilon_rows(runs)], links, "Each run, setting and delta"
-    )
-    return [Section(ident="rows", title="Every row", parts=(every,))]
-
-
-def _runs(runs: Sequence[Run]) -> Section:
-    listed = Table.of(
         "The runs and the commands that repeat them",
         dict.fromkeys(("Run", "Command", "What", "Status"), TEXT),
         (
@@ -393,14 +358,3 @@ def _runs(runs: Sequence[Run]) -> Section:
             for run in runs
         ),
     )
-    return Section(ident="runs", title="Runs", parts=(listed,))
-
-
-def _methods() -> Section:
-    text = (
-        "Certified lower bounds hold each at the confidence of its own run; they are rounded down, "
-        "claims are rounded up, and of exact values only the certain digits are written. Refuted: "
-        "the claim is contradicted even after every error is taken in its favour. Consistent: it "
-        "is not, which is no proof of it. Error: the run stored no result, for the reason given."
-    )
-    return Section(ident="methods", title="Methods", parts=(Text(text),))

@@ -5,34 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from audit.codec import encode
 from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
 from audit.numerics.number_format import Rounding, number, plain
 from audit.report import queries
-from audit.report.queries import ComparedResult
 from audit.report.runs import Run
-from audit.results import (
-    AtDelta,
-    AtOrder,
-    BoundRow,
-    Number,
-    PairResult,
-    SettingResult,
-    Statement,
-    Value,
-    Verdict,
-)
+from audit.results import BoundRow, Number, PairResult, SettingResult, Value, Verdict
+
+_STATEMENT = "statement"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class Row:
     """One line of ``results.csv``; what does not belong to a row's quantity is None.
 
-    ``ratio`` says how tight a claim is, so a refuted claim has none.
+    ``ratio`` says how tight a claim is, so a refuted claim has none. ``title`` is the setting in
+    words, which is not stored.
     """
 
     run: str
@@ -55,266 +47,157 @@ class Columns:
     expected: Value | None = None
     found: Value | None = None
     allowed_error: float | None = None
-    verdict: str
+    verdict: Verdict
     error: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Origin:
-    """The run, scenario and setting of a row; ``title`` is the setting in words."""
-
-    run: str
-    scenario: str
-    setting: str
-    title: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class FailedRun:
-    """A run without a result, for the reason given."""
-
-    run: str
-    error: str
-
-    verdict: ClassVar[Verdict] = Verdict.ERROR
+    title: str = ""
 
     @property
-    def columns(self) -> Columns:
-        """The row as a line of the table."""
-        return Columns(run=self.run, verdict=self.verdict.value, error=self.error)
+    def columns(self) -> dict[str, Any]:
+        """The row as plain data; infinite numbers are the text "inf"."""
+        return {name: encode(getattr(self, name)) for name in _COLUMNS}
 
     @property
     def line(self) -> str:
         """The row in one line."""
-        return f"error: {self.run}: {self.error}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClaimRow:
-    """Sampled, certain and claimed value of one quantity; ``bound`` is None if none applies.
-
-    Parameters
-    ----------
-    origin
-        The run, scenario and setting.
-    quantity
-        The quantity, and where it is taken.
-    lower
-        The lower bound that samples certify.
-    exact
-        The exact value of the setting's own pair; None where it is not known.
-    certified, certified_by
-        What the bound is held against, and the pair that has it (or "samples").
-    bound
-        The claim.
-    """
-
-    origin: Origin
-    quantity: EpsilonAtDelta | RenyiAtOrder
-    lower: float
-    exact: Number | None
-    certified: float
-    certified_by: str
-    bound: BoundRow | None
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the claim."""
-        return Verdict.NOT_APPLICABLE if self.bound is None else self.bound.verdict
-
-    @property
-    def ratio(self) -> float | None:
-        """Ratio of claimed to certified value, of a claim that is not refuted."""
-        return None if self.bound is None or self.verdict is Verdict.REFUTED else self.bound.ratio
-
-    @property
-    def columns(self) -> Columns:
-        """The row as a line of the table."""
-        bound, place = self.bound, {self.quantity.place: self.quantity.at}
-        return Columns(
-            run=self.origin.run,
-            scenario=self.origin.scenario,
-            setting=self.origin.setting,
-            quantity=self.quantity.name,
-            delta=place.get("delta"),
-            order=place.get("order"),
-            lower=self.lower,
-            exact_low=self.exact.low if self.exact else None,
-            exact_high=self.exact.high if self.exact else None,
-            certified=self.certified,
-            certified_by=self.certified_by,
-            claimed=bound.value if bound else None,
-            claimed_by=bound.id if bound else None,
-            status=bound.status_text if bound else None,
-            ratio=self.ratio,
-            verdict=self.verdict.value,
-        )
-
-    @property
-    def line(self) -> str:
-        """The row in one line."""
-        name, place = self.quantity.name, f"at {self.quantity.place} {plain(self.quantity.at)}"
-        whence = f"({self.origin.run}, {self.origin.setting})"
-        if self.bound is None or self.bound.value is None:
-            return f"{self.verdict.value}: {name} {place} {whence}"
+        word, whence = self.verdict.value, f"({self.run}, {self.setting})"
+        if self.error is not None:
+            return f"{word}: {self.run}: {self.error}"
+        if self.quantity == _STATEMENT:
+            found = queries.found(self.expected, self.found, self.verdict, plain)
+            return (
+                f"{word}: {self.statement} ({self.citation}): expected "
+                f"{plain(self.expected)}, found {found} {whence}"
+            )
+        at, name = (self.order, "order") if self.delta is None else (self.delta, "delta")
+        place = f"at {name} {plain(at)}"
+        if self.claimed is None or self.certified is None:
+            return f"{word}: {self.quantity} {place} {whence}"
         return (
-            f"{self.verdict.value}: {self.bound.id} claims {name} "
-            f"{number(self.bound.value, 5, Rounding.UP)} {place}, {self.certified_by}: at least "
+            f"{word}: {self.claimed_by} claims {self.quantity} "
+            f"{number(self.claimed, 5, Rounding.UP)} {place}, {self.certified_by}: at least "
             f"{number(self.certified, 5, Rounding.DOWN)} {whence}"
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatementRow:
-    """A statement of a study."""
-
-    origin: Origin
-    statement: Statement
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the statement."""
-        return self.statement.verdict
-
-    @property
-    def columns(self) -> Columns:
-        """The row as a line of the table."""
-        return Columns(
-            run=self.origin.run,
-            scenario=self.origin.scenario,
-            setting=self.origin.setting,
-            quantity="statement",
-            statement=self.statement.claim,
-            citation=self.statement.citation,
-            expected=self.statement.expected,
-            found=self.statement.found,
-            allowed_error=self.statement.error,
-            verdict=self.verdict.value,
-        )
-
-    @property
-    def line(self) -> str:
-        """The row in one line."""
-        one = self.statement
-        return (
-            f"{self.verdict.value}: {one.claim} ({one.citation}): expected "
-            f"{_in_words(one.expected)}, found {queries.found(one, _in_words)} "
-            f"({self.origin.run}, {self.origin.setting})"
-        )
+_COLUMNS = [field.name for field in fields(Row) if field.name != "title"]
 
 
-Row = ClaimRow | StatementRow | FailedRun
-
-
-def _in_words(value: Value) -> str:
-    return value if isinstance(value, str) else plain(value)
-
-
-def epsilon_rows(runs: Sequence[Run]) -> list[ClaimRow]:
+def epsilon_rows(runs: Sequence[Run]) -> list[Row]:
     """Return a row for each run, setting, delta and claim that is shown.
 
     Shown are every refuted bound and the tightest that stands.
     """
-    return [
-        row
-        for run, setting in _settings(runs)
-        for one in queries.compared([setting])
-        for at in one.deltas
-        for row in _at_delta(_origin(run, one), one, at)
-    ]
+    found: list[Row] = []
+    for origin, setting in _settings(runs):
+        for one in queries.compared([setting]):
+            for at in one.deltas:
+                certified, by = queries.strongest(at)
+                own = one.pair.name if isinstance(one, PairResult) else at.certified.by
+                found += _claims(
+                    queries.shown_claims(at.bounds, at.best),
+                    at.exact.worst if at.exact else None,
+                    **origin,
+                    quantity=EpsilonAtDelta.name,
+                    delta=at.delta,
+                    lower=at.sampled.epsilon,
+                    certified=certified,
+                    certified_by=by or own,
+                )
+    return found
 
 
-def _at_delta(origin: Origin, setting: ComparedResult, at: AtDelta) -> list[ClaimRow]:
-    value, by = queries.strongest(at)
-    own = setting.pair.name if isinstance(setting, PairResult) else at.certified.by
-    return [
-        ClaimRow(
-            origin=origin,
-            quantity=EpsilonAtDelta(at.delta),
-            lower=at.sampled.epsilon,
-            exact=at.exact.worst if at.exact else None,
-            certified=value,
-            certified_by=by or own,
-            bound=bound,
-        )
-        for bound in queries.shown_claims(at.bounds, at.best)
-    ]
-
-
-def renyi_rows(runs: Sequence[Run]) -> list[ClaimRow]:
+def renyi_rows(runs: Sequence[Run]) -> list[Row]:
     """Return a row for each run, setting, order and claim that is shown, as for epsilons."""
-    return [
-        row
-        for run, setting in _settings(runs)
-        for one in queries.pair_results([setting])
-        for at in one.renyi
-        for row in _at_order(_origin(run, one), one, at)
-    ]
+    found: list[Row] = []
+    for origin, setting in _settings(runs):
+        for one in queries.pair_results([setting]):
+            for at in one.renyi:
+                found += _claims(
+                    queries.shown_claims(at.bounds),
+                    at.exact.worst,
+                    **origin,
+                    quantity=RenyiAtOrder.name,
+                    order=at.order,
+                    lower=at.sampled_lower,
+                    certified=at.exact.worst.low,
+                    certified_by=one.pair.name,
+                )
+    return found
 
 
-def _at_order(origin: Origin, setting: PairResult, at: AtOrder) -> list[ClaimRow]:
-    worst = at.exact.worst
-    return [
-        ClaimRow(
-            origin=origin,
-            quantity=RenyiAtOrder(at.order),
-            lower=at.sampled_lower,
-            exact=worst,
-            certified=worst.low,
-            certified_by=setting.pair.name,
-            bound=bound,
+def _claims(bounds: Iterable[BoundRow | None], exact: Number | None, **known: Any) -> Iterator[Row]:
+    """Yield a row for each claim; None stands for all bounds where none applies."""
+    if exact is not None:
+        known |= {"exact_low": exact.low, "exact_high": exact.high}
+    for bound in bounds:
+        if bound is None:
+            yield Row(**known, verdict=Verdict.NOT_APPLICABLE)
+            continue
+        yield Row(
+            **known,
+            claimed=bound.value,
+            claimed_by=bound.id,
+            status=bound.status_text,
+            ratio=None if bound.verdict is Verdict.REFUTED else bound.ratio,
+            verdict=bound.verdict,
         )
-        for bound in queries.shown_claims(at.bounds)
-    ]
 
 
-def statement_rows(runs: Sequence[Run]) -> list[StatementRow]:
+def statement_rows(runs: Sequence[Run]) -> list[Row]:
     """Return a row for each statement of a study."""
     return [
-        StatementRow(origin=_origin(run, setting), statement=one.statement)
-        for run, setting in _settings(runs)
-        for one in queries.statements([setting])
+        Row(
+            **origin,
+            quantity=_STATEMENT,
+            statement=one.claim,
+            citation=one.citation,
+            expected=one.expected,
+            found=one.found,
+            allowed_error=one.error,
+            verdict=one.verdict,
+        )
+        for origin, setting in _settings(runs)
+        for study in queries.studies([setting])
+        for one in study.findings.statements
     ]
 
 
-def failed_runs(runs: Sequence[Run]) -> list[FailedRun]:
+def failed_runs(runs: Sequence[Run]) -> list[Row]:
     """Return a row for each run without a result."""
-    return [FailedRun(run=run.name, error=run.error) for run in runs if run.error is not None]
+    return [
+        Row(run=run.name, error=run.error, verdict=Verdict.ERROR)
+        for run in runs
+        if run.error is not None
+    ]
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
     """Return the errors, then the rows of epsilons, Renyi divergences and statements."""
-    return [
-        *failed_runs(runs),
-        *epsilon_rows(runs),
-        *renyi_rows(runs),
-        *statement_rows(runs),
-    ]
+    return [*failed_runs(runs), *epsilon_rows(runs), *renyi_rows(runs), *statement_rows(runs)]
 
 
-def _settings(runs: Sequence[Run]) -> Iterator[tuple[Run, SettingResult]]:
+def _settings(runs: Sequence[Run]) -> Iterator[tuple[Mapping[str, Any], SettingResult]]:
+    """Yield every setting, with the columns that name it."""
     for run in runs:
         if run.result is not None:
             for setting in run.result.settings:
-                yield run, setting
-
-
-def _origin(run: Run, setting: SettingResult) -> Origin:
-    assert run.result is not None  # it has settings
-    return Origin(
-        run=run.name,
-        scenario=run.result.scenario.name,
-        setting=setting.name,
-        title=queries.title(setting),
-    )
+                yield (
+                    {
+                        "run": run.name,
+                        "scenario": run.result.scenario.name,
+                        "setting": setting.name,
+                        "title": queries.title(setting),
+                    },
+                    setting,
+                )
 
 
 def to_csv(found: Sequence[Row]) -> bytes:
     """Return the rows as CSV, numbers in full; what is absent is empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Columns)], lineterminator="\n")
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(row.columns) for row in found)
+    writer.writerows(row.columns for row in found)
     return text.getvalue().encode("utf-8")
 
 
@@ -324,6 +207,6 @@ def to_json(runs: Sequence[Run], found: Sequence[Row]) -> bytes:
     content = {
         "results": len(runs) - errors,
         "errors": errors,
-        "rows": [encode(row.columns) for row in found],
+        "rows": [row.columns for row in found],
     }
     return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode("utf-8")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from audit.results import (
     AtDelta,
+    AtOrder,
     BoundRow,
     PairResult,
+    PositionAtDelta,
     SettingResult,
     Statement,
     StudyResult,
@@ -33,19 +37,6 @@ class ClaimedBound:
     epsilon: float
 
 
-@dataclass(frozen=True)
-class StudyStatement:
-    """A statement and the study that it is of."""
-
-    study: StudyResult
-    statement: Statement
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the statement."""
-        return self.statement.verdict
-
-
 def title(setting: SettingResult) -> str:
     """Return the title of a setting, or its name where it has none."""
     return setting.title or setting.name
@@ -53,15 +44,12 @@ def title(setting: SettingResult) -> str:
 
 def with_stems(settings: Sequence[SettingResult]) -> list[tuple[SettingResult, str]]:
     """Return each setting with its stem: its name in file names and anchors, no two alike."""
-    taken: list[str] = []
+    taken: dict[str, SettingResult] = {}
     for setting in settings:
-        stem = first = re.sub(r"[^A-Za-z0-9._-]+", "-", setting.name).strip(".-") or "setting"
-        number = 1
-        while stem in taken:
-            number += 1
-            stem = f"{first}-{number}"
-        taken.append(stem)
-    return list(zip(settings, taken, strict=True))
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", setting.name).strip(".-") or "setting"
+        stems = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+        taken[next(stem for stem in stems if stem not in taken)] = setting
+    return [(setting, stem) for stem, setting in taken.items()]
 
 
 def compared(settings: Sequence[SettingResult]) -> list[ComparedResult]:
@@ -79,27 +67,24 @@ def studies(settings: Sequence[SettingResult]) -> list[StudyResult]:
     return [setting for setting in settings if isinstance(setting, StudyResult)]
 
 
-def statements(settings: Sequence[SettingResult]) -> list[StudyStatement]:
-    """Return the statements of all studies, in their order."""
-    return [
-        StudyStatement(study, one)
-        for study in studies(settings)
-        for one in study.findings.statements
-    ]
+def statements(settings: Sequence[SettingResult]) -> list[tuple[StudyResult, Statement]]:
+    """Return the statements of all studies, in their order, each with its study."""
+    return [(study, one) for study in studies(settings) for one in study.findings.statements]
 
 
-def found(statement: Statement, write: Callable[[Value], str]) -> str:
+def found(
+    expected: Value | None, value: Value | None, verdict: Verdict, write: Callable[[Any], str]
+) -> str:
     """Return what was found, written so that it differs from the value that it refutes.
 
     An audit that stops as soon as a claim is refuted finds barely more than the claim.
     """
-    text = write(statement.found)
-    numbers = isinstance(statement.expected, float) and isinstance(statement.found, float)
-    if statement.verdict is not Verdict.REFUTED or not numbers:
+    text = write(value)
+    if verdict is not Verdict.REFUTED or text != write(expected):
         return text
-    if text != write(statement.expected):
+    if not isinstance(expected, float) or not isinstance(value, float):
         return text
-    return f"{'<' if statement.found < statement.expected else '>'} {text}"  # type: ignore[operator]
+    return f"{'<' if value < expected else '>'} {text}"
 
 
 def judged(settings: Sequence[SettingResult]) -> Iterator[ClaimedBound]:
@@ -116,6 +101,11 @@ def refuted(bounds: Sequence[BoundRow]) -> list[BoundRow]:
     return [bound for bound in bounds if bound.verdict is Verdict.REFUTED]
 
 
+def refuted_ids(rows: Iterable[AtDelta | AtOrder | PositionAtDelta]) -> list[str]:
+    """Return the ids of bounds that are refuted in some row, sorted."""
+    return sorted({bound.id for row in rows for bound in refuted(row.bounds)})
+
+
 def tightest(bounds: Sequence[BoundRow], best: str | None = None) -> BoundRow | None:
     """Return the tightest bound that stands and is finite.
 
@@ -126,12 +116,8 @@ def tightest(bounds: Sequence[BoundRow], best: str | None = None) -> BoundRow | 
         for bound in bounds
         if bound.stands and bound.value is not None and math.isfinite(bound.value)
     ]
-    named = next((bound for bound in standing if bound.id == best), None)
-    return named or min(standing, key=_finite_value, default=None)
-
-
-def _finite_value(bound: BoundRow) -> float:
-    return math.inf if bound.value is None else bound.value
+    named = [bound for bound in standing if bound.id == best]
+    return min(named or standing, key=lambda bound: bound.value or 0.0, default=None)
 
 
 def shown_claims(
@@ -159,15 +145,13 @@ def unsound(setting: ComparedResult) -> frozenset[str]:
 
 def refuted_orders(settings: Sequence[SettingResult]) -> list[str]:
     """Return the ids of bounds that are refuted as bounds on a Renyi divergence, sorted."""
-    rows = [row for setting in pair_results(settings) for row in setting.renyi]
-    return sorted({bound.id for row in rows for bound in refuted(row.bounds)})
+    return refuted_ids(row for setting in pair_results(settings) for row in setting.renyi)
 
 
 def refuted_positions(settings: Sequence[SettingResult]) -> list[str]:
     """Return the ids of bounds that are refuted for the records of some batch, sorted."""
     places = [place for setting in pair_results(settings) for place in setting.positions]
-    rows = [row for place in places for row in place.deltas]
-    return sorted({bound.id for row in rows for bound in refuted(row.bounds)})
+    return refuted_ids(row for place in places for row in place.deltas)
 
 
 def strongest(row: AtDelta) -> tuple[float, str]:

@@ -57,18 +57,24 @@ _SYMBOLS = {
 }
 
 
-def claim_cells(bound: BoundRow | None, note: str = "") -> tuple[Cell, Cell, Cell]:
-    """Return claimed value, ratio and verdict of a bound; without one, that none applies.
+def claim_cells(
+    value: float | None, ratio: float | None, verdict: Verdict, note: str = ""
+) -> tuple[Cell, Cell, Verdict]:
+    """Return claimed value, ratio and verdict of a claim.
 
     The ratio says how tight a claim is, so a refuted claim has none.
     """
+    cell = UPPER.cell(value)
+    if value is not None:
+        cell = dataclasses.replace(cell, note=note)
+    return cell, Cell(text="") if verdict is Verdict.REFUTED else RATIO.cell(ratio), verdict
+
+
+def _claim_cells(bound: BoundRow | None) -> tuple[Cell, Cell, Verdict]:
+    """Return the cells of a claim with its id; without a claim, that none applies."""
     if bound is None:
-        return Cell(text="none applies"), Cell.missing(), Cell.verdict(Verdict.NOT_APPLICABLE)
-    value = UPPER.cell(bound.value)
-    tightness = Cell(text="") if bound.verdict is Verdict.REFUTED else RATIO.cell(bound.ratio)
-    if bound.value is not None:
-        value = dataclasses.replace(value, note=note)
-    return value, tightness, Cell.verdict(bound.verdict)
+        return Cell(text="none applies"), Cell.missing(), Verdict.NOT_APPLICABLE
+    return claim_cells(bound.value, bound.ratio, bound.verdict, bound.id)
 
 
 def epsilon_table(caption: str, first: str, exact: str, rows: Iterable[Sequence[object]]) -> Table:
@@ -104,7 +110,7 @@ def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
                 row.delta,
                 row.sampled.epsilon,
                 _exact_and_strongest(row),
-                *claim_cells(bound, bound.id if bound else ""),
+                *_claim_cells(bound),
             )
             for setting, stem in settings
             for row in setting.deltas
@@ -170,7 +176,7 @@ def claims(setting: ComparedResult) -> Table:
                 Cell.code(one.bound.id, one.bound.citation),
                 one.bound.status_text,
                 one.row.delta,
-                *claim_cells(one.bound),
+                *claim_cells(one.epsilon, one.bound.ratio, one.bound.verdict),
             )
             for one in applied
         ),
@@ -179,16 +185,14 @@ def claims(setting: ComparedResult) -> Table:
 
 def inapplicable(setting: ComparedResult) -> Table:
     """Return the bounds whose assumptions the mechanism does not meet, with the reason."""
-    return _reasons(
-        setting, Verdict.NOT_APPLICABLE, "Bounds that do not apply to this mechanism", "Bound"
-    )
+    caption = "Bounds that do not apply to this mechanism"
+    return _reasons(setting, Verdict.NOT_APPLICABLE, caption, "Bound")
 
 
 def inconclusive(setting: ComparedResult) -> Table:
     """Return the claims that the scores could not have refuted, with the reason."""
-    return _reasons(
-        setting, Verdict.INCONCLUSIVE, "Claims that these scores could not have refuted", "Claim"
-    )
+    caption = "Claims that these scores could not have refuted"
+    return _reasons(setting, Verdict.INCONCLUSIVE, caption, "Claim")
 
 
 def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str) -> Table:
@@ -230,7 +234,9 @@ def orders(setting: PairResult) -> Table:
 
 
 def _widths(row: AtDelta) -> str:
-    return ", ".join(f"{cause} {width:.1e}" for cause, width in row.errors.items())
+    """Return the parts of a bracket's width; those that are exactly 0 are left out."""
+    parts = [f"{cause} {width:.1e}" for cause, width in row.errors.items() if width]
+    return ", ".join(parts) or "0"
 
 
 def _other_pair(other: OtherPair) -> str:
@@ -242,9 +248,9 @@ def renyi(setting: PairResult) -> Table:
     rows = []
     for row in setting.renyi:
         for bound in shown_claims(row.bounds):
-            claim: tuple[Cell, ...] = Cell(text="none"), Cell(text="")
+            claim: tuple[object, ...] = Cell(text="none"), Cell(text="")
             if bound is not None and bound.value is not None:
-                value, _, verdict = claim_cells(bound, bound.id)
+                value, _, verdict = _claim_cells(bound)
                 claim = value, verdict
             known = row.order, row.sampled_lower, row.exact.forward, row.exact.reverse
             rows.append((*known, *claim))
@@ -329,7 +335,7 @@ def positions(setting: PairResult) -> Table:
         for row in place.deltas:
             strongest = max(row.pairs, key=lambda pair: pair.epsilon.low)
             for bound in shown_claims(row.bounds):
-                claimed, _, verdict = claim_cells(bound, bound.id if bound else "")
+                claimed, _, verdict = _claim_cells(bound)
                 exact = strongest.epsilon, strongest.pair
                 rows.append((place.index, row.delta, *exact, claimed, verdict))
     return Table.of(

@@ -21,15 +21,14 @@ from audit.report.document import (
     Text,
 )
 from audit.report.figures import charts
-from audit.report.queries import StudyStatement
 from audit.results import FoundTable, Statement, StudyResult, Value, Verdict
 
 _DIGITS = 6
 _MOST_FIRST = 12  # statements that the first screen shows one by one
 _FEWEST_WORDS = 16  # letters from which on a cell reads as text, not as a number
-_FIRST = {Verdict.REFUTED: 0, Verdict.INCONCLUSIVE: 1}
+_FIRST = (Verdict.REFUTED, Verdict.INCONCLUSIVE)
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}
-_WORST_FIRST = (Verdict.REFUTED, Verdict.INCONCLUSIVE, Verdict.CONSISTENT, Verdict.HOLDS)
+_WORST_FIRST = (*_FIRST, Verdict.CONSISTENT, Verdict.HOLDS)
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:
@@ -43,19 +42,30 @@ def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table:
     Each study comes with its stem. Where there are many statements, those that stand have one row
     for each setting.
     """
-    found = [(one, stem) for study, stem in settings for one in queries.statements([study])]
-    ranked = sorted(found, key=lambda pair: _FIRST.get(pair[0].verdict, len(_FIRST)))
-    shown = [
-        (one, stem) for one, stem in ranked if len(found) <= _MOST_FIRST or one.verdict in _FIRST
-    ]
-    rows = [_statement_row(one, stem) for one, stem in shown]
-    if len(shown) < len(found):
-        rows += [_counted_row(study, stem) for study, stem in settings if study.findings.statements]
+    found = [(study, stem, one) for study, stem in settings for one in study.findings.statements]
+    shown = [row for first in _FIRST for row in found if row[2].verdict is first]
+    if len(found) <= _MOST_FIRST:
+        shown += [row for row in found if row[2].verdict not in _FIRST]
     value = ColumnFormat(value_cell)
     return Table.of(
         "Statements and their verdicts",
         {"Statement": TEXT, "Expected": value, "Found": value, "Verdict": VERDICT},
-        rows,
+        [
+            *(
+                (
+                    Cell(text=one.claim, note=queries.title(study), target=f"setting-{stem}"),
+                    one.expected,
+                    _found_cell(one),
+                    one.verdict,
+                )
+                for study, stem, one in shown
+            ),
+            *(
+                _counted_row(study, stem)
+                for study, stem in settings
+                if len(shown) < len(found) and study.findings.statements
+            ),
+        ],
     )
 
 
@@ -64,22 +74,14 @@ def _counted_row(study: StudyResult, stem: str) -> tuple[object, ...]:
     verdicts = [one.verdict for one in study.findings.statements]
     holding = verdicts.count(Verdict.HOLDS)
     standing = holding + verdicts.count(Verdict.CONSISTENT)
-    note = "hold" if holding else "stand"  # only what was computed in full holds
-    return (
-        Cell(
-            text=queries.title(study),
-            note=f"statements that {note}: {holding or standing} of {len(verdicts)}",
-            target=f"setting-{stem}",
-        ),
-        None,
-        None,
-        worst(verdicts),
+    # only what was computed in full holds
+    note = f"statements that hold: {holding}" if holding else f"statements that stand: {standing}"
+    name = Cell(
+        text=queries.title(study),
+        note=f"{note} of {len(verdicts)}",
+        target=f"setting-{stem}",
     )
-
-
-def _statement_row(one: StudyStatement, stem: str) -> tuple[object, ...]:
-    claim = Cell(text=one.statement.claim, note=queries.title(one.study), target=f"setting-{stem}")
-    return claim, one.statement.expected, _found_cell(one.statement), one.verdict
+    return name, None, None, worst(verdicts)
 
 
 def section(study: StudyResult, stem: str, *, first_shown: bool) -> Section:
@@ -91,11 +93,9 @@ def section(study: StudyResult, stem: str, *, first_shown: bool) -> Section:
         parts.append(_statements(study))
     left = findings.charts
     if first_shown:
-        first, *others = findings.charts
-        parts.append(Text(f"Its figure “{first.title}” is at the top of this report."))
-        left = tuple(others)
-    drawn = tuple(charts.draw(chart, stem) for chart in left)
-    parts.append(Gallery(drawn, _settings(study)))
+        parts.append(Text(f"Its figure “{left[0].title}” is at the top of this report."))
+        left = left[1:]
+    parts.append(Gallery(tuple(charts.draw(chart, stem) for chart in left), _settings(study)))
     parts += [_table(table) for table in findings.tables]
     return Section(ident=f"setting-{stem}", title=queries.title(study), parts=tuple(parts))
 
@@ -170,8 +170,8 @@ def value_cell(value: Value) -> Cell:
 
 
 def _found_cell(one: Statement) -> Cell:
-    cell = value_cell(one.found)
-    return replace(cell, text=queries.found(one, lambda value: value_cell(value).text))
+    text = queries.found(one.expected, one.found, one.verdict, lambda value: value_cell(value).text)
+    return replace(value_cell(one.found), text=text)
 
 
 def _ends_within(value: float) -> bool:

@@ -10,7 +10,7 @@ from audit.numerics.number_format import plain
 from audit.report import queries
 from audit.report.conclusion import capitalized, refuted_elsewhere
 from audit.report.queries import ComparedResult
-from audit.results import AtDelta, Result, SettingResult, Value, Verdict
+from audit.results import AtDelta, Result, SettingResult, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,19 +133,15 @@ def _show_statements(console: Console, result: Result) -> None:
     for column in ("expected", "found"):
         table.add_column(column, justify="right", overflow="fold", max_width=14 if narrow else None)
     table.add_column("verdict", no_wrap=True)
-    for one in queries.statements(result.settings):
+    for study, one in queries.statements(result.settings):
         table.add_row(
-            one.study.name,
-            one.statement.claim,
-            _value(one.statement.expected),
-            queries.found(one.statement, _value),
+            study.name,
+            one.claim,
+            plain(one.expected),
+            queries.found(one.expected, one.found, one.verdict, plain),
             one.verdict.value,
         )
     console.print(table, markup=False)
-
-
-def _value(value: Value) -> str:
-    return value if isinstance(value, str) else plain(value)
 
 
 def _verdicts(row: AtDelta) -> str:

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from audit.curves.quantities import EpsilonAtDelta
 from audit.report import run_report
 from audit.report.figures import charts, positions, scores, style, sweep
-from audit.report.joined_rows import ClaimRow, Origin
-from audit.results import BoundCurve, BurnIn, Result, ScoreHistograms
+from audit.report.joined_rows import Row
+from audit.results import BoundCurve, BurnIn, Result, ScoreHistograms, Verdict
 
 from .collisions import collisions, ticks
 from .example import bound, example, pair_settings, result, study
@@ -109,21 +108,17 @@ def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
     assert found == [[]] * len(found)
 
 
-def ratios(settings: int) -> list[ClaimRow]:
+def ratios(settings: int) -> list[Row]:
     return [
-        ClaimRow(
-            origin=Origin(
-                run="run",
-                scenario=f"a_scenario_with_a_long_name_{i}",
-                setting="with_a_setting",
-                title="A setting",
-            ),
-            quantity=EpsilonAtDelta(delta),
-            lower=0.5,
-            exact=None,
+        Row(
+            run="run",
+            scenario=f"a_scenario_with_a_long_name_{i}",
+            setting="with_a_setting",
+            delta=delta,
             certified=1.0,
-            certified_by="samples",
-            bound=bound("a", 1.0 + i / 50 if i else 0.99, 1.0),
+            claimed=1.0 + i / 50 if i else 0.99,
+            claimed_by="a",
+            verdict=Verdict.unless(i == 0),
         )
         for i in range(settings)
         for delta in (1e-2, 1e-5)

@@ -17,7 +17,7 @@ from audit.numerics.number_format import plain
 from audit.report import joined_rows, queries, study_section, terminal
 from audit.report.conclusion import conclusion
 from audit.report.figures import sweep
-from audit.results import Findings, Statement, StudyResult, Verdict
+from audit.results import Findings, StudyResult, Verdict
 
 from .example import mixed, pair_settings, result, study
 
@@ -99,7 +99,7 @@ def test_a_study_without_charts_and_statements(tmp_path: Path) -> None:
 
 def test_joined_reports_pass_studies_by(tmp_path: Path) -> None:
     runs = [report.Run(tmp_path / str(i), "", mixed(), None) for i in range(2)]
-    assert {row.origin.setting for row in joined_rows.epsilon_rows(runs)} == {"full_batch"}
+    assert {row.setting for row in joined_rows.epsilon_rows(runs)} == {"full_batch"}
     assert sweep.maps(runs) == ()
     report.write_joined(runs, tmp_path)
     report.write_joined([report.Run(tmp_path / "a", "", result(study()), None)], tmp_path)
@@ -196,5 +196,4 @@ def test_what_refutes_a_claim_is_never_written_as_the_claim() -> None:
         (barely, Verdict.CONSISTENT, "2.32"),
         (2.4, Verdict.REFUTED, "2.4"),
     ):
-        statement = Statement(claim="a", citation="b", expected=2.32, found=found, verdict=verdict)
-        assert queries.found(statement, plain) == text
+        assert queries.found(2.32, found, verdict, plain) == text

@@ -14,7 +14,7 @@ from audit.numerics.number_format import number, plain, ratio
 from audit.report import queries
 from audit.report.document import Picture
 from audit.report.figures import style
-from audit.report.joined_rows import ClaimRow
+from audit.report.joined_rows import Row
 from audit.report.queries import ComparedResult
 from audit.report.runs import Run
 from audit.results import PairResult, Verdict
@@ -30,22 +30,18 @@ _LABELS = {"steps": "T", "noise_std": "σ", "step_size": "η", "batch_size": "b"
            "dataset_size": "n", "lipschitz": "L"}  # fmt: skip
 
 
-def draw(rows: Sequence[ClaimRow]) -> Picture | None:
+def draw(rows: Sequence[Row]) -> Picture | None:
     """Draw claimed over certain of every row, on one line for each setting and delta.
 
     None if no row has a claim.
     """
-    known = [
-        (row.bound.ratio, row)
-        for row in rows
-        if row.bound is not None and row.bound.ratio is not None and math.isfinite(row.bound.ratio)
-    ]
+    known = [(value, row) for row in rows if (value := _ratio(row)) is not None]
     if not known:
         return None
     known.sort(key=lambda pair: pair[0])
     values = np.array([value for value, _ in known])
     refuted = np.array([row.verdict is Verdict.REFUTED for _, row in known])
-    keys = [(row.origin.scenario, row.origin.setting, row.quantity.at) for _, row in known]
+    keys = [(row.scenario, row.setting, row.delta) for _, row in known]
     lines = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     names = {lines[key]: line_name(row) for key, (_, row) in zip(keys, known, strict=True)}
     height = 1.1 + _ROW * max(_FEWEST_LINES, min(len(lines), _MOST_NAMED))
@@ -81,9 +77,16 @@ def draw(rows: Sequence[ClaimRow]) -> Picture | None:
     return style.picture("ratios", "Claimed over certain epsilon", words, on, height)
 
 
-def line_name(row: ClaimRow) -> str:
+def _ratio(row: Row) -> float | None:
+    """Return claimed over certain, of a refuted claim too; None if it is not finite."""
+    if row.claimed is None or not row.certified or not math.isfinite(row.claimed / row.certified):
+        return None
+    return row.claimed / row.certified
+
+
+def line_name(row: Row) -> str:
     """Name the setting and delta, shortened in the middle: what tells two rows apart comes last."""
-    first, last = f"{row.origin.scenario}: {row.origin.setting}", f", δ = {plain(row.quantity.at)}"
+    first, last = f"{row.scenario}: {row.setting}", f", δ = {plain(row.delta)}"
     room = LONGEST_NAME - len(last)
     return (first if len(first) <= room else first[: room - 1] + "…") + last
 
