@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import enum
 import math
-from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
-from audit.curves.brackets import Bracket, checked
+from audit.curves.brackets import Bracket, checked, checked_all
 from audit.curves.duality import power_bracket
 from audit.numerics.normal import gaussian_delta_bracket
 from audit.numerics.roots import decreasing_root
 
 Array = NDArray[np.float64]
+Brackets = tuple[Array, Array]  # lower and upper bounds
+Number = TypeVar("Number", float, Array)
 
 # Where a Gaussian parameter is looked for: epsilon on both sides of 0, finer where it is small.
 EPSILONS = np.concatenate([[0.0], np.geomspace(0.05, 60.0, 36)])
@@ -44,12 +45,30 @@ class MuBracket:
         checked("mu", (self.low, self.high), None)
 
 
+class Measure(enum.Enum):
+    """What a bracket is of, with the name of its place, and the largest value."""
+
+    EPSILON = ("epsilon at delta", math.inf)
+    DELTA = ("delta at epsilon", 1.0)
+    RENYI = ("Renyi divergence of order", math.inf)
+    POWER = ("power at alpha", 1.0)
+    BETA = ("type II error at alpha", 1.0)
+
+    @property
+    def most(self) -> float:
+        """The largest value."""
+        return self.value[1]
+
+
 class BracketedCurve(PrivacyCurve):
     """Privacy curve of one pair of laws, with brackets around every value.
 
     Brackets include every numerical error: ``low`` is a certified lower bound and, unless a
     subclass says otherwise, ``high`` is a certified upper bound. A bracket that contradicts itself
-    raises `audit.curves.brackets.BracketError`.
+    raises `audit.curves.brackets.BracketError`. Places are numbers or arrays, and so are the ends.
+
+    Subclasses define ``_brackets``, or ``_epsilon_bracket``, ``_delta_bracket`` and
+    ``_renyi_bracket``, at one place each; all in one order of the pair.
 
     Attributes
     ----------
@@ -60,106 +79,95 @@ class BracketedCurve(PrivacyCurve):
     many_at_once: ClassVar[bool] = False
     _cause: ClassVar[str] = "grid"  # of the width of brackets of compositions
 
-    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
+    def epsilon_bracket(self, delta: Number, order: Order | None = None) -> tuple[Number, Number]:
         """Return a bracket of the least epsilon >= 0 at ``delta``.
 
         Parameters
         ----------
-        delta : float
-            A number in [0, 1). At 0 epsilon is the largest loss, which may be infinite.
+        delta : float or ndarray
+            Numbers in [0, 1). At 0 epsilon is the largest loss, which may be infinite.
         order : Order, optional
             Order of the pair. None: the worse of both.
 
         Returns
         -------
-        tuple of (float, float)
-            Lower and upper bound in nats.
-
-        Raises
-        ------
-        ValueError
-            If ``delta`` is outside [0, 1).
-        BracketError
-            If the computed bracket contradicts itself or a theorem.
+        tuple of (float or ndarray, float or ndarray)
+            Lower and upper bounds in nats.
         """
-        validate.half_open_unit(delta=delta)
-        return self._worse(lambda one: self._epsilon_bracket(float(delta), one), order)
+        at = validate.array_in(0, 1, open_ends=False, open_high=True, delta=delta)
+        return self._asked(Measure.EPSILON, at, order)
 
-    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
+    def delta_bracket(self, epsilon: Number, order: Order | None = None) -> tuple[Number, Number]:
         """Return a bracket of delta at ``epsilon``.
 
         Parameters
         ----------
-        epsilon : float
-            Any real number.
+        epsilon : float or ndarray
+            Any real numbers.
         order : Order, optional
             Order of the pair. None: the worse of both.
 
         Returns
         -------
-        tuple of (float, float)
-            Lower and upper bound.
-
-        Raises
-        ------
-        ValueError
-            If ``epsilon`` is not finite.
-        BracketError
-            If the computed bracket contradicts itself or a theorem.
+        tuple of (float or ndarray, float or ndarray)
+            Lower and upper bounds.
         """
-        validate.finite(epsilon=epsilon)
-        return self._worse(lambda one: self._delta_bracket(float(epsilon), one), order)
+        at = validate.array_in(-np.inf, np.inf, open_ends=True, epsilon=epsilon)
+        return self._asked(Measure.DELTA, at, order)
 
-    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
+    def renyi_bracket(self, alpha: Number, order: Order | None = None) -> tuple[Number, Number]:
         """Return a bracket of the Renyi divergence of order ``alpha``.
 
         Parameters
         ----------
-        alpha : float
-            Renyi order, above 1.
+        alpha : float or ndarray
+            Renyi orders, above 1.
         order : Order, optional
             Order of the pair. None: the worse of both.
 
         Returns
         -------
-        tuple of (float, float)
-            Lower and upper bound in nats.
-
-        Raises
-        ------
-        ValueError
-            If ``alpha`` is not above 1.
-        BracketError
-            If the computed bracket contradicts itself.
+        tuple of (float or ndarray, float or ndarray)
+            Lower and upper bounds in nats.
         """
-        validate.above_one(alpha=alpha)
-        return self._worse(lambda one: self._renyi_bracket(float(alpha), one), order)
+        at = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
+        return self._asked(Measure.RENYI, at, order)
 
-    def power_bracket(self, alpha: float, order: Order) -> Bracket:
+    def power_bracket(self, alpha: Number, order: Order) -> tuple[Number, Number]:
         """Return a bracket of the power 1 - beta of the best test at ``alpha``.
 
         Parameters
         ----------
-        alpha : float
-            Type I error, in (0, 1).
+        alpha : float or ndarray
+            Type I errors, in (0, 1).
         order : Order
             Order of the pair; ``FORWARD`` takes the first law as the null hypothesis.
 
         Returns
         -------
-        tuple of (float, float)
-            Lower and upper bound.
-
-        Raises
-        ------
-        ValueError
-            If ``alpha`` is outside (0, 1).
-        BracketError
-            If the computed bracket contradicts itself.
+        tuple of (float or ndarray, float or ndarray)
+            Lower and upper bounds.
         """
-        validate.open_unit(alpha=alpha)
-        bracket = power_bracket(lambda e: self.delta_bracket(e, order.other), alpha)
-        return checked(f"power at alpha {alpha:g}", bracket, order, most=1.0)
+        at = validate.array_in(0, 1, open_ends=True, alpha=alpha)
+        return self._asked(Measure.POWER, at, order)
+
+    def beta_bracket(self, alpha: Number, order: Order) -> tuple[Number, Number]:
+        """Return a bracket of the type II error of the best test at ``alpha``.
+
+        Parameters
+        ----------
+        alpha : float or ndarray
+            Type I errors, in (0, 1).
+        order : Order
+            Order of the pair; ``FORWARD`` takes the first law as the null hypothesis.
+
+        Returns
+        -------
+        tuple of (float or ndarray, float or ndarray)
+            Lower and upper bounds.
+        """
+        at = validate.array_in(0, 1, open_ends=True, alpha=alpha)
+        return self._asked(Measure.BETA, at, order)
 
     def mu_bracket(self, order: Order) -> MuBracket:
         """Return a bracket of the least mu for which the pair is mu-GDP, in one order, open above.
@@ -174,9 +182,8 @@ class BracketedCurve(PrivacyCurve):
         MuBracket
             The bracket.
         """
-        epsilons = EPSILONS[:25:2]
-        deltas = np.array([self.delta_bracket(float(e), order)[0] for e in epsilons])
-        low, epsilon = gaussian_mu(deltas, epsilons)
+        epsilons = EPSILONS if self.many_at_once else EPSILONS[:25:2]
+        low, epsilon = gaussian_mu(self.delta_bracket(epsilons, order)[0], epsilons)
         return MuBracket(low, math.inf, epsilon)
 
     def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
@@ -208,122 +215,35 @@ class BracketedCurve(PrivacyCurve):
         """
         return {self._cause: bracket_width(self.epsilon_bracket(delta, order))}
 
-    @abstractmethod
-    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
-        """Return a bracket that is in order, in one order of the pair."""
-
-    @abstractmethod
-    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
-        """Return a bracket that is in order, in one order of the pair."""
-
-    @abstractmethod
-    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return a bracket that is in order, in one order of the pair."""
-
-    def _worse(self, ask: Callable[[Order], Bracket], order: Order | None) -> Bracket:
-        """Return the bracket of one order, or that of the worse one for None."""
+    def _asked(self, asked: Measure, at: Array, order: Order | None) -> tuple[Any, Any]:
+        """Return brackets of one order, or of the worse one for None, each checked."""
         if order is not None:
             validate.instance(Order, order=order)
-            return ask(order)
-        first = ask(Order.FORWARD)
-        if self.symmetric:
-            return first
-        second = ask(Order.REVERSE)
-        return max(first[0], second[0]), max(first[1], second[1])
+            orders = [order]
+        else:
+            orders = [Order.FORWARD] if self.symmetric else list(Order)
+        found = [self._checked(asked, at.ravel(), one) for one in orders]
+        lows, highs = np.max(found, axis=0)
+        if at.ndim == 0:
+            return float(lows[0]), float(highs[0])
+        return lows.reshape(at.shape), highs.reshape(at.shape)
 
-    def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of epsilon at many deltas.
+    def _checked(self, asked: Measure, at: Array, order: Order) -> Brackets:
+        quantity, most = asked.value
+        return checked_all(quantity, at, self._brackets(asked, at, order), order, most=most)
 
-        Parameters
-        ----------
-        deltas : ndarray
-            Values in [0, 1), shape ``(n,)``.
-        order : Order
-            Order of the pair.
+    def _brackets(self, asked: Measure, at: Array, order: Order) -> Brackets:
+        """Return brackets at several places, in one order of the pair."""
+        ask = getattr(self, f"_{asked.name.lower()}_bracket")
+        lows, highs = np.array([ask(float(place), order) for place in at]).reshape(-1, 2).T
+        return lows, highs
 
-        Returns
-        -------
-        tuple of (ndarray, ndarray)
-            Lower and upper bounds in nats, shape ``(n,)`` each.
-        """
-        return _each(self.epsilon_bracket, deltas, order)
+    def _power_bracket(self, alpha: float, order: Order) -> Bracket:
+        return power_bracket(lambda e: self.delta_bracket(e, order.other), alpha)
 
-    def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of the Renyi divergences of many orders.
-
-        Parameters
-        ----------
-        alphas : ndarray
-            Renyi orders above 1, shape ``(n,)``.
-        order : Order
-            Order of the pair.
-
-        Returns
-        -------
-        tuple of (ndarray, ndarray)
-            Lower and upper bounds in nats, shape ``(n,)`` each.
-        """
-        return _each(self.renyi_bracket, alphas, order)
-
-    def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of the power of the best tests at many type I errors.
-
-        Parameters
-        ----------
-        alphas : ndarray
-            Type I errors in (0, 1), shape ``(n,)``.
-        order : Order
-            Order of the pair.
-
-        Returns
-        -------
-        tuple of (ndarray, ndarray)
-            Lower and upper bounds, shape ``(n,)`` each.
-        """
-        return _each(self.power_bracket, alphas, order)
-
-    def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
-        """Return whether epsilon at each delta may exceed a number.
-
-        False is certain; True is not.
-
-        Parameters
-        ----------
-        epsilons : ndarray
-            Numbers to compare with, shape ``(n,)``.
-        deltas : ndarray
-            Values in [0, 1), shape ``(n,)``.
-        order : Order
-            Order of the pair.
-
-        Returns
-        -------
-        ndarray of bool
-            False where epsilon is certainly at most the number, shape ``(n,)``.
-        """
-        found = [self.delta_bracket(float(epsilon), order)[1] for epsilon in epsilons]
-        return np.array(found) > deltas
-
-    def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> NDArray[np.bool_]:
-        """Return whether the power at each type I error may exceed a number.
-
-        False is certain; True is not.
-
-        Parameters
-        ----------
-        powers : ndarray
-            Numbers to compare with, shape ``(n,)``.
-        alphas : ndarray
-            Type I errors in (0, 1), shape ``(n,)``.
-        order : Order
-            Order of the pair.
-
-        Returns
-        -------
-        ndarray of bool
-            False where the power is certainly at most the number, shape ``(n,)``.
-        """
-        return self.power_brackets(alphas, order)[1] > powers
+    def _beta_bracket(self, alpha: float, order: Order) -> Bracket:
+        low, high = self._power_bracket(alpha, order)
+        return max(1 - high - 2.0**-53, 0.0), min(1 - low + 2.0**-53, 1.0)
 
 
 def bracket_width(bracket: Bracket) -> float:
@@ -335,13 +255,6 @@ def bracket_width(bracket: Bracket) -> float:
 def width_beside(whole: float, parts: float) -> float:
     """Return what is left of a width; 0 where it and a part are infinite."""
     return 0.0 if whole == parts else max(whole - parts, 0.0)
-
-
-def _each(
-    bracket: Callable[[float, Order], Bracket], places: Array, order: Order
-) -> tuple[Array, Array]:
-    lows, highs = np.array([bracket(float(at), order) for at in places]).reshape(-1, 2).T
-    return lows, highs
 
 
 def gaussian_mu(deltas: Array, epsilons: Array) -> tuple[float, float]:

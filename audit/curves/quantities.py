@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeAlias, get_args
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
-from audit.curves.bracketed import EPSILONS, BracketedCurve, gaussian_mu
+from audit.curves.bracketed import EPSILONS, BracketedCurve, Number, gaussian_mu
 from audit.curves.brackets import Bracket
 
 Array = NDArray[np.float64]
@@ -78,6 +79,10 @@ class Quantity(ABC):
         An example of the claim in files.
     rises
         Whether the number of any pair increases or decreases with ``at``; None if there is none.
+    asked
+        What brackets of a curve are asked for.
+    in_range
+        Raises ``ValueError`` for a place out of its range.
     at
         The place where the number is taken: delta, the order or alpha.
     """
@@ -92,6 +97,8 @@ class Quantity(ABC):
     exceeds: ClassVar[str] = ""
     written: ClassVar[str]
     rises: ClassVar[bool | None] = None
+    asked: ClassVar[str] = ""
+    in_range: ClassVar[Callable[..., None]]
 
     at: float | None = None
 
@@ -108,7 +115,8 @@ class Quantity(ABC):
     @classmethod
     def check_value(cls, number: float) -> None:
         """Raise ``ValueError`` unless a file may claim the number."""
-        validate.nonnegative(**{cls.value or cls.kind: number})
+        check = validate.nonnegative if cls.limits == "at least 0" else validate.closed_unit
+        check(**{cls.value or cls.kind: number})
 
     @classmethod
     def of_value(cls, number: float) -> float:
@@ -118,21 +126,25 @@ class Quantity(ABC):
     @classmethod
     def check_place(cls, at: float) -> None:
         """Raise ``ValueError`` if the place is out of its range, or there is none."""
-        raise validate.fail("at", f"left out for {cls.name}", at)
+        if not cls.place:
+            raise validate.fail("at", f"left out for {cls.name}", at)
+        cls.in_range(**{cls.place: at})
 
     def check(self) -> None:
         """Raise ``ValueError`` if the place is out of its range."""
         if self.at is not None:
             self.check_place(self.at)
 
-    @abstractmethod
     def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the true number of a pair; ``low`` is certified."""
+        assert self.at is not None
+        return self.brackets(law, self.at, order)
 
-    @staticmethod
-    def brackets(law: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
+    @classmethod
+    def brackets(cls, law: BracketedCurve, places: Number, order: Order) -> tuple[Number, Number]:
         """Return (lows, highs) like `bracket`, for numbers at several places."""
-        raise NotImplementedError
+        found: tuple[Number, Number] = getattr(law, f"{cls.asked}_bracket")(places, order)
+        return found
 
     @classmethod
     def may_exceed(cls, law: BracketedCurve, places: Array, levels: Array, order: Order) -> Flags:
@@ -196,27 +208,15 @@ class EpsilonAtDelta(Quantity):
     exceeds = "not_private"
     written = "``epsilon: 1.2`` and ``delta: 1e-5``."
     rises = False
+    asked = "epsilon"
+    in_range = staticmethod(validate.half_open_unit)
 
     at: float
 
     @classmethod
-    def check_place(cls, at: float) -> None:
-        """Raise ``ValueError`` unless delta is in [0, 1)."""
-        validate.half_open_unit(delta=at)
-
-    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
-        """Return (low, high) around epsilon."""
-        return law.epsilon_bracket(self.at, order)
-
-    @staticmethod
-    def brackets(law: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around epsilon at several deltas."""
-        return law.epsilon_brackets(places, order)
-
-    @classmethod
     def may_exceed(cls, law: BracketedCurve, places: Array, levels: Array, order: Order) -> Flags:
         """Return whether epsilon at each delta can exceed a level, without finding a root."""
-        return law.epsilon_may_exceed(levels, places, order)
+        return law.delta_bracket(levels, order)[1] > places
 
     def sampled_bound(self, audit: SampledBounds) -> tuple[float, Order]:
         """Return the lower confidence bound on the epsilon of one record, and the pair's order."""
@@ -258,22 +258,10 @@ class RenyiAtOrder(Quantity):
     exceeds = "not_renyi"
     written = "``renyi: {2: 0.5, 8: 2.1}``."
     rises = True
+    asked = "renyi"
+    in_range = staticmethod(validate.above_one)
 
     at: float
-
-    @classmethod
-    def check_place(cls, at: float) -> None:
-        """Raise ``ValueError`` unless the order is finite and above 1."""
-        validate.above_one(order=at)
-
-    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
-        """Return (low, high) around the divergence."""
-        return law.renyi_bracket(self.at, order)
-
-    @staticmethod
-    def brackets(law: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the divergences of several orders."""
-        return law.renyi_brackets(places, order)
 
     def bound_in_order(self, audit: SampledBounds, order: Order) -> float:
         """Return the lower confidence bound on the divergence."""
@@ -363,37 +351,15 @@ class PowerAtAlpha(Quantity):
     place = "alpha"
     written = "``tradeoff: {0.05: 0.8}``."
     rises = True
+    asked = "power"
+    in_range = staticmethod(validate.open_unit)
 
     at: float
-
-    @classmethod
-    def check_value(cls, number: float) -> None:
-        """Raise ``ValueError`` unless beta is in [0, 1]."""
-        validate.closed_unit(beta=number)
 
     @classmethod
     def of_value(cls, number: float) -> float:
         """Return the power for beta, or beta for the power."""
         return 1 - number
-
-    @classmethod
-    def check_place(cls, at: float) -> None:
-        """Raise ``ValueError`` unless alpha is in (0, 1)."""
-        validate.open_unit(alpha=at)
-
-    def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
-        """Return (low, high) around the power."""
-        return law.power_bracket(self.at, order)
-
-    @staticmethod
-    def brackets(law: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the power at several alphas."""
-        return law.power_brackets(places, order)
-
-    @classmethod
-    def may_exceed(cls, law: BracketedCurve, places: Array, levels: Array, order: Order) -> Flags:
-        """Return whether the power at each alpha can exceed a level, from one supporting line."""
-        return law.power_may_exceed(levels, places, order)
 
     def bound_in_order(self, audit: SampledBounds, order: Order) -> float:
         """Return the lower confidence bound on the power."""
@@ -415,11 +381,6 @@ class TotalVariation(Quantity):
     name = "total variation"
     limits = "in [0, 1]"
     written = "``total_variation: 0.3``."
-
-    @classmethod
-    def check_value(cls, number: float) -> None:
-        """Raise ``ValueError`` unless the distance is in [0, 1]."""
-        validate.closed_unit(total_variation=number)
 
     def bracket(self, law: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the distance, the same in both orders."""

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import validate
 from audit.curves import Enclosure, Order
-from audit.curves.bracketed import (
-    EPSILONS,
-    BracketedCurve,
-    MuBracket,
-    bracket_width,
-    gaussian_mu,
-    width_beside,
-)
-from audit.curves.brackets import TINY, Bracket, checked_all
+from audit.curves.bracketed import BracketedCurve, Brackets, Measure, bracket_width, width_beside
+from audit.curves.brackets import TINY, Bracket
 from audit.curves.cells import Cells
 
 Array = NDArray[np.float64]
@@ -32,7 +24,6 @@ _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
 _EVEN = np.arange(9) / 9
 _UNIT = 2.0**-53
 _MOMENT_CELLS = 200_000  # that a Renyi moment is summed over
-Places = tuple[Array, Array, Array]  # the least and the largest loss that decides, and a guess
 
 
 class Grid(ABC):
@@ -108,98 +99,44 @@ class CellBracketedCurve(BracketedCurve):
             found[cause] = left if cause == "cells" else width_beside(whole, left)
         return found
 
-    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
-        return _only(self.epsilon_brackets(np.array([delta]), order))
-
-    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
-        return _only(self._delta_brackets(np.array([epsilon]), order))
-
-    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
-        return _only(self.renyi_brackets(np.array([alpha]), order))
-
-    def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
-        validate.open_unit(alpha=alpha)
-        return _only(self.power_brackets(np.array([alpha]), order))
-
-    def beta_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return a bracket of the type II error at type I error ``alpha``.
-
-        Parameters
-        ----------
-        alpha : float
-            Type I error, in (0, 1).
-        order : Order
-            Order of the pair.
-
-        Returns
-        -------
-        tuple of (float, float)
-            Lower and upper bound.
-
-        Raises
-        ------
-        ValueError
-            If ``alpha`` is outside (0, 1).
-        """
-        validate.open_unit(alpha=alpha)
-        return _only(self._beta_brackets(np.array([alpha]), order))
-
-    def mu_bracket(self, order: Order) -> MuBracket:
-        """Return a bracket of the least mu of the pair in one order, open above."""
-        low, epsilon = gaussian_mu(self._delta_brackets(EPSILONS, order)[0], EPSILONS)
-        return MuBracket(low, np.inf, epsilon)
-
-    def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of epsilon at many deltas."""
-
-        def ends(enclosure: Enclosure, grid: Grid) -> tuple[Array, Array]:
-            low, high = enclosure.epsilon(deltas)
-            if (deltas == 0).any():  # one loss that is taken or approached suffices
-                losses, others = grid.approached()
-                most = (losses if order is Order.FORWARD else -others).max(initial=0.0)
-                low = np.where(deltas == 0, np.maximum(low, most), low)
-            return low, high
-
-        def places(_: Enclosure, low: Array, high: Array) -> Places:
-            # at either end, and where the truth may be
-            above = np.where(np.isfinite(high), high, low)
-            places = np.concatenate([low, above, 0.5 * (low + above)])
-            return places, places, places
-
-        return self._refined("epsilon at delta", deltas, order, ends, places)
-
-    def _delta_brackets(self, epsilons: Array, order: Order) -> tuple[Array, Array]:
-        def places(*_: object) -> Places:
-            return epsilons, epsilons, epsilons
-
-        def ends(enclosure: Enclosure, _: Grid) -> tuple[Array, Array]:
-            return enclosure.delta(epsilons)
-
-        return self._refined("delta at epsilon", epsilons, order, ends, places, most=1.0)
-
-    def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of the power of the best tests at many type I errors."""
-
-        def ends(enclosure: Enclosure, _: Grid) -> tuple[Array, Array]:
-            return enclosure.power(alphas)
-
-        places = _thresholds(alphas)
-        return self._refined("power at alpha", alphas, order.other, ends, places, most=1.0)
-
-    def _beta_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of type II errors, relatively accurate where they are small."""
-
-        def ends(enclosure: Enclosure, _: Grid) -> tuple[Array, Array]:
-            return enclosure.beta(alphas)
-
-        what, places = "type II error at alpha", _thresholds(alphas)
-        return self._refined(what, alphas, order.other, ends, places, most=1.0, complement=True)
-
-    def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return brackets of the Renyi divergences of many orders."""
+    def _brackets(self, asked: Measure, at: Array, order: Order) -> Brackets:
         if self._estimated:
-            return np.zeros(alphas.shape), np.full(alphas.shape, np.inf)
+            return np.zeros(at.shape), np.full(at.shape, asked.most)
+        if asked is Measure.RENYI:
+            return self._renyi_brackets(at, order)
+        test = asked in (
+            Measure.POWER,
+            Measure.BETA,
+        )  # the law of the null hypothesis is the second
+        return self._narrowed(asked, at, order.other if test else order)
+
+    def _narrowed(self, asked: Measure, at: Array, order: Order) -> Brackets:
+        """Cut the cells that decide each value until its bracket is narrow."""
+        grid, width = self._base, None
+        most = grid.points.size + self._most_cuts + 64 * at.size
+        for _ in range(_ROUNDS):
+            cells = self._cells(grid, order)
+            enclosure = cells.enclosure(complement=asked is Measure.BETA)
+            lows, highs = getattr(enclosure, asked.name.lower())(at)
+            if asked is Measure.EPSILON and (at == 0).any():  # one loss that is approached suffices
+                losses, others = grid.approached()
+                largest = (losses if order is Order.FORWARD else -others).max(initial=0.0)
+                lows = np.where(at == 0, np.maximum(lows, largest), lows)
+            with np.errstate(invalid="ignore"):
+                before, width = width, np.nan_to_num(highs - lows, nan=0.0)
+            open_ = width > _WIDTH * np.maximum(np.abs(lows), TINY)
+            if before is not None:  # rounding remains
+                open_ &= ~(width > 0.7 * before)
+            if not open_.any():
+                break
+            losses, guesses = _deciding(asked, enclosure, at[open_], lows[open_], highs[open_])
+            finer = grid.refined(_cuts(grid, cells, order, losses, guesses))
+            if finer is grid or finer.points.size > most:
+                break
+            grid = finer
+        return lows, highs
+
+    def _renyi_brackets(self, alphas: Array, order: Order) -> Brackets:
         found = []
         for alpha in alphas.tolist():
             low, high = self._log_moment(alpha, order)
@@ -208,89 +145,37 @@ class CellBracketedCurve(BracketedCurve):
             slack = _UNIT * (36 + 4 * abs(low)) if np.isfinite(low) else 0.0
             found.append(((low - slack) / (alpha - 1), (high + slack) / (alpha - 1)))
         lows, highs = np.maximum(np.array(found).reshape(-1, 2).T, 0.0)
-        return checked_all("Renyi divergence of order", alphas, (lows, highs), order)
+        return lows, highs
 
     def _log_moment(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the log of the integral of P^alpha Q^(1 - alpha)."""
         points = moment_cuts(self._base.points, self._cells(self._base, order), alpha)
         return self._cells(self._base.refined(points), order).enclosure().log_moment(alpha)
 
-    def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
-        """Return whether epsilon at each delta may exceed a number, without solving for a root."""
-        return self._delta_brackets(epsilons, order)[1] > deltas
-
-    def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> NDArray[np.bool_]:
-        """Return whether the power at each type I error may exceed a number."""
-        return self.power_brackets(alphas, order)[1] > powers
-
-    def _refined(
-        self,
-        quantity: str,
-        at: Array,
-        order: Order,
-        ends: Callable[[Enclosure, Grid], tuple[Array, Array]],
-        places: Callable[[Enclosure, Array, Array], Places],
-        *,
-        most: float = np.inf,
-        complement: bool = False,
-    ) -> tuple[Array, Array]:
-        """Cut the cells that decide each value until its bracket is narrow.
-
-        ``ends`` returns the brackets of an enclosure, ``places`` the range of losses that decides
-        each, and a guess.
-        """
-        lows, highs = self._narrowed(order, ends, places, complement)
-        if self._estimated:
-            lows, highs = np.zeros_like(lows), np.full_like(highs, most)
-        shown = order.other if quantity.startswith(("power", "type II")) else order
-        return checked_all(quantity, at, (lows, highs), shown, most=most)
-
-    def _narrowed(
-        self,
-        order: Order,
-        ends: Callable[[Enclosure, Grid], tuple[Array, Array]],
-        places: Callable[[Enclosure, Array, Array], Places],
-        complement: bool,
-    ) -> tuple[Array, Array]:
-        grid, width = self._base, None
-        most = grid.points.size + self._most_cuts
-        for _ in range(_ROUNDS):
-            cells = self._cells(grid, order)
-            enclosure = cells.enclosure(complement=complement)
-            lows, highs = ends(enclosure, grid)
-            with np.errstate(invalid="ignore"):
-                before, width = width, np.nan_to_num(highs - lows, nan=0.0)
-            open_ = width > _WIDTH * np.maximum(np.abs(lows), TINY)
-            if before is not None:  # rounding remains
-                open_ &= ~(width > 0.7 * before)
-            if not open_.any():
-                break
-            found = places(enclosure, lows, highs)
-            decisive = (part[np.tile(open_, part.size // open_.size)] for part in found)
-            finer = grid.refined(_cuts(grid, cells, order, *decisive))
-            if finer is grid or finer.points.size > most + 64 * lows.size:
-                break
-            grid = finer
-        return lows, highs
-
     def _cells(self, grid: Grid, order: Order) -> Cells:
         """Return the cells of a grid in one order of the pair."""
         return grid.cells() if order is Order.FORWARD else grid.cells().reversed
+
+    def _value(self, asked: Measure, at: Array, order: Order) -> Array:
+        """Return values inside of brackets; 0 where that is not excluded."""
+        lows, highs = self._believed._checked(asked, at, order)
+        inside = np.where(lows > 0, 0.5 * (lows + highs), 0.0)
+        return np.where(np.isfinite(highs), inside, highs)
 
     def _pure_epsilon(self, order: Order) -> float:
         return self._believed.epsilon_bracket(0.0, order)[1]
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        return _middle(self._believed.epsilon_brackets(delta, order))
+        return self._value(Measure.EPSILON, delta, order)
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        return _middle(self._believed._delta_brackets(epsilon, order))
+        return self._value(Measure.DELTA, epsilon, order)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        return np.where(alpha < 1, _middle(self._believed._beta_brackets(alpha, order)), 0.0)
+        return np.where(alpha < 1, self._value(Measure.BETA, alpha, order), 0.0)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        return _middle(self._believed.renyi_brackets(alpha, order))
+        return self._value(Measure.RENYI, alpha, order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,20 +209,21 @@ class CellCurve(CellBracketedCurve):
         return cells if self.rounded else cells.without_errors
 
 
-def _thresholds(alphas: Array) -> Callable[[Enclosure, Array, Array], Places]:
-    """Return the losses at which the best tests at ``alphas`` are randomised, and guesses."""
+def _deciding(
+    asked: Measure, enclosure: Enclosure, at: Array, lows: Array, highs: Array
+) -> tuple[Array, Array]:
+    """Return the losses that decide values, and guesses of where they are met."""
+    if asked is Measure.DELTA:
+        return at, at
+    if asked is Measure.EPSILON:  # at either end, and where the truth may be
+        above = np.where(np.isfinite(highs), highs, lows)
+        losses = np.concatenate([lows, above, 0.5 * (lows + above)])
+        return losses, losses
+    return enclosure.lower.threshold(at)  # where the best tests are randomised
 
-    def places(enclosure: Enclosure, low: Array, high: Array) -> Places:
-        loss, guess = enclosure.lower.threshold(alphas)
-        return loss, loss, guess
 
-    return places
-
-
-def _cuts(
-    grid: Grid, cells: Cells, order: Order, least: Array, greatest: Array, guess: Array
-) -> Array:
-    """Points at which cells are cut whose losses meet a range [least, greatest].
+def _cuts(grid: Grid, cells: Cells, order: Order, losses: Array, guesses: Array) -> Array:
+    """Points at which cells are cut in whose ranges a loss is.
 
     A cell is cut where the cubic through its ends with their derivatives takes the guess, and close
     around it.
@@ -349,9 +235,9 @@ def _cuts(
     # cutting does not help where the range is that of rounding
     wide = high - low > 4 * (cells.error_p + cells.error_q)[:count]
     rank = np.argsort(low, kind="stable")
-    ends = np.searchsorted(low[rank], greatest, side="right")
+    ends = np.searchsorted(low[rank], losses, side="right")
     found_cells, found_losses = [np.zeros(0, np.intp)], [np.zeros(0)]
-    for at, end, goal in zip(least, ends, guess, strict=True):
+    for at, end, goal in zip(losses, ends, guesses, strict=True):
         chosen = rank[:end]
         chosen = chosen[(high[chosen] >= at) & wide[chosen]]
         found_cells.append(chosen)
@@ -399,16 +285,3 @@ def moment_cuts(points: Array, cells: Cells, alpha: float) -> Array:
     own = np.repeat(np.arange(count), parts)
     step = np.arange(own.size) - np.repeat(np.cumsum(parts) - parts, parts)
     return np.asarray(points[own] + np.diff(points)[own] * (step / parts[own]))
-
-
-def _only(brackets: tuple[Array, Array]) -> Bracket:
-    """Return the one bracket as numbers."""
-    low, high = brackets
-    return float(low[0]), float(high[0])
-
-
-def _middle(brackets: tuple[Array, Array]) -> Array:
-    """Return values inside of brackets; 0 where that is not excluded."""
-    lows, highs = brackets
-    inside = np.where(lows > 0, 0.5 * (lows + highs), 0.0)
-    return np.where(np.isfinite(highs), inside, highs)

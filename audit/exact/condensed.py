@@ -30,7 +30,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.exact.law import UNIT, WINDOW, Law
+from audit.exact.law import Law
+from audit.exact.tables import UNIT, WINDOW, edge_table
 from audit.numerics.panels import Panels
 
 # Variance of the second part, of the smallest; nodes of a panel, and its width over c.
@@ -65,7 +66,7 @@ def condensed(law: Law) -> Law:
         return law
     first = replace(law, stds=firsts)
     weights = panels.weights.ravel()
-    logs = first.table(nodes, tails=False).log_density + np.log(weights)
+    logs = edge_table(first, nodes, tails=False).log_density + np.log(weights)
     position = first.position_error
     size = 15 + abs(math.log(second)) + float(np.abs(np.log(weights)).max()) + math.log(nodes.size)
     return replace(

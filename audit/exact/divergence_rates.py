@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.constructions.process import Process, Step
 from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap
-from audit.exact.law import UNIT
+from audit.exact.tables import UNIT
 
 
 def divergence_rates(first: Process, second: Process, wanted: Sequence[int]) -> list[float]:

@@ -22,7 +22,7 @@ from audit.constructions.explicit import (
 from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
 from audit.curves.bracketed import BracketedCurve, bracket_width
-from audit.curves.brackets import Bracket, checked
+from audit.curves.brackets import Bracket
 from audit.curves.cells import Cells
 from audit.dominating.curve import DominatingCurve, compose
 from audit.dominating.dispatch import collapsed, dominating_curve
@@ -33,10 +33,11 @@ from audit.dominating.without_replacement import of_both_orders
 from audit.exact.cell_curve import CellCurve
 from audit.exact.exponential_cells import ExponentialCells
 from audit.exact.finite_cells import FiniteCells
-from audit.exact.law import UNIT, Law
+from audit.exact.law import Law
 from audit.exact.law_curve import LawCurve
 from audit.exact.normal_cells import NormalCells
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
+from audit.exact.tables import UNIT
 from audit.mechanism import Composition, Relation
 
 Array = NDArray[np.float64]
@@ -73,7 +74,7 @@ class RepeatedCurve(BracketedCurve):
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         if delta == 0:
-            return checked("epsilon at delta 0", self.pure(order), order)
+            return self.pure(order)
         return self.dominating.epsilon_bracket(delta, order)
 
     def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
@@ -86,8 +87,7 @@ class RepeatedCurve(BracketedCurve):
         return self.dominating.delta_bracket(epsilon, order)
 
     def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
-        bracket = self.divergence(alpha, order)
-        return checked(f"Renyi divergence of order {alpha:g}", bracket, order)
+        return self.divergence(alpha, order)
 
     def _pure_epsilon(self, order: Order) -> float:
         return self.pure(order)[1]
@@ -102,7 +102,7 @@ class RepeatedCurve(BracketedCurve):
         return np.asarray(self.dominating.beta(alpha, order))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        return np.array([self.renyi_bracket(float(a), order)[1] for a in alpha])
+        return self.renyi_bracket(alpha, order)[1]
 
 
 ExplicitCurve = LawCurve | CellCurve | GaussianPairCurve | RepeatedCurve
@@ -179,7 +179,7 @@ def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
 def _normal_pair(pair: Mixtures) -> GaussianPairCurve | None:
     """Return the closed form of one draw of two normals of one variance."""
     normals = [
-        NormalLaw(mean, std)
+        NormalLaw.at(mean, std)
         for law in (pair.first, pair.second)
         for mean, std in zip(law.means, law.stds, strict=True)
     ]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from audit.constructions.explicit import Densities, LaplaceMixtures
 from audit.curves.cells import Cells
 from audit.exact.cell_curve import Grid
-from audit.exact.law import UNIT
+from audit.exact.tables import UNIT
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from audit.exact.explicit_curves import RepeatedCurve, explicit_curve
 from audit.exact.law import Law
 from audit.exact.law_curve import LawCurve
 from audit.exact.node_laws import computed_laws
-from audit.exact.normal_laws import GaussianPairCurve, NormalLaw, gaussian_pair, normal_law
+from audit.exact.normal_laws import GaussianPairCurve, gaussian_pair, normal_law
 from audit.exact.propagation import LARGEST_DENSE, Progress, check_domain, domain_ends
 from audit.exact.staircases import is_staircase
 from audit.exact.step_panels import step_panels
@@ -44,7 +44,7 @@ def law(
     *,
     tail: float = TAIL,
     progress: Progress | None = None,
-) -> Law | NormalLaw:
+) -> Law:
     """Return the law of a process's last iterate.
 
     Parameters
@@ -58,8 +58,8 @@ def law(
 
     Returns
     -------
-    Law or NormalLaw
-        The law: normal in closed form if the steps are affine and the domain is unbounded.
+    Law
+        The law: a `NormalLaw`, in closed form, if the steps are affine and the domain is unbounded.
 
     Raises
     ------

@@ -3,69 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, ndtri
+
+from audit.exact.tables import UNIT, Normals, edge_table, log_tail
+from audit.numerics.normal import log_interval
 
 Array = NDArray[np.float64]
 
-UNIT = 2.0**-53
-_SQRT_HALF_PI = math.sqrt(math.pi / 2)
-_LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-# Standard deviations of a line beyond the outermost normals: less than 1e-330 of their mass.
-WINDOW = 39.0
-# Normals farther from a point than this are left out, if they have less than e^-46 of the density.
-_NEAR, _NEGLIGIBLE = 12.0, -46.0
-_COLUMNS = ("log_density", "score", "top", "left", "right", "square")
-# Points that are evaluated together, in standard deviations and in number.
-_BLOCK_WIDTH, _BLOCK_SIZE = 8.0, 512
-_FEW = 8  # normals, whose blocks may be of any width
-
 
 @dataclass(frozen=True, eq=False)
-class EdgeTable:
-    """Values of a law at points.
-
-    Attributes
-    ----------
-    log_density, score
-        Log density and its derivative, shape (n,) each.
-    top
-        A logarithm near the log density of each point, shape (n,).
-    left, right
-        Masses above each point of the normals with means below it, and masses below it of the
-        others, both divided by e^top, shape (n,) each.
-    square
-        Mean of the squared distances from the means, in standard deviations, shape (n,).
-    """
-
-    log_density: Array
-    score: Array
-    top: Array
-    left: Array
-    right: Array
-    square: Array
-
-    @classmethod
-    def joined(cls, tables: list[EdgeTable]) -> EdgeTable:
-        """Return the table of all points."""
-        return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in _COLUMNS))
-
-    def __getitem__(self, chosen: slice | NDArray[np.intp]) -> EdgeTable:
-        return EdgeTable(*(getattr(self, name)[chosen] for name in _COLUMNS))
-
-    @property
-    def ends(self) -> tuple[EdgeTable, EdgeTable]:
-        """Values at the left and at the right ends of the cells between the points."""
-        return self[:-1], self[1:]
-
-
-@dataclass(frozen=True, eq=False)
-class Law:
+class Law(Normals):
     """Law of an iterate: normals, whose mass beyond the two ends is projected onto them.
 
     After the last step of noise the law is a mixture of normals around the images of the nodes of
@@ -90,11 +41,10 @@ class Law:
         Whether ``quadrature`` is only an estimate, from which nothing is certified.
     exact_means : bool
         Whether means and deviations are given numbers, rather than rounded ones.
+    slip : float
+        Bound on the errors of means, in deviations, and on relative errors of deviations.
     """
 
-    means: Array
-    stds: Array
-    log_masses: Array
     lower: float = -math.inf
     upper: float = math.inf
     log_stuck: tuple[float, float] = (-math.inf, -math.inf)
@@ -103,7 +53,7 @@ class Law:
     depth_rounding: float = 0.0
     log_lost: float = -math.inf
     estimated: bool = False
-    exact_means: bool = False
+    slip: float = 0.0
 
     @classmethod
     def of(cls, means: Array, stds: Array, log_masses: Array, **others: object) -> Law:
@@ -125,48 +75,17 @@ class Law:
         rank = kept[np.argsort(means[kept], kind="stable")]
         return cls(means[rank], stds[rank], log_masses[rank], **others)  # type: ignore[arg-type]
 
-    @cached_property
-    def narrowest(self) -> float:
-        """Smallest standard deviation of a normal; infinite for a law without any."""
-        return float(self.stds.min(initial=math.inf))
-
     @property
     def exact(self) -> bool:
         """Whether the law is that of its normals, on a line, but for relative errors of weights."""
         on_line = self.lower == -math.inf and self.upper == math.inf
-        errors = self.quadrature, self.depth_rounding, math.exp(self.log_lost)
+        errors = self.quadrature, self.depth_rounding, self.slip, math.exp(self.log_lost)
         return on_line and self.means.size > 0 and max(errors) == 0
 
     @property
     def lost_mass(self) -> float:
         """Bound on the mass that was left out."""
         return math.exp(self.log_lost)
-
-    @cached_property
-    def position_error(self) -> float:
-        """Rounding of the distance from a mean, in standard deviations."""
-        if self.exact_means:
-            return 0.0  # what is rounded is relative to the distance: part of that of the square
-        farthest = float(np.abs(self.means).max(initial=0.0))
-        return 4 * UNIT * farthest / self.narrowest
-
-    def outermost(self, side: int) -> tuple[tuple[float, float], float]:
-        """Return (deviation, ``side`` times mean) of the normal of a tail, and its log mass.
-
-        Parameters
-        ----------
-        side : int
-            -1 for the lower tail, 1 for the upper one.
-
-        Returns
-        -------
-        tuple of (tuple of (float, float), float)
-            The widest normal, and of those the farthest; they rise in the order of tails.
-        """
-        places = list(zip(self.stds.tolist(), (side * self.means).tolist(), strict=True))
-        farthest = max(places)
-        own = [place == farthest for place in places]
-        return farthest, float(np.logaddexp.reduce(self.log_masses[own]))
 
     def error_at(self, log_density: Array, square: Array | float = 0.0) -> Array:
         """Bound the error of log densities at points, and of log masses around them.
@@ -186,235 +105,15 @@ class Law:
         depth = self.depth_rounding * np.maximum(-log_density, 0.0)
         own = UNIT * (32 + 3 * np.asarray(square) + 2 * np.abs(log_density))
         own = own + self.position_error * (1 + np.sqrt(square))
+        own = own + 2 * self.slip * (1 + np.sqrt(square) + square)
         return np.asarray(self.quadrature + self.rounding + np.where(depth < 1, depth, 1.0) + own)
-
-    def table(self, points: Array, *, tails: bool = True) -> EdgeTable:
-        """Return the values of the law at rising points.
-
-        Parameters
-        ----------
-        points : ndarray
-            Points, rising, shape ``(n,)``.
-        tails : bool, default: True
-            Whether to compute ``left`` and ``right``, which are costly.
-
-        Returns
-        -------
-        EdgeTable
-            The values.
-        """
-        found = [self._block(points[block], tails) for block in self._blocks(points)]
-        return EdgeTable.joined(found) if found else EdgeTable(*np.zeros((6, 0)))
-
-    def score_range(self, low: Array, high: Array, std: float, share: float) -> Array:
-        """Return half the range of scores that hold all but a share of the law on intervals.
-
-        A wider normal is one of deviation ``std`` around a normal centre, so that the law is a
-        mixture of normals of this width; the score of one at y is (centre - y)/std^2. The weights
-        of the centres at y are an exponential family in y: their quantiles rise in y, so that the
-        lower quantile at the low end and the upper one at the high end hold everywhere between.
-
-        Parameters
-        ----------
-        low, high : ndarray
-            Ends of the intervals, both rising, shape ``(n,)`` each.
-        std : float
-            At most the smallest deviation of a normal.
-        share : float
-            Mass of the centres, at each point, that may have other scores.
-
-        Returns
-        -------
-        ndarray
-            Half ranges, shape ``(n,)``.
-        """
-        ends = []
-        reach = -float(ndtri(0.25 * share))
-        for points, side in ((low, -1), (high, 1)):
-            found = np.empty(points.size)
-            for block in self._blocks(points):
-                near, _, logs = self._logs(points[block])
-                means, variances = self.means[near], self.stds[near] ** 2
-                y = points[block, None]
-                # given y, centres are normal
-                pull = 1 - std**2 / variances
-                centres = means + (y - means) * pull + side * reach * std * np.sqrt(pull)
-                if np.ptp(variances) > 0:
-                    rank = np.argsort(centres, axis=1)
-                    centres, logs = (np.take_along_axis(a, rank, axis=1) for a in (centres, logs))
-                terms = np.exp(logs - logs.max(axis=1, keepdims=True))
-                sums = terms.cumsum(axis=1) / terms.sum(axis=1, keepdims=True)
-                # of a quarter of the share, rounding has some
-                limit = 0.25 * share - 4 * UNIT * logs.shape[1]
-                at = (sums < (limit if side < 0 else 1 - limit)).sum(axis=1)
-                at = np.clip(at, 0, centres.shape[1] - 1)
-                found[block] = np.take_along_axis(centres, at[:, None], axis=1)[:, 0]
-            ends.append(found)
-        return np.asarray((ends[1] - ends[0]) / (2 * std**2))
-
-    def _blocks(self, points: Array) -> Iterator[slice]:
-        start = 0
-        width = math.inf if self.means.size <= _FEW else _BLOCK_WIDTH * self.narrowest
-        while start < points.size:
-            stop = int(np.searchsorted(points, points[start] + width))
-            stop = min(max(stop, start + 1), start + _BLOCK_SIZE)
-            yield slice(start, stop)
-            start = stop
-
-    def _near(self, points: Array, reach: float) -> slice:
-        """Return the normals within a reach of the points of a block."""
-        far = reach * float(self.stds.max())
-        first, last = np.searchsorted(self.means, [points[0] - far, points[-1] + far])
-        return slice(int(first), int(last))
-
-    def _logs(self, points: Array) -> tuple[slice, Array, Array]:
-        """Return the normals that matter at points of a block, with distances and log densities.
-
-        All others together have no share of a density that rounding would leave.
-        """
-        reach = math.inf if self.means.size <= _FEW else _NEAR
-        while True:
-            near = self._near(points, reach)
-            z = points[:, None] - self.means[near]
-            z /= self.stds[near]
-            logs = z * z
-            logs *= -0.5
-            logs += self.log_masses[near] - np.log(self.stds[near])
-            if near.start == 0 and near.stop == self.means.size:
-                return near, z, logs
-            left_out = self._left_out(points, near, reach) - math.log(self.narrowest)
-            if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _NEGLIGIBLE:
-                return near, z, logs
-            reach *= 2
-
-    def _left_out(self, points: Array, near: slice, reach: float) -> float:
-        """Bound the log of the densities of other normals, times their deviations.
-
-        In shells that double in width: of each, the mass on either side of one of its ends.
-        """
-        below, above = self._log_outside
-        total, size = -math.inf, self.means.size
-        while near.start > 0 or near.stop < size:
-            outer = self._near(points, 2 * reach)
-            left = min(below[near.start], above[outer.start])
-            right = min(above[near.stop], below[outer.stop])
-            total = float(np.logaddexp(total, np.logaddexp(left, right) - 0.5 * reach**2))
-            near, reach = outer, 2 * reach
-        return total
-
-    @cached_property
-    def _log_outside(self) -> tuple[Array, Array]:
-        """Log masses of the normals before each place, and from it on, shape ``(k + 1,)`` each."""
-        none = np.full(1, -np.inf)
-        below = np.logaddexp.accumulate(np.concatenate([none, self.log_masses]))
-        above = np.logaddexp.accumulate(np.concatenate([none, self.log_masses[::-1]]))
-        return below, above[::-1]
-
-    def _block(self, points: Array, tails: bool) -> EdgeTable:
-        # in place, as fresh arrays of this size cost more than what is computed in them
-        near, z, terms = self._logs(points)
-        stds = self.stds[near]
-        top = terms.max(axis=1)
-        terms -= top[:, None]
-        np.exp(terms, out=terms)
-        total = terms.sum(axis=1)
-        left = right = np.zeros(points.size)
-        if tails:
-            masses = np.abs(z)
-            masses /= math.sqrt(2)
-            erfcx(masses, out=masses)
-            masses *= terms
-            masses *= stds * _SQRT_HALF_PI
-            above = masses * (z <= 0)
-            right = above.sum(axis=1)
-            masses -= above
-            left = masses.sum(axis=1)
-        terms *= z
-        score = -(terms / stds).sum(axis=1) / total
-        terms *= z
-        square = terms.sum(axis=1) / total
-        log_density = top + np.log(total) - _LOG_SQRT_TWO_PI
-        return EdgeTable(log_density, score, top - _LOG_SQRT_TWO_PI, left, right, square)
-
-    def cell_masses(self, points: Array, table: EdgeTable) -> tuple[Array, Array]:
-        """Return log masses of the cells between rising points, and bounds on their errors.
-
-        Each normal's mass is the difference of its tails on the side of its mean, so that nothing
-        cancels but within a standard deviation.
-
-        Parameters
-        ----------
-        points : ndarray
-            Ends of the cells, rising, shape ``(n + 1,)``.
-        table : EdgeTable
-            Values at the points.
-
-        Returns
-        -------
-        tuple of (ndarray, ndarray)
-            Log masses and bounds on their errors, shape ``(n,)`` each.
-        """
-        top = np.maximum(table.top[:-1], table.top[1:])
-        here, there = np.exp(table.top[:-1] - top), np.exp(table.top[1:] - top)
-        outer = here * table.left[:-1] + there * table.right[1:]
-        inner = there * table.left[1:] + here * table.right[:-1]
-        at = np.searchsorted(self.means, points, side="left")
-        own = np.repeat(np.arange(top.size), np.diff(at))
-        between = np.exp(self.log_masses[at[0] : at[-1]] - top[own])
-        whole = np.bincount(own, between, minlength=top.size)
-        mass = np.maximum(outer + whole - inner, 0.0)
-        square = np.maximum(table.square[:-1], table.square[1:])
-        size = (outer + inner + whole) * (UNIT * (16 + 3 * square) + 2 * self.position_error)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.where(size < mass, size / (mass - size), np.inf)
-            logs = np.log(mass) + top
-        # where differences are lost in rounding, the densities at the ends bound the mass
-        width = np.diff(points)
-        lost = ~(error < 1e-6)
-        if lost.any():
-            low, high = (
-                f(table.log_density[:-1], table.log_density[1:]) for f in (np.minimum, np.maximum)
-            )
-            bend = width**2 / (8 * self.narrowest**2)
-            slope = np.maximum(np.abs(table.score[:-1]), np.abs(table.score[1:])) * width
-            least = low - slope - 4 * bend + np.log(width)
-            most = high + bend + np.log(width)
-            between = 0.5 * (least + most)
-            bound = 0.5 * (most - least) + UNIT * (32 + 8 * square + np.abs(most))
-            better = lost & (bound < np.where(np.isnan(error), np.inf, error))
-            logs, error = np.where(better, between, logs), np.where(better, bound, error)
-        return logs, error + 4 * UNIT * np.abs(np.nan_to_num(logs, neginf=0.0))
-
-    def tail_masses(self, low: float, high: float) -> tuple[float, float]:
-        """Return log masses of the normals at or below ``low`` and at or above ``high``.
-
-        Parameters
-        ----------
-        low, high : float
-            The ends.
-
-        Returns
-        -------
-        tuple of (float, float)
-            Log masses below and above, without what earlier steps left at the ends.
-        """
-        return self._log_tail(low, -1), self._log_tail(high, 1)
-
-    def _log_tail(self, end: float, side: int) -> float:
-        from scipy.special import log_ndtr
-
-        if math.isinf(end) or self.means.size == 0:
-            return -math.inf
-        logs = self.log_masses + log_ndtr(side * (self.means - end) / self.stds)
-        top = float(logs.max())
-        return top + math.log(float(np.exp(logs - top).sum()))
 
     @cached_property
     def log_atoms(self) -> tuple[float, float]:
         """Logarithms of the probabilities of the two ends."""
-        tails = self.tail_masses(self.lower, self.upper)
-        low, high = (float(np.logaddexp(*both)) for both in zip(tails, self.log_stuck, strict=True))
-        return low, high
+        low, high = log_tail(self, self.lower, -1), log_tail(self, self.upper, 1)
+        stuck = self.log_stuck
+        return float(np.logaddexp(low, stuck[0])), float(np.logaddexp(high, stuck[1]))
 
     @property
     def atoms(self) -> tuple[float, float]:
@@ -442,7 +141,7 @@ class Law:
         result = np.full(flat.shape, -np.inf)
         if self.means.size:
             rank = np.argsort(flat)
-            result[rank] = self.table(flat[rank], tails=False).log_density
+            result[rank] = edge_table(self, flat[rank], tails=False).log_density
         outside = (flat < self.lower) | (flat > self.upper)
         return np.where(outside, -np.inf, result).reshape(points.shape)
 
@@ -485,8 +184,6 @@ class Law:
         ]
         a, b = max(low, self.lower), min(high, self.upper)
         if a < b and self.means.size:
-            from audit.numerics.normal import log_interval
-
             logs = log_interval((a - self.means) / self.stds, (b - self.means) / self.stds)
             parts.append(float(np.logaddexp.reduce(self.log_masses + logs)))
         return float(np.logaddexp.reduce(parts)) if parts else -math.inf
@@ -522,5 +219,5 @@ class Law:
             Values, shape of ``x``.
         """
         points = np.asarray(x, dtype=np.float64)
-        values = [self.probability(high=float(point)) for point in points.ravel()]
+        values = [self.probability(high=point) for point in points.ravel().tolist()]
         return np.array(values).reshape(points.shape)

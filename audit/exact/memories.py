@@ -1,6 +1,6 @@
-"""Laws of processes whose batches depend on earlier ones: one density for each memory.
+"""Densities of a process, one for each memory that its batches have of earlier ones.
 
-Each density carries the probability of its memory, so that their sum is the law of the iterate.
+Each carries the probability of its memory, so that their sum is the law of the iterate.
 """
 
 from __future__ import annotations
@@ -48,16 +48,8 @@ def after_first_step(step: Step, panels: Panels, start: float) -> dict[int, Stat
 class DenseMemories:
     """Masses at the nodes, a column for each memory.
 
-    Parameters
-    ----------
-    states
-        The densities to begin with.
-    memories
-        How many there are.
-    panels
-        Where the densities are held.
-    operator
-        Returns the operator of a step without memory.
+    ``operator`` returns the operator of a step without memory, and ``squares`` says for which
+    numbers of steps it is to be squared.
     """
 
     def __init__(
@@ -66,24 +58,31 @@ class DenseMemories:
         memories: int,
         panels: Panels,
         operator: Callable[[Step], DenseOperator],
+        squares: Callable[[int], bool],
     ) -> None:
-        self.panels, self.operator = panels, operator
+        self.panels, self.operator, self.squares = panels, operator, squares
         self.masses = np.zeros((panels.nodes.size + 2, memories))
         for memory, state in states.items():
             self.masses[:, memory] = masses_of(state, panels)
 
-    def take(self, step: Step) -> None:
-        """Take one step."""
+    def move(self, operator: DenseOperator, times: int) -> float:
+        """Apply an operator, and return how many errors of its steps remain."""
+        self.masses, counted = operator.moved(self.masses, times, self.squares)
+        return counted
+
+    def take(self, step: Step, times: int) -> float:
+        """Take a step some times, and return how many of their errors remain."""
         if not isinstance(step, DependentStep):
-            self.masses = self.operator(step).on(self.masses)
-            return
-        moved = np.zeros_like(self.masses)
-        for alone, taken in _by_map(step).items():
-            before = sorted({move[0] for move in taken})
-            columns = self.operator(alone).on(self.masses[:, before])
-            for source, target, weight in taken:
-                moved[:, target] += weight * columns[:, before.index(source)]
-        self.masses = moved
+            return self.move(self.operator(step), times)
+        for _ in range(times):
+            moved = np.zeros_like(self.masses)
+            for alone, taken in _by_map(step).items():
+                before = sorted({move[0] for move in taken})
+                columns = self.operator(alone).on(self.masses[:, before])
+                for source, target, weight in taken:
+                    moved[:, target] += weight * columns[:, before.index(source)]
+            self.masses = moved
+        return float(times)
 
     def states(self) -> dict[int, State]:
         """Return the density of each memory."""
@@ -92,10 +91,7 @@ class DenseMemories:
 
 
 class BandedMemories:
-    """Densities with an exponent for each panel, by memory.
-
-    ``operator`` returns the operator of a step without memory.
-    """
+    """Densities with an exponent for each panel, by memory; ``operator`` as above."""
 
     def __init__(
         self, states: Mapping[int, State], operator: Callable[[Step], BandedOperator]
@@ -105,24 +101,26 @@ class BandedMemories:
         self.operator, self.sum = operator, ScaledState.total
         self.parts = {memory: ScaledState.of(state) for memory, state in states.items()}
 
-    def take(self, step: Step) -> None:
-        """Take one step."""
+    def take(self, step: Step, times: int) -> float:
+        """Take a step some times, and return how many of their errors remain."""
         if not isinstance(step, DependentStep):
             operator = self.operator(step)
-            self.parts = {memory: operator.step(part) for memory, part in self.parts.items()}
-            return
-        moved: dict[int, list[tuple[float, ScaledState]]] = {}
-        for alone, taken in _by_map(step).items():
-            operator = self.operator(alone)
-            images = {
-                before: operator.step(self.parts[before])
-                for before in {move[0] for move in taken}
-                if before in self.parts
-            }
-            for before, after, weight in taken:
-                if before in images:
-                    moved.setdefault(after, []).append((weight, images[before]))
-        self.parts = {memory: self.sum(parts) for memory, parts in moved.items()}
+            self.parts = {memory: operator.step(part, times) for memory, part in self.parts.items()}
+            return float(times)
+        for _ in range(times):
+            moved: dict[int, list[tuple[float, ScaledState]]] = {}
+            for alone, taken in _by_map(step).items():
+                operator = self.operator(alone)
+                images = {
+                    before: operator.step(self.parts[before])
+                    for before in {move[0] for move in taken}
+                    if before in self.parts
+                }
+                for before, after, weight in taken:
+                    if before in images:
+                        moved.setdefault(after, []).append((weight, images[before]))
+            self.parts = {memory: self.sum(parts) for memory, parts in moved.items()}
+        return float(times)
 
     def states(self) -> dict[int, State]:
         """Return the density of each memory."""

@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 from audit.constructions.process import DependentStep, Path, Process, Step, split
 from audit.constructions.updates import UpdateMap
 from audit.exact.condensed import condensed
-from audit.exact.law import UNIT, Law
+from audit.exact.law import Law
 from audit.exact.propagation import Counter, Progress, Reached, Runner, domain_ends
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.step_panels import REACH, StepPanels, step_panels
+from audit.exact.tables import UNIT, edge_table
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import EQUAL
@@ -125,7 +126,9 @@ def _lacking(laws: Sequence[Law], relevant: float) -> float:
     high = max(float(law.means[-1]) for law in laws)
     low, high = max(low, laws[0].lower), min(high, laws[0].upper)
     points = np.linspace(low, high, max(math.ceil((high - low) / std), 2))
-    logs = np.stack([law.table(points, tails=False).log_density for law in laws]) + math.log(std)
+    logs = np.stack([edge_table(law, points, tails=False).log_density for law in laws]) + math.log(
+        std
+    )
     matter = logs.max(axis=0) > relevant
     return float(np.max(lost + _BELOW - logs[:, matter], initial=0.0))
 

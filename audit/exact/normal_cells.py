@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from audit.curves.cells import Cells
 from audit.exact.cell_curve import Grid
-from audit.exact.law import UNIT, WINDOW, EdgeTable, Law
+from audit.exact.law import Law
+from audit.exact.tables import UNIT, WINDOW, EdgeTable, cell_masses, edge_table, log_tail
 
 Array = NDArray[np.float64]
 
@@ -85,7 +86,7 @@ class NormalCells(Grid):
         else:
             std = min(law.narrowest for law in laws)
             points = _even_points(*law_range(laws), std, per_deviation)
-        return cls(first, second, points, (first.table(points), second.table(points)))
+        return cls(first, second, points, (edge_table(first, points), edge_table(second, points)))
 
     def refined(self, points: Array) -> NormalCells:
         """Return the cells cut at more points."""
@@ -99,7 +100,7 @@ class NormalCells(Grid):
         rank = np.argsort(every, kind="stable")
         tables = []
         for law, old in zip((self.first, self.second), self.tables, strict=True):
-            tables.append(EdgeTable.joined([old, law.table(new)])[rank])
+            tables.append(EdgeTable.joined([old, edge_table(law, new)])[rank])
         return replace(self, points=every[rank], tables=(tables[0], tables[1]))
 
     def end_losses(self) -> tuple[Array, Array, Array, Array]:
@@ -121,7 +122,7 @@ class NormalCells(Grid):
             slack = slack + np.inf
         if all(law.exact for law in laws):
             for side in (-1, 1):
-                (x, log_p), (y, log_q) = (law.outermost(side) for law in laws)
+                (x, log_p), (y, log_q) = (_outermost(law, side) for law in laws)
                 limit = log_p - log_q if x == y else math.inf if x > y else -math.inf
                 losses = np.append(losses, limit)
                 slack = np.append(slack, 8 * UNIT + laws[0].rounding + laws[1].rounding)
@@ -136,7 +137,7 @@ class NormalCells(Grid):
         for law, table in zip(laws, self.tables, strict=True):
             ends = self._end_masses(law)
             masses, rounding = (
-                law.cell_masses(self.points, table) if self.points.size else (np.zeros(0),) * 2
+                cell_masses(law, self.points, table) if self.points.size else (np.zeros(0),) * 2
             )
             square = np.maximum(table.square[:-1], table.square[1:])
             with np.errstate(invalid="ignore"):
@@ -175,7 +176,7 @@ class NormalCells(Grid):
             return law.log_stuck
         low = law.lower if math.isfinite(law.lower) else float(self.points[0])
         high = law.upper if math.isfinite(law.upper) else float(self.points[-1])
-        tails = law.tail_masses(low, high)
+        tails = log_tail(law, low, -1), log_tail(law, high, 1)
         return (
             float(np.logaddexp(tails[0], law.log_stuck[0])),
             float(np.logaddexp(tails[1], law.log_stuck[1])),
@@ -240,11 +241,22 @@ class NormalCells(Grid):
         return -math.inf if max(density, lost) < least - _NEGLIGIBLE else lost
 
 
+def _outermost(law: Law, side: int) -> tuple[tuple[float, float], float]:
+    """Return (deviation, ``side`` times mean) of the normal of a tail, and its log mass.
+
+    That is the widest normal, and of those the farthest; they rise in the order of tails.
+    """
+    places = list(zip(law.stds.tolist(), (side * law.means).tolist(), strict=True))
+    farthest = max(places)
+    own = [place == farthest for place in places]
+    return farthest, float(np.logaddexp.reduce(law.log_masses[own]))
+
+
 def half_line(laws: tuple[Law, Law], side: int, point: float) -> tuple[float, float]:
     """Bound the loss of exact laws beyond a point, with both over either outermost normal."""
     low, high = -math.inf, math.inf
     for law in laws:
-        reference = law.outermost(side)[0]
+        reference = _outermost(law, side)[0]
         (least_p, most_p), (least_q, most_q) = (_over(p, reference, side, point) for p in laws)
         low, high = max(low, least_p - most_q), min(high, most_p - least_q)
     return low, high
@@ -366,7 +378,7 @@ def _doubled(laws: tuple[Law, Law], side: int, end: float, widest: float) -> Arr
     distances = [0.0, *(WINDOW * 2.0**k for k in range(_DOUBLINGS))]
     for k, distance in enumerate(distances):
         at = end + side * distance * widest
-        ranges = [_over(law, law.outermost(side)[0], side, at) for law in laws]
+        ranges = [_over(law, _outermost(law, side)[0], side, at) for law in laws]
         if max(high - low for low, high in ranges) <= max(_CLOSED, _ROUNDED * distance**2):
             return end + side * widest * np.array(distances[1 : k + 1])
     return np.zeros(0)

@@ -21,14 +21,11 @@ from audit.numerics.transfer import (
     DenseOperator,
     NoisyMap,
     State,
-    first_step,
-    masses_of,
     mixture,
-    state_of,
 )
 
 if TYPE_CHECKING:
-    from audit.numerics.banded import BandedOperator, ScaledState
+    from audit.numerics.banded import BandedOperator
 
 # Beyond this many nodes the band structure beats dense matrices at any length.
 LARGEST_DENSE = 1000
@@ -161,95 +158,53 @@ class Runner:
             nothing = np.full(self.panels.nodes.shape, -np.inf)
             state = State(nothing, np.where(self.stuck, 0.0, -np.inf))
             return [Reached({0: state}, 0.0)] * len(wanted)
-        if self.process.memories > 1:
-            return self._run_with_memory(path, wanted)
         head, rest = split(path.segments, 1)  # the first step starts from a point, not a density
-        state = first_step(noisy(head[0].steps[0]), self.panels, self.process.start)
+        begun = after_first_step(head[0].steps[0], self.panels, self.process.start)
         self.counter.add(1)
-        carried = self._carried(state)
+        carried = self._carried(begun)
         found, done, counted = [], 1, 1.0
         for steps in wanted:
             now, rest = split(rest, steps - done)
-            for segment in now:
-                carried, more = self._segment(segment, carried)
-                counted += more
+            counted += sum(self._segment(segment, carried) for segment in now)
             done = steps
             # one step is held in logarithms: plain doubles may underflow
-            found.append(Reached({0: state if steps == 1 else self._state(carried)}, counted))
+            found.append(Reached(begun if steps == 1 else carried.states(), counted))
         return found
 
-    def _carried(self, state: State) -> Array | ScaledState:
-        """Return what operators work on: masses, or values with exponents."""
-        if self.dense:
-            return masses_of(state, self.panels)
-        from audit.numerics.banded import ScaledState  # Numba loads only where it is needed
+    def _carried(self, states: dict[int, State]) -> DenseMemories | BandedMemories:
+        if not self.dense:
+            return BandedMemories(states, self.banded_operator)
+        memories = self.process.memories
+        return DenseMemories(states, memories, self.panels, self.dense_operator, self._squares)
 
-        return ScaledState.of(state)
-
-    def _state(self, carried: Array | ScaledState) -> State:
-        if isinstance(carried, np.ndarray):
-            return state_of(carried, self.panels)
-        return carried.state()
-
-    def _run_with_memory(self, path: Path, wanted: Sequence[int]) -> list[Reached]:
-        head, rest = split(path.segments, 1)
-        begun = after_first_step(head[0].steps[0], self.panels, self.process.start)
-        self.counter.add(1)
-        carried: DenseMemories | BandedMemories
-        if self.dense:
-            carried = DenseMemories(begun, self.process.memories, self.panels, self.dense_operator)
-        else:
-            carried = BandedMemories(begun, self.banded_operator)
-        found, done = [], 1
-        for steps in wanted:
-            now, rest = split(rest, steps - done)
-            for segment in now:
-                for _ in range(segment.times):
-                    for step in segment.steps:
-                        carried.take(step)
-                    self.counter.add(len(segment.steps))
-            done = steps
-            found.append(Reached(begun if steps == 1 else carried.states(), float(steps)))
-        return found
-
-    def _segment(
-        self, segment: Segment, carried: Array | ScaledState
-    ) -> tuple[Array | ScaledState, float]:
+    def _segment(self, segment: Segment, carried: DenseMemories | BandedMemories) -> float:
         """Take the steps of a segment, and return how many of their errors remain."""
         runs = [(step, len(list(group))) for step, group in itertools.groupby(segment.steps)]
         times = segment.times
         if len(runs) == 1:
             runs, times = [(runs[0][0], runs[0][1] * times)], min(times, 1)
-        if isinstance(carried, np.ndarray) and self._period_pays(runs, times):
+        if isinstance(carried, DenseMemories) and self._period_pays(runs, times):
             powers = [self.dense_operator(step).power(count) for step, count in runs]
             period = functools.reduce(lambda before, after: after @ before, powers)
             self.counter.add(len(segment))
-            return period.moved(carried, times, self._squares)
+            return carried.move(period, times)
         counted = 0.0
         for _ in range(times):
             for step, count in runs:
-                carried, more = self._steps(step, count, carried)
-                counted += more
-        return carried, counted
-
-    def _steps(
-        self, step: Step, count: int, carried: Array | ScaledState
-    ) -> tuple[Array | ScaledState, float]:
-        if isinstance(carried, np.ndarray):
-            self.counter.add(count)
-            return self.dense_operator(step).moved(carried, count, self._squares)
-        operator = self.banded_operator(step)
-        for done in range(0, count, _CHUNK):
-            now = min(_CHUNK, count - done)
-            carried = operator.step(carried, now)
-            self.counter.add(now)
-        return carried, float(count)
+                chunk = count if self.dense else _CHUNK
+                for done in range(0, count, chunk):
+                    now = min(chunk, count - done)
+                    counted += carried.take(step, now)
+                    self.counter.add(now)
+        return counted
 
     def _squares(self, times: int) -> bool:
         return squaring_pays(times, self.size)
 
     def _period_pays(self, runs: list[tuple[Step, int]], times: int) -> bool:
         """Whether to make one operator of a period of steps, to be squared in its turn."""
+        if self.process.memories > 1:
+            return False
         products = sum(2 * count.bit_length() for _, count in runs)
         together = products * _product_cost(self.size) + self._moving_cost(times)
         return together < times * sum(self._moving_cost(count) for _, count in runs)

@@ -24,8 +24,9 @@ from scipy.special import log_ndtr
 
 from audit.curves.cells import Cells
 from audit.exact.cell_curve import moment_cuts
-from audit.exact.law import UNIT, WINDOW, EdgeTable, Law
+from audit.exact.law import Law
 from audit.exact.normal_cells import NormalCells
+from audit.exact.tables import UNIT, WINDOW, EdgeTable, edge_table, score_range
 from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
@@ -139,7 +140,7 @@ def _integrals(
     for run in np.split(cells, starts[1:]):  # neighbours
         left, right = grid.points[run], grid.points[run + 1]
         # the ellipse of a part reaches 5/6 of its width from its middle
-        scores = q.score_range(left - std, right + std, std, _SHARE)
+        scores = score_range(q, left - std, right + std, std, _SHARE)
         most = max(float(scores.max()), 1e-300)
         turn = min(math.sqrt(2 * (_GROWTH - 2) / alpha), 1.0) / most
         length = float(right[-1] - left[0])
@@ -152,7 +153,7 @@ def _integrals(
     middle, h, score = (np.concatenate(part) for part in (middles, widths, turns))
     nodes, weights = gauss_legendre(_NODES)
     points = (middle[:, None] + 0.5 * h[:, None] * nodes).ravel()
-    at_p, at_q = p.table(points, tails=False), q.table(points, tails=False)
+    at_p, at_q = edge_table(p, points, tails=False), edge_table(q, points, tails=False)
     logs = alpha * at_p.log_density - (alpha - 1) * at_q.log_density
     log_weights = np.log((0.5 * h[:, None] * weights).ravel())
     logs = logs + log_weights
@@ -167,7 +168,8 @@ def _integrals(
     # the maximum on the ellipse
     a, b = h * (_RHO + 1 / _RHO) / 4, h * reach
     ends_p, ends_q = (
-        (law.table(middle - a, tails=False), law.table(middle + a, tails=False)) for law in (p, q)
+        (edge_table(law, middle - a, tails=False), edge_table(law, middle + a, tails=False))
+        for law in (p, q)
     )
     largest = _largest(2 * a, ends_p, ends_q, std, alpha)
     least_cos = (1 - _SHARE) * np.cos(np.minimum(b * score, 1.5)) - _SHARE * np.exp(

@@ -9,7 +9,7 @@ relative accuracy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ _LIFTED = 2.0 ** (500 - np.arange(-_LEAST_GAP + 1.0))
 _LOWER = 1 / _LIFT_BLOCKS / _LIFT_VALUES
 
 
-@dataclass(frozen=True, eq=False)
-class BandedOperator:
+class BandedOperator(NamedTuple):
     """One step: where each panel receives from, and the blocks that it receives through.
 
     A target panel receives from the source panels ``first`` to ``last``, from ``first + k`` through
@@ -141,45 +140,24 @@ class BandedOperator:
         count, order = state.values.shape
         # empty panels beyond the ends, so that shared blocks fit everywhere
         below, above = self.padding
-        values = np.zeros((below + count + above, order))
-        exponents = np.full(len(values), _EMPTY)
         inner = slice(below, below + count)
-        values[inner], exponents[inner] = state.values, state.exponents
-        atoms, atom_exponents = state.atoms.copy(), state.atom_exponents.copy()
+        padded = ScaledState(
+            np.zeros((below + count + above, order)),
+            np.full(below + count + above, _EMPTY),
+            state.atoms.copy(),
+            state.atom_exponents.copy(),
+        )
+        padded.values[inner], padded.exponents[inner] = state.values, state.exponents
         wide, tile = int(np.max(self.last - self.first)) * order, 1
         if self.shared:
             wide = len(self.blocks)
             tile = max(1, min(count, _PRODUCT // self.blocks.size))
-        _take_steps(
-            times,
-            values,
-            exponents,
-            atoms,
-            atom_exponents,
-            below,
-            self.first,
-            self.last,
-            self.offset,
-            self.shared,
-            self.blocks,
-            self.block_reach,
-            self.from_atoms,
-            self.from_reach,
-            self.to_atoms,
-            self.to_reach,
-            self.between_atoms,
-            self.between_reach,
-            _POWERS,
-            _LIFTED,
-            np.empty(tile * wide),
-            tile,
-        )
-        values, exponents = values[inner].copy(), exponents[inner].copy()
-        return ScaledState(values, exponents, atoms, atom_exponents)
+        _take_steps(times, self, padded, np.empty(tile * wide), tile)
+        values, exponents = padded.values[inner].copy(), padded.exponents[inner].copy()
+        return ScaledState(values, exponents, padded.atoms, padded.atom_exponents)
 
 
-@dataclass(frozen=True, eq=False)
-class ScaledState:
+class ScaledState(NamedTuple):
     """A state whose panels and atoms have exponents of their own: values times powers of two.
 
     ``values`` has shape (panels, order), ``atoms`` (2, 1).
@@ -294,37 +272,19 @@ def _normalise(row: Array, exponent: int) -> int:
 
 @compiled
 def _take_steps(
-    times: int,
-    padded: Array,
-    padded_exponents: Integers,
-    atoms: Array,
-    atom_exponents: Integers,
-    below: int,
-    first: Integers,
-    last: Integers,
-    offset: Integers,
-    shared: bool,
-    blocks: Array,
-    block_reach: Integers,
-    from_atoms: Array,
-    from_reach: Integers,
-    to_atoms: Array,
-    to_reach: Integers,
-    between_atoms: Array,
-    between_reach: Integers,
-    powers: Array,
-    lifted: Array,
-    work: Array,
-    tile: int,
+    times: int, operator: BandedOperator, padded: ScaledState, work: Array, tile: int
 ) -> None:
-    """Apply a step ``times`` times to a state, in place.
+    """Apply a step ``times`` times to a state with empty panels beyond its ends, in place.
 
     For every target panel the values of its sources are brought to one exponent. Matrix products
     do the rest: one for many panels where blocks are shared, else one for each.
     """
-    count, order = first.shape[0], padded.shape[1]
-    values = padded[below : below + count]
-    exponents = padded_exponents[below : below + count]
+    first, last, offset, shared, (below, _), blocks, block_reach = operator[:7]
+    from_atoms, to_atoms, between_atoms, from_reach, to_reach, between_reach = operator[7:]
+    atoms, atom_exponents = padded.atoms, padded.atom_exponents
+    count, order = first.shape[0], padded.values.shape[1]
+    values = padded.values[below : below + count]
+    exponents = padded.exponents[below : below + count]
     received = np.zeros((count, order))
     scales = np.empty(count, np.int64)
     new_atoms, new_atom_exponents = np.empty_like(atoms), np.empty_like(atom_exponents)
@@ -341,54 +301,51 @@ def _take_steps(
             block = 0 if shared else offset[begin]
             gathered = work[: (end - begin) * size * order].reshape((end - begin, size * order))
             _gather(
-                padded[source:],
-                padded_exponents[source:],
+                padded.values[source:],
+                padded.exponents[source:],
                 block_reach[block : block + size],
-                lifted,
                 scales[begin:end],
                 gathered,
             )
             own = blocks[block * order : (block + size) * order]
             np.dot(gathered, own, received[begin:end])
         for side in range(2):
-            new_atom_exponents[side] = _to_end(
-                side,
-                values,
-                exponents,
-                atoms,
-                atom_exponents,
-                to_atoms,
-                to_reach,
-                between_atoms,
-                between_reach,
-                powers,
-                new_atoms[side],
-            )
+            scale, total = _EMPTY, 0.0
+            for source in range(count):
+                scale = max(scale, exponents[source] + to_reach[side, source])
+            for other in range(2):
+                scale = max(scale, atom_exponents[other] + between_reach[side, other])
+            for source in range(count):
+                gap = exponents[source] + to_reach[side, source] - scale
+                if gap >= _LEAST_GAP:
+                    part = 0.0
+                    for j in range(order):
+                        part += to_atoms[side, source, j] * values[source, j]
+                    total += part * _POWERS[-gap]
+            for other in range(2):
+                gap = atom_exponents[other] + between_reach[side, other] - scale
+                if gap >= _LEAST_GAP:
+                    total += between_atoms[side, other] * atoms[other, 0] * _POWERS[-gap]
+            new_atoms[side, 0] = total
+            new_atom_exponents[side] = _normalise(new_atoms[side], scale)
         for target in range(count):
-            exponents[target] = _receive(
-                target,
-                scales[target],
-                received[target],
-                atoms,
-                atom_exponents,
-                from_atoms,
-                from_reach,
-                powers,
-                values[target],
-            )
+            scale, row = scales[target], values[target]
+            for i in range(order):
+                row[i] = received[target, i] * _LOWER
+            for side in range(2):
+                gap = atom_exponents[side] + from_reach[side, target] - scale
+                if gap >= _LEAST_GAP:
+                    value = atoms[side, 0] * _POWERS[-gap]
+                    for i in range(order):
+                        row[i] += from_atoms[side, target, i] * value
+            exponents[target] = _normalise(row, scale)
         for side in range(2):
-            atoms[side, 0] = new_atoms[side, 0]
-            atom_exponents[side] = new_atom_exponents[side]
+            atoms[side, 0], atom_exponents[side] = new_atoms[side, 0], new_atom_exponents[side]
 
 
 @compiled
 def _gather(
-    values: Array,
-    exponents: Integers,
-    reach: Integers,
-    powers: Array,
-    scales: Integers,
-    gathered: Array,
+    values: Array, exponents: Integers, reach: Integers, scales: Integers, gathered: Array
 ) -> None:
     """Bring the values of every target's source panels to one exponent, times 2^500.
 
@@ -405,73 +362,6 @@ def _gather(
         part = gathered[:, k * order : (k + 1) * order]
         for target in range(count):
             gap = at[target] + own - scales[target]
-            factor = powers[-gap] if gap >= _LEAST_GAP else 0.0
+            factor = _LIFTED[-gap] if gap >= _LEAST_GAP else 0.0
             for j in range(order):
                 part[target, j] = source[target, j] * factor
-
-
-@compiled
-def _receive(
-    target: int,
-    scale: int,
-    received: Array,
-    atoms: Array,
-    atom_exponents: Integers,
-    from_atoms: Array,
-    from_reach: Integers,
-    powers: Array,
-    values: Array,
-) -> int:
-    """Set a panel's values to what it receives from panels and atoms; return its exponent."""
-    order = values.shape[0]
-    if scale <= _EMPTY:
-        for i in range(order):
-            values[i] = 0.0
-        return _EMPTY
-    for i in range(order):
-        values[i] = received[i] * _LOWER
-    for side in range(2):
-        gap = atom_exponents[side] + from_reach[side, target] - scale
-        if gap >= _LEAST_GAP:
-            value = atoms[side, 0] * powers[-gap]
-            for i in range(order):
-                values[i] += from_atoms[side, target, i] * value
-    return _normalise(values, scale)
-
-
-@compiled
-def _to_end(
-    side: int,
-    values: Array,
-    exponents: Integers,
-    atoms: Array,
-    atom_exponents: Integers,
-    to_atoms: Array,
-    to_reach: Integers,
-    between_atoms: Array,
-    between_reach: Integers,
-    powers: Array,
-    new_atom: Array,
-) -> int:
-    """Set ``new_atom`` to what lands at one end, and return its exponent."""
-    count, order = values.shape
-    scale = _EMPTY
-    for source in range(count):
-        scale = max(scale, exponents[source] + to_reach[side, source])
-    for other in range(2):
-        scale = max(scale, atom_exponents[other] + between_reach[side, other])
-    new_atom[0] = 0.0
-    if scale <= _EMPTY:
-        return _EMPTY
-    for source in range(count):
-        gap = exponents[source] + to_reach[side, source] - scale
-        if gap >= _LEAST_GAP:
-            part = 0.0
-            for j in range(order):
-                part += to_atoms[side, source, j] * values[source, j]
-            new_atom[0] += part * powers[-gap]
-    for other in range(2):
-        gap = atom_exponents[other] + between_reach[side, other] - scale
-        if gap >= _LEAST_GAP:
-            new_atom[0] += between_atoms[side, other] * atoms[other, 0] * powers[-gap]
-    return _normalise(new_atom, scale)

@@ -463,7 +463,7 @@ def laws(curve: ExactCurve, x: Array, x_prime: Array) -> Laws:
     edges = np.linspace(low, high, _BINS + 1)
     ends = _ends(curve)
 
-    def law_curves(law: exact.Law | exact.NormalLaw, sample: Array) -> LawCurves:
+    def law_curves(law: exact.Law, sample: Array) -> LawCurves:
         inner = sample[(sample != ends[0]) & (sample != ends[1])]
         counts, _ = np.histogram(inner, bins=edges)
         left, right = (float(np.mean(sample == end)) if np.isfinite(end) else 0.0 for end in ends)

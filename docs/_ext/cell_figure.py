@@ -16,6 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from audit.exact.law import Law
 from audit.exact.normal_cells import largest_ratio
+from audit.exact.tables import edge_table
 
 ENDS = np.array([-0.9, 1.1])
 BLUE, ORANGE, GREY = "#2f6f9f", "#c8632a", "#6b7280"
@@ -29,7 +30,7 @@ def drawing() -> Figure:
     left, right = figure.subplots(1, 2)
     y = np.linspace(*ENDS, 400)
     width, share = ENDS[1] - ENDS[0], (y - ENDS[0]) / (ENDS[1] - ENDS[0])
-    tables = [law.table(ENDS) for law in (p, q)]
+    tables = [edge_table(law, ENDS) for law in (p, q)]
     for law, table, colour, name in zip((p, q), tables, (BLUE, ORANGE), "pq", strict=True):
         lifted = law.log_density(y) + y**2 / 2
         left.plot(y, lifted, color=colour, label=rf"$\log {name} + y^2/2s^2$")

@@ -54,18 +54,17 @@ class Law:
         low = self._low(at, order)
         return low, low + self.width
 
-    def epsilon_bracket(self, delta: float, order: Order) -> Any:
-        return self._brackets(-math.log(delta), order)
-
-    def epsilon_brackets(self, deltas: Any, order: Order) -> Any:
-        if self.broken is not None and self.broken in deltas:
+    def epsilon_bracket(self, delta: Any, order: Order) -> Any:
+        if self.broken is not None and np.ndim(delta) and self.broken in delta:
             raise BracketError("of ours")
-        return self._brackets(-np.log(deltas), order)
+        return self._brackets(-np.log(delta), order)
 
-    def epsilon_may_exceed(self, levels: Any, deltas: Any, order: Order) -> Any:
-        return self._brackets(-np.log(deltas), order)[1] > levels
+    def delta_bracket(self, epsilon: Any, order: Order) -> Any:
+        above = epsilon - self._brackets(0.0, order)[1]
+        most = np.exp(-np.clip(above / max(self.slope, 1e-9), 0.0, 700.0))
+        return most, most
 
-    def renyi_brackets(self, alphas: Any, order: Order) -> Any:
+    def renyi_bracket(self, alphas: Any, order: Order) -> Any:
         return self._brackets(alphas, order)
 
     def mu_bracket(self, order: Order) -> Any:

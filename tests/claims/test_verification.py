@@ -123,12 +123,8 @@ def test_a_swapped_order_ends_as_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     pair = BiasedWalk(m)
     law = exact.curve(pair)
     low, high = sorted((law.renyi_bracket(8.0, order)[0], order) for order in Order)
-    bracket = RenyiAtOrder.bracket
-    monkeypatch.setattr(
-        RenyiAtOrder, "bracket", lambda self, law, order: bracket(self, law, order.other)
-    )
-    swapped = {order: law.renyi_brackets(np.array([8.0]), order.other) for order in Order}
-    monkeypatch.setattr(RenyiAtOrder, "brackets", lambda law, places, order: swapped[order])
+    swapped = staticmethod(lambda law, places, order: law.renyi_bracket(places, order.other))
+    monkeypatch.setattr(RenyiAtOrder, "brackets", swapped)
     claimed = (low[0] + high[0]) / 2
     contradicted(statement_of(renyi={8.0: claimed}), mechanism=m, pair=pair)
 

@@ -736,7 +736,7 @@ def outcomes(number: int, seed: int) -> list[Outcome]:
     try:
         found = curve(pair)
         asked = questions(rng, found, explicit)
-        brackets = [_asked(question, found) for question in asked]
+        brackets = [question.bracket(found) for question in asked]
     except ValueError as error:
         word = "bracket error" if isinstance(error, BracketError) else "refused"
         return [Outcome(kind, repr(pair), nothing, (0.0, math.inf), word, str(error))]
@@ -757,13 +757,6 @@ def outcomes(number: int, seed: int) -> list[Outcome]:
             Outcome(kind, repr(pair), question, bracket, "wrong" if wrong else "true", wrong)
         )
     return done
-
-
-def _asked(question: Question, found: Any) -> tuple[float, float]:
-    if question.quantity == "beta" and not hasattr(found, "beta_bracket"):
-        low, high = found.power_bracket(question.at, question.order)
-        return max(1 - high - 1e-16, 0.0), 1 - low + 1e-16
-    return question.bracket(found)
 
 
 def _bits(asked: list[Question], brackets: list[tuple[float, float]]) -> int:

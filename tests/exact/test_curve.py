@@ -120,10 +120,10 @@ def test_shapes_and_types(exact: LawCurve) -> None:
         (lambda c: c.epsilon("small"), r"delta must be in \[0, 1\), got 'small'"),
         (lambda c: c.epsilon_bracket(-1e-5), r"delta must be in \[0, 1\), got -1e-05"),
         (lambda c: c.delta(math.inf), r"epsilon must be in \(-inf, inf\), got inf"),
-        (lambda c: c.delta_bracket(math.nan), "epsilon must be a finite number, got nan"),
+        (lambda c: c.delta_bracket(math.nan), r"epsilon must be in \(-inf, inf\), got nan"),
         (lambda c: c.beta(1.5), r"alpha must be in \[0, 1\], got 1.5"),
         (lambda c: c.renyi(1.0), r"alpha must be in \(1, inf\), got 1.0"),
-        (lambda c: c.renyi_bracket(0.5), "alpha must be a finite number above 1, got 0.5"),
+        (lambda c: c.renyi_bracket(0.5), r"alpha must be in \(1, inf\), got 0.5"),
         (lambda c: c.epsilon(0.1, "forward"), "order must be an Order, got 'forward'"),
     ],
 )

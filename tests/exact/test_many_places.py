@@ -38,8 +38,9 @@ def exact(request: pytest.FixtureRequest) -> LawCurve:
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("name", PLACES)
 def test_each_is_the_one_asked_for_alone(exact: LawCurve, name: str, order: Order) -> None:
-    lows, highs = getattr(exact, f"{name}_brackets")(PLACES[name], order)
-    alone = [getattr(exact, f"{name}_bracket")(float(at), order) for at in PLACES[name]]
+    ask = getattr(exact, f"{name}_bracket")
+    lows, highs = ask(PLACES[name], order)
+    alone = [ask(float(at), order) for at in PLACES[name]]
     np.testing.assert_allclose(np.array([lows, highs]).T, alone, rtol=1e-11, atol=1e-13)
     assert np.all(lows <= highs)
     assert np.all(highs[np.isfinite(highs)] - lows[np.isfinite(highs)] < 1e-6)
@@ -53,7 +54,7 @@ def test_the_tradeoff_function_between_the_errors_at_an_atom() -> None:
     assert min(atom_p, atom_q) < 0.1 * max(atom_p, atom_q)  # there the ratio is largest
     alphas = np.linspace(0.05, 0.95, 7) * min(atom_p, atom_q)
     order = Order.FORWARD if atom_p < atom_q else Order.REVERSE
-    lows, highs = exact.power_brackets(alphas, order)
+    lows, highs = exact.power_bracket(alphas, order)
     powers = alphas * max(atom_p, atom_q) / min(atom_p, atom_q)
     np.testing.assert_allclose([lows, highs], [powers, powers], rtol=0, atol=1e-10)
     assert np.all(lows <= powers)

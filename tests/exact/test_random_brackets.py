@@ -15,7 +15,6 @@ from audit.curves.brackets import BracketError
 from audit.curves.cells import Cells
 from audit.curves.finite_pair import FinitePair
 from audit.exact import cell_curve, curve, finite_cells, normal_cells
-from audit.exact.law import Law
 from audit.numerics.panels import gauss_legendre
 from tests.exact.random_brackets import KINDS, Question, explicit_reference, judged, outcomes
 
@@ -97,7 +96,7 @@ def test_a_lost_tail_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(normal_cells, "_DOUBLINGS", 0)
     question = Question("delta", 1.0, FORWARD)
     assert _wrong(pair, question) == []
-    monkeypatch.setattr(Law, "tail_masses", lambda *_: (-math.inf, -math.inf))
+    monkeypatch.setattr(normal_cells, "log_tail", lambda *_: -math.inf)
     assert "high" in _wrong(pair, question)[0]
 
 
