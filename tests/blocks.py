@@ -170,11 +170,12 @@ def ended_well(command: Command, done: Ended) -> None:
 
 
 def promises(block: str) -> list[str]:
-    """Return what comments beside ``print`` promise.
+    """Return what comments beside ``print`` promise, and the lines below it that are comments.
 
     A promise is the numbers with which a comment begins, one word, or a text that ends in " ...".
     """
-    found = []
+    below = re.findall(r"^print\(.*\)\n((?:# .*\n)+)", block, flags=re.MULTILINE)
+    found = [" ".join(lines.replace("# ", "").split()) for lines in below]
     for comment in re.findall(r"^\s*print\(.*\)  # (.*)$", block, flags=re.MULTILINE):
         numbers = re.match(r"-?\d[\d.]*(?:, -?\d[\d.]*)*", comment)
         if numbers:
@@ -186,28 +187,20 @@ def promises(block: str) -> list[str]:
     return found
 
 
-def run_python(blocks: Sequence[Block], page: Path) -> tuple[dict[str, Any], str]:
-    """Run the Python of a page, each block where the last one ended, and check its promises.
-
-    Returns
-    -------
-    tuple
-        The names that the page defines, and all that it printed.
-    """
+def run_python(blocks: Sequence[Block], page: Path) -> None:
+    """Run the Python of a page, each block where the last one ended, and check its promises."""
     names: dict[str, Any] = {"__name__": "page"}
-    everything = ""
     for block, after in itertools.zip_longest(blocks, blocks[1:]):
         if block.language != "python" or block.file is not None:
             continue
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        captured = io.StringIO()
+        with contextlib.redirect_stdout(captured):
             exec(compile(block.text, str(page), "exec"), names)
+        printed = " ".join(captured.getvalue().split())
         for promise in promises(block.text):
-            assert promise in printed.getvalue(), f"{promise!r} not in {printed.getvalue()!r}"
+            assert promise in printed, f"{promise!r} not in {printed!r}"
         if after is not None and after.language == "text":  # what it prints, wrapped
-            assert " ".join(after.text.split()) in " ".join(printed.getvalue().split())
-        everything += printed.getvalue()
-    return names, everything
+            assert " ".join(after.text.split()) in printed
 
 
 @contextlib.contextmanager

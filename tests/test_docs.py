@@ -1,4 +1,4 @@
-"""Every code block of the documentation site runs, and its links lead somewhere."""
+"""Every code block of the README and the documentation site runs; links lead somewhere."""
 
 from __future__ import annotations
 
@@ -28,34 +28,24 @@ from tests.docstrings import code, named, public_names
 from tests.ended import Ended
 
 DOCS = ROOT / "docs"
-PAGES = sorted(
-    page
-    for page in DOCS.rglob("*.md")
-    if not {"_site", "generated"} & set(page.relative_to(DOCS).parts)
-)
+PAGES = [
+    ROOT / "README.md",
+    *sorted(
+        page
+        for page in DOCS.rglob("*.md")
+        if not {"_site", "generated"} & set(page.relative_to(DOCS).parts)
+    ),
+]
 BLOCKS = {page: blocks.blocks_of(page) for page in PAGES}
 ALL = [block for found in BLOCKS.values() for block in found]
-LANGUAGES = {"python", "console", "yaml", "json", "text", "toml"}
+LANGUAGES = {"python", "console", "yaml", "json", "text", "toml", "bibtex"}
 WITH_PYTHON = [
     page for page in PAGES if any(b.language == "python" and b.file is None for b in BLOCKS[page])
 ]
 
 
 def name(page: Path) -> str:
-    return str(page.relative_to(DOCS))
-
-
-def commands() -> list[Command]:
-    """The commands of all pages that the README's test does not run."""
-    of_readme = {
-        c.line: c.printed for c in blocks.commands_of(blocks.blocks_of(ROOT / "README.md"))
-    }
-    return [
-        command
-        for command in blocks.commands_of(ALL)
-        if not command.needs_a_cluster
-        and (command.line not in of_readme or set(command.printed) - set(of_readme[command.line]))
-    ]
+    return str(page.relative_to(ROOT))
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +86,7 @@ def test_the_python_runs(page: Path, workplace: Path, monkeypatch: pytest.Monkey
 def here(
     workplace: Path, ended: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Command], None]:
-    """Run a command in this process where that is possible; the README's have their own."""
+    """Run a command in this process where that is possible."""
     monkeypatch.chdir(workplace)
     monkeypatch.setenv("COLUMNS", "160")
 
@@ -115,7 +105,11 @@ def here(
     return run
 
 
-@pytest.mark.parametrize("command", commands(), ids=lambda c: c.line[:60])
+@pytest.mark.parametrize(
+    "command",
+    [command for command in blocks.commands_of(ALL) if not command.needs_a_cluster],
+    ids=lambda c: c.line[:60],
+)
 def test_the_commands_run(command: Command, here: Callable[[Command], None]) -> None:
     here(command)
 
@@ -200,9 +194,10 @@ def test_a_promise_that_is_not_kept_is_found(tmp_path: Path) -> None:
     page = tmp_path / "a.md"
     page.write_text("```python\nprint(1.25)  # 1.2\n```\n", encoding="utf-8")
     blocks.run_python(blocks.blocks_of(page), page)
-    page.write_text("```python\nprint(1.25)  # 1.3, about\n```\n", encoding="utf-8")
-    with pytest.raises(AssertionError, match=r"'1\.3' not in '1\.25"):
-        blocks.run_python(blocks.blocks_of(page), page)
+    for wrong in ("print(1.25)  # 1.3, about\n", "print(1.25)\n# 1.3\n"):
+        page.write_text(f"```python\n{wrong}```\n", encoding="utf-8")
+        with pytest.raises(AssertionError, match=r"'1\.3' not in '1\.25"):
+            blocks.run_python(blocks.blocks_of(page), page)
     assert blocks.promises("print(x)  # True\nprint(y)  # of all\nprint(z)  # a b ...\n") == [
         "True",
         "a b",

@@ -25,10 +25,12 @@ def read(file: Path) -> Any:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    version = PROJECT["version"]
-    assert audit.__version__ == version
-    assert read(ROOT / "CITATION.cff")["version"] == version
-    assert f"version = {{{version}}}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    version, cited = PROJECT["version"], read(ROOT / "CITATION.cff")
+    assert audit.__version__ == cited["version"] == version
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"version = {{{version}}}" in readme
+    assert cited["title"] in readme
+    assert len(readme.splitlines()) < 150  # a page to start from; the rest is in docs/
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## {re.escape(version)} ", changes, flags=re.MULTILINE)
 

@@ -53,7 +53,7 @@ class Repeated:
     thresholds: Any = None
     deltas: tuple[float, ...] = ()
     repeats: int = 70
-    sizes: tuple[int, int] = (700, 500)
+    sizes: tuple[int, int] = (300, 200)
     confidence: float = CONFIDENCE
     favours: Order | None = None
 
@@ -93,12 +93,10 @@ class Repeated:
 
 AUDITS = {
     "ranks": Repeated(),
-    "pilot": Repeated(PilotSplit(), deltas=(1e-2,), sizes=(300, 200)),
-    "band": Repeated(SimultaneousBand(), repeats=200, sizes=(300, 200)),
-    "fixed": Repeated(FixedThresholds((0.0, 1.0)), repeats=150, sizes=(300, 200)),
-    "fixed, joint": Repeated(
-        FixedThresholds((0.0, 1.0), rates=Rates.JOINT), repeats=150, sizes=(300, 200)
-    ),
+    "pilot": Repeated(PilotSplit(), deltas=(1e-2,)),
+    "band": Repeated(SimultaneousBand(), repeats=200),
+    "fixed": Repeated(FixedThresholds((0.0, 1.0)), repeats=150),
+    "fixed, joint": Repeated(FixedThresholds((0.0, 1.0), rates=Rates.JOINT), repeats=150),
 }
 
 
