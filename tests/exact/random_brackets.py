@@ -168,6 +168,18 @@ class Reference:
         p, q = self.logs(points)
         return np.asarray(p - q, dtype=np.float64)
 
+    def largest(self, sign: int) -> float:
+        """Return the largest loss around the point of the largest one that is known."""
+        known = np.flatnonzero(self.seen)
+        at = int(known[np.argmax(sign * self.losses[known])])
+        ends = self.points[max(at - 1, 0)], self.points[min(at + 1, self.points.size - 1)]
+        for _ in range(8):
+            points = np.linspace(*ends, 101)
+            losses = sign * self.loss(points)
+            best = int(np.argmax(losses))
+            ends = points[max(best - 1, 0)], points[min(best + 1, 100)]
+        return float(losses[best])
+
     def roots(self, level: float) -> Array:
         """Return where the loss takes a value."""
         if self.points.size < 2:
@@ -411,7 +423,7 @@ def _pure(question: Question, low: float, high: float, reference: Reference) -> 
     losses = [0.0]
     seen = True
     if reference.points.size:
-        losses.append(float((sign * reference.losses[reference.seen]).max()))
+        losses.append(reference.largest(sign))
         # in a valley between far normals the largest loss may be where losses are not known
         seen = bool(reference.seen[np.argmax(sign * reference.losses)])
     for p, q in cells if reference.points.size == 0 else (cells[0], cells[-1]):
