@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,13 @@ SHIFT = {"constant": 0.0, "few": 3.0, "wrong sign": -1.0, "same law": 0.0, "tell
 CLAIMED = {"constant": 2.0, "few": 8.0, "wrong sign": 2.0, "same law": 2.0, "telling": 2.0}
 SIDE = {"constant": 300, "few": 10, "wrong sign": 300, "same law": 300, "telling": 300}
 SILENT = ["constant", "few", "wrong sign", "same law"]
+TRAINING = training.Processes(1)  # one for all trainings
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    TRAINING.close()
 
 
 def score(case: str, with_record: bool, seed: int) -> float:
@@ -78,6 +85,7 @@ def in_training(case: str, folder: Path) -> str:
         trials=2 * SIDE[case],
         confidence=0.95,
         seed=0,
+        processes=TRAINING,
     )
     return audited.verdict.value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -46,6 +47,25 @@ def outcome(folder: Path, name: str, **other: Any) -> Outcome:
     return Outcome(name, folder, None, 13.0)
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
+    folder = tmp_path_factory.mktemp("runs")
+    return [outcome(folder / name, name) for name in ("a", "b")]
+
+
+@pytest.fixture(scope="module")
+def published(runs: list[Outcome], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    results = tmp_path_factory.mktemp("published")
+    publish(runs, ["a", "b"], results)
+    return results
+
+
+@pytest.fixture
+def results(published: Path, tmp_path: Path) -> Path:
+    """A copy of the published folder."""
+    return shutil.copytree(published, tmp_path / "results")
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {
         str(file.relative_to(folder)): file.read_bytes()
@@ -70,9 +90,8 @@ def test_only_the_provenance_changes_from_run_to_run(tmp_path: Path) -> None:
     assert told["seconds_of_process"] == 13.0
 
 
-def test_numbers_are_those_of_the_run(tmp_path: Path) -> None:
-    publish([outcome(tmp_path / "run", "a")], ["a"], tmp_path / "results")
-    place = place_of("a", tmp_path / "results")
+def test_numbers_are_those_of_the_run(published: Path) -> None:
+    place = place_of("a", published)
     kept, was = report.load(place), result("a")
     assert replace(kept.settings[0], wall_seconds=11.25) == was.settings[0]
     assert kept.confidence == was.confidence
@@ -86,25 +105,19 @@ def test_numbers_are_those_of_the_run(tmp_path: Path) -> None:
     assert {name.name for name in (place / "figures").iterdir()} == {Path(n).name for n in shown}
 
 
-def test_errors_are_rows_and_folders_of_unknown_scenarios_go(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    publish([outcome(tmp_path / "a", "a"), outcome(tmp_path / "b", "b")], ["a", "b"], results)
-    runs = publish([Outcome("a", None, "steps must be ..., got 0", 1.0)], ["a"], results)
-    assert [(run.name, run.error) for run in runs] == [("a", "steps must be ..., got 0")]
+def test_errors_are_rows_and_folders_of_unknown_scenarios_go(results: Path) -> None:
+    told = publish([Outcome("a", None, "steps must be ..., got 0", 1.0)], ["a"], results)
+    assert [(run.name, run.error) for run in told] == [("a", "steps must be ..., got 0")]
     assert not place_of("b", results).exists()
     rows = json.loads((results / "scenarios" / "results.json").read_text(encoding="utf-8"))["rows"]
     assert [row["verdict"] for row in rows] == ["error"]
     assert json.loads((results / "scenarios" / "provenance.json").read_text("utf-8")) == {}
 
 
-def test_what_was_not_run_stays(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    both = [outcome(tmp_path / "a", "a"), outcome(tmp_path / "b", "b")]
-    publish(both, ["a", "b"], results)
-    before = contents(results)
-    runs = publish(both[:1], ["a", "b"], results)
-    assert [run.name for run in runs] == ["a", "b"]
-    assert contents(results) == before
+def test_what_was_not_run_stays(runs: list[Outcome], published: Path, results: Path) -> None:
+    told = publish(runs[:1], ["a", "b"], results)
+    assert [run.name for run in told] == ["a", "b"]
+    assert contents(results) == contents(published)
 
 
 def test_the_shown_example_has_a_place_of_its_own(tmp_path: Path) -> None:

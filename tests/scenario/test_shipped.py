@@ -35,6 +35,11 @@ NAMES = scenario_names()
 SCHEMA = jsonschema.Draft202012Validator(schema())
 # Long runs are cut where a test of a run in seconds says as much; nothing else is changed.
 SHORTER = {
+    "papers/published_figures": [  # whole in tests.test_stored_numbers
+        "~settings.altschuler_talwar",
+        "~settings.chien_li",
+        "~settings.side_statements",
+    ],
     "papers/iris_holder": [
         "~settings.tanh",
         "settings.relu.study.starts=2",
