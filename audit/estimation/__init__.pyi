@@ -19,7 +19,6 @@ from .group import Group as Group
 from .group import PerRecordEpsilon as PerRecordEpsilon
 from .group import group_claim as group_claim
 from .group import per_record_epsilon as per_record_epsilon
-from .guess_counts import GuessCounts as GuessCounts
 from .judge import ClaimedNumber as ClaimedNumber
 from .judge import JudgedClaim as JudgedClaim
 from .judge import JudgedScores as JudgedScores
@@ -31,6 +30,7 @@ from .learned_scores import Logistic as Logistic
 from .learned_scores import NearestNeighbours as NearestNeighbours
 from .multiple_tests import holm as holm
 from .one_run import Canaries as Canaries
+from .one_run import GuessCounts as GuessCounts
 from .one_run import OneRunBound as OneRunBound
 from .one_run import one_run_bound as one_run_bound
 from .one_run import one_run_curve_p_value as one_run_curve_p_value

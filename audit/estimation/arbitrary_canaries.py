@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, betainc, expit, ndtr, ndtri
 
-from audit.estimation.guess_counts import LARGEST_EPSILON, LARGEST_MU, GuessCounts
 from audit.numerics.roots import root_from_below
+
+if TYPE_CHECKING:
+    from audit.estimation.one_run import GuessCounts
 
 Array = NDArray[np.float64]
 # Least probability of a wrong guess, given that of a right one; arrays with one entry per claim.
 _LeastWrong = Callable[[Array], Array]
 
+LARGEST_EPSILON, LARGEST_MU = 700.0, 80.0
 GRID_SIZE = 161  # epsilons at which a curve is used by default
 _SECTIONS = 32
 _TOLERANCE = 1e-12
@@ -38,7 +42,8 @@ def epsilon_p_value(counts: GuessCounts, epsilon: float, delta: float) -> float:
     # P(correct > W >= correct - i), from the tail in which no digits cancel.
     less = bdtr(correct - 1, guesses, rate)
     if less < 0.5:
-        between = less - _below(correct - fewer, guesses, rate)
+        below = bdtr(np.maximum(correct - fewer - 1, 0), guesses, rate)
+        between = less - np.where(fewer < correct, below, 0.0)
     else:
         between = bdtrc(correct - fewer - 1, guesses, rate) - bdtrc(correct - 1, guesses, rate)
     slope = float(np.max(between / fewer))
@@ -57,14 +62,10 @@ def curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:
     while high - low > 1e-9:
         errors = np.linspace(low, high, _SECTIONS)
         refuted = _refuted(counts, np.exp(errors), least_wrong)
-        index = int(np.argmax(refuted)) if refuted.any() else _SECTIONS - 1
-        if refuted.any() and index == 0:
-            high = low
-            break
         if not refuted.any():
-            low = high
             break
-        low, high = float(errors[index - 1]), float(errors[index])
+        index = int(np.argmax(refuted))
+        low, high = float(errors[max(index - 1, 0)]), float(errors[index])
     return min(1.0, math.exp(high))
 
 
@@ -100,12 +101,6 @@ def mu_lower(counts: GuessCounts, error: float) -> float:
         return _refuted(counts, errors, lambda r: ndtr(ndtri(r) - mu))
 
     return _largest_refuted(refuted, LARGEST_MU)
-
-
-def _below(count: Array, total: int, rate: float) -> Array:
-    """Return P(W < count)."""
-    values = bdtr(np.maximum(count - 1, 0), total, rate)
-    return np.asarray(np.where(count <= 0, 0.0, values))
 
 
 def _lines(epsilon: Array, delta: float | Array) -> _LeastWrong:
@@ -162,7 +157,5 @@ def _largest_refuted(refuted: Callable[[Array], NDArray[np.bool_]], most: float)
         if bool(refutations.all()):
             return float(high)
         first = int(np.argmin(refutations))
-        if first == 0:
-            return float(low)
-        low, high = float(grid[first - 1]), float(grid[first])
+        low, high = float(grid[max(first - 1, 0)]), float(grid[first])
     return low

@@ -45,9 +45,9 @@ def _divergence(p: float, q: float) -> float:
 
 @compiled
 def nearest_null(p: float, q: float, ratio: float, delta: float) -> float:
-    """Return x of the point (delta + ratio x, x) nearest to (p, q) in Kullback-Leibler divergence.
+    """Return x of the point (delta + ratio x, x) nearest to (p, q), p - ratio q > delta.
 
-    For p - ratio q > delta and rates inside (0, 1). The divergence is convex along the line.
+    The Kullback-Leibler divergence is convex along the line.
     """
     low, high = 0.0, min((1 - delta) / ratio, 1.0)
     for _ in range(_HALVINGS):

@@ -44,10 +44,7 @@ class BoundedDraws:
         object.__setattr__(self, "values", values)
 
     def stakes(self, total: int, error: float) -> Stakes:
-        """Return the stakes that are predicted to give the best limits from ``total`` other draws.
-
-        The draws that they bound must not be among these.
-        """
+        """Return the stakes predicted to be best for ``total`` draws that are not among these."""
         repeats = total / self.values.size
         lower = [_lower(self._scaled, stake, error, repeats) for stake in _STAKES / self._typical]
         upper = [_upper(self._scaled, stake, error, repeats) for stake in _STAKES]

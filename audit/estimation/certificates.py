@@ -11,7 +11,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.evidence import CountedTest, Evidence, evidence_of
+from audit.estimation.evidence import CountedTest, Evidence
 from audit.estimation.regions import Region, two_point_renyi
 from audit.estimation.tradeoff_hull import hull_points, hull_renyi, tradeoff_points
 from audit.estimation.two_rates import (
@@ -37,10 +37,7 @@ _TOGETHER = 128  # bounds searched at a time, whose arrays fit a processor's cac
 
 
 def certificate(tests: Sequence[CountedTest]) -> RegionCertificate | RankCertificate:
-    """Return the certificate of tests of one kind.
-
-    Its bounds hold simultaneously; without an order they are for the worse one of the pair.
-    """
+    """Return the certificate of tests of one kind, whose bounds hold simultaneously."""
     if all(counted.region is None for counted in tests):
         return RankCertificate(tuple(tests))
     return RegionCertificate(tuple(tests))
@@ -73,15 +70,12 @@ class RegionCertificate:
         """Return the bound with the event and the corner of its region."""
         at = np.asarray(float(delta))
         counted, rates, value = self._best(lambda region: region.epsilons(at), order)
-        return evidence_of(counted, rates, value, counted.epsilon_limit(float(delta)))
+        return counted.evidence(rates, value, counted.epsilon_limit(float(delta)))
 
     def mu_evidence(self) -> Evidence:
-        """Return the largest Phi^-1(p) - Phi^-1(q) that some region implies.
-
-        A test and its complement imply the same, so that tests are taken as they were made.
-        """
+        """Return the largest Phi^-1(p) - Phi^-1(q) that some region, as it was made, implies."""
         value, best, rates = self._attained(self._made, lambda region: region.mus())
-        return evidence_of(self._tests[best], rates, value)
+        return self._tests[best].evidence(rates, value)
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
         """Return the larger of the bounds from one region and from all regions combined."""
@@ -92,7 +86,8 @@ class RegionCertificate:
     def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
         """Return the bound from one region."""
         at = np.asarray(float(alpha))
-        return evidence_of(*self._best(lambda region: region.renyis(at), order))
+        counted, rates, value = self._best(lambda region: region.renyis(at), order)
+        return counted.evidence(rates, value)
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
         """Return the lower hull of all regions' points."""
@@ -135,8 +130,7 @@ class RegionCertificate:
 class RankCertificate:
     """Tests at order statistics: each bound is the largest hypothesis that some test rejects.
 
-    Without an order a hypothesis bounds both orders of the pair at once, and one test is made of
-    both bounds together.
+    Without an order, a hypothesis bounds both orders of the pair at once.
     """
 
     def __init__(self, tests: tuple[CountedTest, ...]) -> None:
@@ -168,10 +162,10 @@ class RankCertificate:
         if own:
             # the rate under the first law is at most 1
             second = min(mean, (1 - delta) * np.exp(-value))
-            return evidence_of(counted, (delta + np.exp(value) * second, second), value, limit)
+            return counted.evidence((delta + np.exp(value) * second, second), value, limit)
         rest = 1 - mean
         rates = rest, (rest - delta) * np.exp(-value)
-        return evidence_of(counted.complement(), rates, value, limit)
+        return counted.complement().evidence(rates, value, limit)
 
     def mu_evidence(self) -> Evidence:
         """Return the largest mu below which some test rejects every claim."""
@@ -181,7 +175,7 @@ class RankCertificate:
         best, value = int(np.argmax(found)), float(np.max(found))
         second = self._mean(best)
         rates = float(ndtr(ndtri(second) + value)), second
-        return evidence_of(self._tests[best], rates, value)
+        return self._tests[best].evidence(rates, value)
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
         """Return the divergence of the discrete pair whose tradeoff function is `beta_points`."""
@@ -190,16 +184,16 @@ class RankCertificate:
 
     def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
         """Return the point of the tradeoff function that certifies most alone."""
-        at, found = np.asarray(float(alpha)), []
+        at = np.asarray(float(alpha))
+        found: list[tuple[float, CountedTest, bool, tuple[float, float]]] = []
         rates = zip(self._tests, *(rates.tolist() for rates in self._lowest_rates), strict=True)
         for counted, second, first in rates:
-            for one in _orders(order):
-                own = counted.test.order is one
+            for own in (counted.test.order is one for one in _orders(order)):
                 for q, p in zip(second, first, strict=True):
                     pair = (p, q) if own else (1 - q, 1 - p)
                     found.append((_divergence(at, *pair), counted, own, pair))
         value, counted, own, pair = max(found, key=lambda entry: entry[0])
-        return evidence_of(counted if own else counted.complement(), pair, value)
+        return (counted if own else counted.complement()).evidence(pair, value)
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
         """Return the lower hull of the points that the tests do not reject."""
@@ -252,10 +246,7 @@ class RankCertificate:
 
 
 def _known_bounds(tests: RankCounts, errors: Array, deltas: Array, side: Side) -> Array:
-    """Return each test's bound at each delta; those of known counts are kept for the next audits.
-
-    What is unknown is searched for all deltas together.
-    """
+    """Return each test's bound at each delta; those of known counts are kept for later audits."""
     keys = list(zip(*(column.tolist() for column in tests.columns), errors.tolist(), strict=True))
     tables = [_known(delta, *side) for delta in deltas.tolist()]
     # None becomes NaN

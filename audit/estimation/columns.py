@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.estimation.evidence import Tail, count_event
 from audit.estimation.learned_scores import (
     GradientBoosting,
     Histogram,
@@ -70,6 +71,22 @@ class LinearScore:
     def __post_init__(self) -> None:
         validate.open_unit(fraction=self.fraction)
 
+    def _weights(self, pilot: Training, scale: Array, delta: float) -> Array:
+        """Return the discriminant of the scaled columns; equal weights if nothing varies."""
+        first, second = pilot.samples / scale, pilot.samples_prime / scale
+        size, number = first.shape[0] + second.shape[0], first.shape[1]
+        gap = np.mean(first, axis=0) - np.mean(second, axis=0)
+        centred = np.concatenate([first - np.mean(first, axis=0), second - np.mean(second, axis=0)])
+        covariance = centred.T @ centred / size
+        shrunk = number / (number + size)
+        spread = np.diag(covariance)
+        floor = 1e-12 * max(float(np.max(spread)), np.finfo(float).tiny)
+        matrix = (1 - shrunk) * covariance + shrunk * np.diag(spread) + floor * np.eye(number)
+        weights: Array = np.linalg.solve(matrix, gap)
+        size_of_weights = float(np.max(np.abs(weights)))
+        sound = 0 < size_of_weights < np.inf
+        return (weights / size_of_weights if sound else np.ones(number)) / scale
+
 
 @dataclass(frozen=True)
 class BestColumn:
@@ -92,6 +109,24 @@ class BestColumn:
 
     def __post_init__(self) -> None:
         validate.open_unit(fraction=self.fraction)
+
+    def _weights(self, pilot: Training, scale: Array, delta: float) -> Array:
+        """Choose the column with the largest conservative estimate of epsilon at ``delta``."""
+        totals = np.array([[len(pilot.samples)], [len(pilot.samples_prime)]])
+        values = []
+        for first, second in zip(pilot.samples.T, pilot.samples_prime.T, strict=True):
+            both = np.sort(np.concatenate([first, second]))
+            ranks = np.unique((both.size * (1 - _LEVELS)).astype(np.intp))
+            high, low = both[ranks], both[both.size - 1 - ranks]
+            sides = np.sort(first), np.sort(second)
+            counts = [
+                np.append(count_event(x, Tail.AT_LEAST, high), count_event(x, Tail.AT_MOST, low))
+                for x in sides
+            ]
+            gap = lower_limit(counts, totals, _COMPARED_ERROR) - delta
+            other = upper_limit(counts, totals, _COMPARED_ERROR)[::-1]
+            values.append(np.max(np.log(np.maximum(gap, 1e-12)) - np.log(other)))
+        return np.asarray(np.eye(len(values))[np.argmax(values)])
 
 
 @dataclass(frozen=True)
@@ -187,10 +222,7 @@ def combine(
             scale = np.max(np.abs(np.concatenate([pilot.samples, pilot.samples_prime])), axis=0)
             # a power of 2 is exact to divide by, and divided columns do not overflow
             scale = np.ldexp(1.0, np.frexp(np.where(scale > 0, scale, 1.0))[1] - 1)
-            if isinstance(columns, BestColumn):
-                weights = np.eye(number)[_best_column(pilot, delta)]
-            else:
-                weights = _discriminant(pilot.samples / scale, pilot.samples_prime / scale) / scale
+            weights = columns._weights(pilot, scale, delta)
             scaled = weights * scale
             scores = (rest.samples / scale) @ scaled, (rest.samples_prime / scale) @ scaled
     return *scores, CombinedColumns(
@@ -198,47 +230,4 @@ def combine(
         number=number,
         weights=None if weights is None else tuple(weights.tolist()),
         choosing=choosing,
-    )
-
-
-def _discriminant(first: Array, second: Array) -> Array:
-    """Return the weights of Fisher's linear discriminant; equal weights if nothing varies."""
-    size, number = first.shape[0] + second.shape[0], first.shape[1]
-    gap = np.mean(first, axis=0) - np.mean(second, axis=0)
-    centred = np.concatenate([first - np.mean(first, axis=0), second - np.mean(second, axis=0)])
-    covariance = centred.T @ centred / size
-    shrunk = number / (number + size)
-    spread = np.diag(covariance)
-    floor = 1e-12 * max(float(np.max(spread)), np.finfo(float).tiny)
-    matrix = (1 - shrunk) * covariance + shrunk * np.diag(spread) + floor * np.eye(number)
-    weights: Array = np.linalg.solve(matrix, gap)
-    size_of_weights = float(np.max(np.abs(weights)))
-    if not 0 < size_of_weights < np.inf:
-        return np.ones(number)
-    return weights / size_of_weights
-
-
-def _best_column(pilot: Training, delta: float) -> int:
-    """Return the column with the largest conservative estimate of epsilon at ``delta``."""
-    pairs = zip(pilot.samples.T, pilot.samples_prime.T, strict=True)
-    counts = np.array([_tail_counts(*pair) for pair in pairs])
-    totals = np.array([[len(pilot.samples)], [len(pilot.samples_prime)]])
-    gap = np.maximum(lower_limit(counts, totals, _COMPARED_ERROR) - delta, 1e-12)
-    other = upper_limit(counts, totals, _COMPARED_ERROR)[:, ::-1]
-    return int(np.argmax(np.max(np.log(gap) - np.log(other), axis=(1, 2))))
-
-
-def _tail_counts(first: Array, second: Array) -> NDArray[np.intp]:
-    """Count the scores of both laws in upper and lower tails, shape (2, tails)."""
-    both = np.sort(np.concatenate([first, second]))
-    ranks = np.unique((both.size * (1 - _LEVELS)).astype(np.intp))
-    high, low = both[ranks], both[both.size - 1 - ranks]
-    return np.array(
-        [
-            np.append(
-                scores.size - np.searchsorted(scores, high, side="left"),
-                np.searchsorted(scores, low, side="right"),
-            )
-            for scores in (np.sort(first), np.sort(second))
-        ]
     )

@@ -53,35 +53,34 @@ class CredibleStatement:
     def quantile(self, level: float) -> float:
         """Return a posterior quantile of epsilon (not a bound)."""
         validate.open_unit(level=level)
-        return self._quantile(float(level))
+
+        def gap(epsilon: float) -> float:
+            return self._distribution(epsilon) - float(level)
+
+        if gap(0.0) >= 0:
+            return 0.0
+        high = 1.0
+        while gap(high) < 0:
+            high *= 2
+            if high > _LARGEST_EPSILON:
+                return math.inf
+        return bracketed_root(gap, 0.0 if high == 1.0 else 0.5 * high, high, xtol=1e-10)
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return the equal-tailed credible interval (not a confidence interval)."""
         validate.open_unit(level=level)
         tail = 0.5 * (1 - float(level))
-        return self._quantile(tail), self._quantile(1 - tail)
-
-    @property
-    def _negative_rate(self) -> tuple[float, float]:
-        return self.false_negatives + _PRIOR, self.true_positives + _PRIOR
-
-    @property
-    def _positive_rate(self) -> tuple[float, float]:
-        return self.false_positives + _PRIOR, self.true_negatives + _PRIOR
+        return self.quantile(tail), self.quantile(min(1 - tail, 1 - 2.0**-53))
 
     def _distribution(self, epsilon: float) -> float:
-        """Integrate the posterior of the false negative rate over the (epsilon, delta)-DP region.
-
-        The probability of the region's false positive rates is a difference of incomplete beta
-        functions, which leaves one integral. It runs over the logit, where the density has no
-        singularity, on panels that end where either posterior or the region's edge changes its
-        behaviour.
-        """
+        """Integrate the posterior of both rates over the (epsilon, delta)-DP region."""
         if self.delta == 1 or epsilon == np.inf:
             return 1.0
-        below = self._beyond(epsilon, *self._negative_rate, *self._positive_rate)
+        negative = self.false_negatives + _PRIOR, self.true_positives + _PRIOR
+        positive = self.false_positives + _PRIOR, self.true_negatives + _PRIOR
+        below = self._beyond(epsilon, *negative, *positive)
         # By symmetry: the rates 1 - x, 1 - y below the same edge.
-        above = self._beyond(epsilon, *self._negative_rate[::-1], *self._positive_rate[::-1])
+        above = self._beyond(epsilon, *negative[::-1], *positive[::-1])
         return float(np.clip(1 - below - above, 0.0, 1.0))
 
     def _beyond(self, epsilon: float, a: float, b: float, c: float, d: float) -> float:
@@ -113,19 +112,6 @@ class CredibleStatement:
             steep = 1 - self.delta - np.exp(epsilon) * x
         flat = np.exp(-epsilon) * (1 - self.delta - x)
         return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
-
-    def _quantile(self, level: float) -> float:
-        def gap(epsilon: float) -> float:
-            return self._distribution(epsilon) - level
-
-        if gap(0.0) >= 0:
-            return 0.0
-        high = 1.0
-        while gap(high) < 0:
-            high *= 2
-            if high > _LARGEST_EPSILON:
-                return math.inf
-        return bracketed_root(gap, 0.0 if high == 1.0 else 0.5 * high, high, xtol=1e-10)
 
 
 def credible_epsilon(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.regions import Counts, JointShape, Region, rectangle_at
+from audit.estimation.regions import Counts, JointShape, Region, rectangle_at, rectangles
 
 Array = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ def checked_orders(favours: Sequence[Order]) -> tuple[Order, ...]:
 def tails(favours: Sequence[Order], order: Order) -> tuple[Tail, ...]:
     """Return the tails whose events may favour the first law of ``order``.
 
-    ``favours`` are the laws that high scores may favour; low scores may then favour the other law.
+    High scores may favour the laws ``favours``, low scores the others.
     """
     high = (Tail.AT_LEAST,) if order in favours else ()
     low = (Tail.AT_MOST,) if order.other in favours else ()
@@ -64,12 +65,7 @@ def tails(favours: Sequence[Order], order: Order) -> tuple[Tail, ...]:
 
 @dataclass(frozen=True)
 class ThresholdTest:
-    """An event, and the law that is suspected to favour it.
-
-    Under ``Order.FORWARD`` the rate of the event under the first law of the pair, that of
-    ``samples``, is bounded from below and its rate under the second law from above; ``REVERSE``
-    exchanges the two.
-    """
+    """An event, and the order whose first law is suspected to favour it."""
 
     order: Order
     tail: Tail
@@ -78,6 +74,13 @@ class ThresholdTest:
     def complement(self) -> ThresholdTest:
         """Return the test of the complementary event with the laws exchanged."""
         return ThresholdTest(self.order.other, self.tail.complement, self.threshold)
+
+
+def count_test(ascending: Mapping[Order, Array], test: ThresholdTest) -> Counts:
+    """Count a test's event in the ascending scores of the laws of both orders, its own first."""
+    both = ascending[test.order], ascending[test.order.other]
+    first, second = (int(count_event(scores, test.tail, test.threshold)) for scores in both)
+    return Counts(first, both[0].size, second, both[1].size)
 
 
 def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> NDArray[np.intp]:
@@ -106,15 +109,43 @@ class CountedTest:
     local_levels: tuple[float, float] | None = None
     shape: JointShape | None = None  # of a joint region
 
-    def epsilon_limit(self, delta: float) -> float:
-        """Return the largest epsilon that such a test can certify; see `epsilon_limit`.
+    @property
+    def stored(self) -> dict[str, Any]:
+        """The fields that evidence and stored events have in common."""
+        return {
+            "order": self.test.order,
+            "tail": self.test.tail,
+            "threshold": self.test.threshold,
+            "first_count": int(self.counts.first),
+            "first_total": self.counts.first_total,
+            "second_count": int(self.counts.second),
+            "second_total": self.counts.second_total,
+            "error_spent": self.error,
+        }
 
-        A test of a band attains it if the event contains all of the first sample and none of the
-        second, at the local levels.
+    def evidence(
+        self, rates: tuple[float, float], value: float, limit: float = math.inf
+    ) -> Evidence:
+        """Combine a bound with the counts and the rates that it is computed from."""
+        return Evidence(
+            value=max(0.0, value),
+            first_rate=float(rates[0]),
+            second_rate=float(rates[1]),
+            sampling_limit=limit,
+            **self.stored,
+        )
+
+    def epsilon_limit(self, delta: float) -> float:
+        """Return the largest epsilon that a test with this error and so many samples can certify.
+
+        The strongest counts are all of the first law against none of the second. A test that errs
+        with probability at most ``error`` then cannot exclude that the second rate is q while
+        (1 - q)^second_total > error. A band attains its limit at the local levels.
         """
         totals = self.counts.first_total, self.counts.second_total
         if self.local_levels is None:
-            return epsilon_limit(delta, totals[1], self.error)
+            least = -math.expm1(math.log(self.error) / totals[1])
+            return math.inf if least <= 0 else max(0.0, math.log1p(-delta) - math.log(least))
         best, least = rectangle_at(Counts(totals[0], totals[0], 0, totals[1]), *self.local_levels)
         return max(0.0, math.log(max(best - delta, 1e-300)) - math.log(least))
 
@@ -179,34 +210,10 @@ class Evidence:
     sampling_limit: float
 
 
-def evidence_of(
-    counted: CountedTest, rates: tuple[float, float], value: float, limit: float = math.inf
-) -> Evidence:
-    """Combine a bound with the counts and the rates that it is computed from."""
-    return Evidence(
-        value=max(0.0, value),
-        order=counted.test.order,
-        tail=counted.test.tail,
-        threshold=counted.test.threshold,
-        first_count=int(counted.counts.first),
-        first_total=counted.counts.first_total,
-        second_count=int(counted.counts.second),
-        second_total=counted.counts.second_total,
-        first_rate=float(rates[0]),
-        second_rate=float(rates[1]),
-        error_spent=counted.error,
-        sampling_limit=limit,
-    )
-
-
-def epsilon_limit(delta: float, second_total: int, error: float) -> float:
-    """Return the largest epsilon that a test with this error can certify from this many samples.
-
-    The strongest counts are all against none. A test that errs with probability at most ``error``
-    then cannot exclude that the second rate is q while (1 - q)^second_total > error, so it cannot
-    certify more than log((1 - delta) / q) with q = 1 - error^(1 / second_total).
-    """
-    least_rate = -math.expm1(math.log(error) / second_total)
-    if least_rate <= 0:
-        return math.inf
-    return max(0.0, math.log1p(-delta) - math.log(least_rate))
+def separate_tests(
+    tests: Sequence[ThresholdTest], counts: Sequence[Counts], error: float
+) -> list[CountedTest]:
+    """Return tests with Clopper-Pearson limits, which share the error equally."""
+    share = error / len(tests)
+    made = zip(tests, counts, rectangles(counts, share), strict=True)
+    return [CountedTest(test, count, share, region, None) for test, count, region in made]

@@ -12,8 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 from audit.codec import decode, encode
 from audit.curves import Order
-from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, checked_orders, count_event
-from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
+from audit.estimation.evidence import (
+    BOTH,
+    CountedTest,
+    Tail,
+    ThresholdTest,
+    count_event,
+    separate_tests,
+)
+from audit.estimation.regions import Counts, JointShape, Rates, joint
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 from audit.numerics.display import ShortRepr
 
@@ -56,13 +63,13 @@ class FixedThresholds(Thresholds):
     title: ClassVar[str] = "thresholds fixed in advance"
 
     values: tuple[float, ...]
-    favours: tuple[Order, ...] = (Order.FORWARD, Order.REVERSE)
+    favours: tuple[Order, ...] = BOTH
     rates: Rates = Rates.SEPARATE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _thresholds(self.values))
         validate.instance(Rates, rates=self.rates)
-        object.__setattr__(self, "favours", checked_orders(self.favours))
+        super().__post_init__()
 
     def certify(self, question: Question) -> CertifiedTests:
         """Return every test with its share of the error."""
@@ -83,15 +90,14 @@ def certified_counts(choice: FixedThresholds, summary: Summary, error: float) ->
     tests = [ThresholdTest(o, Tail.AT_LEAST, t) for o in choice.favours for t in choice.values]
     counts = [summary._counts(k, o) for o in choice.favours for k in range(len(choice.values))]
     if choice.rates is Rates.SEPARATE:
-        regions = rectangles(counts, share)
+        counted = separate_tests(tests, counts, error)
     else:
-        regions = [joint(c, share, _SHAPE) for c in counts]
-    counted = tuple(
-        CountedTest(test, count, share, region, None)
-        for test, count, region in zip(tests, counts, regions, strict=True)
-    )
+        counted = [
+            CountedTest(test, count, share, joint(count, share, _SHAPE), None)
+            for test, count in zip(tests, counts, strict=True)
+        ]
     return CertifiedTests(
-        tests=counted,
+        tests=tuple(counted),
         spent=(Spent(f"{len(counted)} tests fixed in advance, equal parts", error),),
         certifying_sizes=(summary.first_total, summary.second_total),
         sources=summary.sources,
@@ -192,18 +198,14 @@ class Summary(ShortRepr):
             If a sample is empty, not one-dimensional or not finite, or a threshold is not finite.
         """
         values = _thresholds(thresholds)
-        at = np.asarray(values)
-        sides = [
-            validate.real_sample(samples=samples),
-            validate.real_sample(samples_prime=samples_prime),
-        ]
-        counts = [_counted(scores, at) for scores in sides]
+        first = validate.real_sample(samples=samples)
+        second = validate.real_sample(samples_prime=samples_prime)
         return Summary(
             thresholds=values,
-            first=counts[0],
-            first_total=sides[0].size,
-            second=counts[1],
-            second_total=sides[1].size,
+            first=_counted(first, values),
+            first_total=first.size,
+            second=_counted(second, values),
+            second_total=second.size,
             sources=() if source is None else (source,),
         )
 
@@ -280,11 +282,11 @@ def _thresholds(values: Iterable[float]) -> tuple[float, ...]:
     return ascending
 
 
-def _counted(scores: Array, at: Array) -> tuple[int, ...]:
+def _counted(scores: Array, at: tuple[float, ...]) -> tuple[int, ...]:
     """Count by sorting, or by one pass per threshold, whichever is less work."""
-    if at.size <= 4:
+    if len(at) <= 4:
         return tuple(int(np.count_nonzero(scores >= t)) for t in at)
-    return tuple(count_event(np.sort(scores), Tail.AT_LEAST, at).tolist())
+    return tuple(count_event(np.sort(scores), Tail.AT_LEAST, np.array(at)).tolist())
 
 
 def _falling(name: str, counts: Iterable[int], total: int, length: int) -> tuple[int, ...]:

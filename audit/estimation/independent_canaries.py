@@ -43,15 +43,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, betainc, betaincinv, betaln, expit, ndtr, xlog1py, xlogy
 
-from audit.estimation.guess_counts import LARGEST_EPSILON, LARGEST_MU, GuessCounts
+from audit.estimation.arbitrary_canaries import LARGEST_EPSILON, LARGEST_MU
 from audit.numerics.panels import gauss_legendre
 from audit.numerics.roots import decreasing_root, root_from_below
+
+if TYPE_CHECKING:
+    from audit.estimation.one_run import GuessCounts
 
 Array = NDArray[np.float64]
 # Least share of wrong guesses when a share c of canaries is guessed, for an array of c in (0, 1].
@@ -71,7 +74,7 @@ def epsilon_p_value(counts: GuessCounts, epsilon: float, delta: float) -> float:
     all of which are guessed. Randomised response that reveals each coin with probability delta
     attains it.
     """
-    return _Revealed.of(counts.canaries, delta).p_value(counts, epsilon)
+    return _epsilon_p_value(counts, delta)(epsilon)
 
 
 def curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:
@@ -93,8 +96,8 @@ def curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:
 
 def epsilon_lower(counts: GuessCounts, delta: float, error: float) -> float:
     """Return the largest epsilon whose `epsilon_p_value` is below ``error``."""
-    revealed = _Revealed.of(counts.canaries, delta)
-    return root_from_below(lambda e: revealed.p_value(counts, e) - error, LARGEST_EPSILON)
+    p_value = _epsilon_p_value(counts, delta)
+    return root_from_below(lambda e: p_value(e) - error, LARGEST_EPSILON)
 
 
 def mu_lower(counts: GuessCounts, error: float) -> float:
@@ -119,34 +122,28 @@ def gaussian_wrong(share: Array, mu: float) -> Array:
     return np.asarray(ndtr(np.minimum(a, top)) / share)
 
 
-@dataclass(frozen=True)
-class _Revealed:
-    """The distribution of the number of revealed coins, Bin(canaries, delta), where it has mass."""
-
-    counts: Array
-    chances: Array
-
-    @staticmethod
-    def of(canaries: int, delta: float) -> _Revealed:
-        if delta in (0.0, 1.0):
-            return _Revealed(np.array([canaries * delta]), np.ones(1))
+def _epsilon_p_value(counts: GuessCounts, delta: float) -> Callable[[float], float]:
+    """Return the sum of `epsilon_p_value` over the numbers of revealed coins that have mass."""
+    canaries, wrong = counts.canaries, counts.guesses - counts.correct
+    if delta in (0.0, 1.0):
+        k, chances = np.array([canaries * delta]), np.ones(1)
+    else:
         mean, spread = canaries * delta, math.sqrt(canaries * delta * (1 - delta))
         # Bernstein: both tails beyond this are below _LOST
         reach = 9.2 * spread + 28.0
         low, high = max(0, math.floor(mean - reach)), min(canaries, math.ceil(mean + reach))
         k = np.arange(low, high + 1, dtype=np.float64)
         log_chances = xlogy(k, delta) + xlog1py(canaries - k, -delta)
-        log_chances -= betaln(k + 1, canaries - k + 1) + math.log(canaries + 1)
-        return _Revealed(k, np.exp(log_chances))
+        chances = np.exp(log_chances - (betaln(k + 1, canaries - k + 1) + math.log(canaries + 1)))
+    hidden = np.maximum(counts.guesses - k, 0.0)
+    few = hidden <= wrong
 
-    def p_value(self, counts: GuessCounts, epsilon: float) -> float:
-        wrong = counts.guesses - counts.correct
-        hidden = np.maximum(counts.guesses - self.counts, 0.0)
+    def p_value(epsilon: float) -> float:
         # BinCDF(u; m, q) = I_{1-q}(m - u, u + 1), and 1 where m <= u
-        few = hidden <= wrong
         tails = betainc(np.where(few, 1.0, hidden - wrong), wrong + 1.0, expit(epsilon))
-        tails = np.where(few, 1.0, tails)
-        return min(1.0, float(self.chances @ tails) + _LOST)
+        return min(1.0, float(chances @ np.where(few, 1.0, tails)) + _LOST)
+
+    return p_value
 
 
 def _p_value(counts: GuessCounts, wrong: _WrongShare, kinks: Array | None = None) -> float:

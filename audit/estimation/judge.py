@@ -225,7 +225,7 @@ def judge_scores(
 
     found = audited(x, x_prime, confidence)
     best = audited(*separated(x.size, x_prime.size, favours), confidence)
-    strict = _strict(confidence)
+    strict = max(confidence, 1 - _SAME_LAW)
     differ = found if strict == confidence else audited(x, x_prime, strict)
     if isinstance(found, Audit):
         found = replace(found, columns=combined)
@@ -268,16 +268,11 @@ def _one_run(
     found = audited(confidence)
     flat, included = np.ravel(np.asarray(seen, dtype=np.float64)), np.ravel(coins).astype(np.bool_)
     sides = flat[included], flat[~included]
-    informative = audited(_strict(confidence)).epsilon_lower(0.0) > 0
+    informative = audited(max(confidence, 1 - _SAME_LAW)).epsilon_lower(0.0) > 0
     why = _uninformative(*sides, directed=True, informative=informative)
     bounds = [(_bound(found, one), found.epsilon_limit(_delta(one))) for one in claims]
     verdicts = tuple(_judged(*one, why) for one in zip(claims, bounds, strict=True))
     return JudgedScores(verdicts, found, *sides, None, why)
-
-
-def _strict(confidence: float) -> float:
-    """Return the confidence at which the two sides are certified to differ."""
-    return max(confidence, 1 - _SAME_LAW)
 
 
 def _claim(claim: ClaimedNumber | UserClaim | tuple[float, float], name: str) -> ClaimedNumber:

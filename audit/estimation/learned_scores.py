@@ -26,6 +26,7 @@ from audit.estimation.scores import (
 )
 
 Array = NDArray[np.float64]
+LogOdds = Callable[[Array], Array]  # of rows of standardised coordinates
 
 _WIDEST = 1e6  # standardised coordinates are clipped here
 _ROWS_AT_ONCE = 200_000
@@ -167,30 +168,24 @@ class Logistic:
         LearnedScore
             The score.
         """
-        model = _Ridge(self.strength)
-        features = _second_order if self.squares else None
-        return _fit_classifier(self, training, model, lambda m, x: m.decision_function(x), features)
+        return _fit_classifier(self, training, self._log_odds)
 
-
-class _Ridge:
-    """Logistic regression of statsmodels, with penalised slopes."""
-
-    def __init__(self, strength: float) -> None:
-        self._strength = strength
-        self._coefficients = np.empty(0)
-
-    def fit(self, x: Array, labels: NDArray[np.intp]) -> None:
+    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
         from statsmodels.genmod.families import Binomial  # takes a second to import
         from statsmodels.genmod.generalized_linear_model import GLM
 
-        penalty = np.full(x.shape[1] + 1, 1 / (self._strength * x.shape[0]))
-        penalty[0] = 0.0  # of the intercept
-        model = GLM(labels, _with_ones(x), family=Binomial())
-        fitted = model.fit_regularized(alpha=penalty, L1_wt=0.0)
-        self._coefficients = np.nan_to_num(fitted.params)
+        pairs = np.triu_indices(x.shape[1])
 
-    def decision_function(self, x: Array) -> Array:
-        return np.asarray(_with_ones(x) @ self._coefficients)
+        def features(x: Array) -> Array:
+            products = [x[:, pairs[0]] * x[:, pairs[1]]] if self.squares else []
+            return np.concatenate([np.ones((x.shape[0], 1)), x, *products], axis=1)
+
+        design = features(x)
+        penalty = np.full(design.shape[1], 1 / (self.strength * x.shape[0]))
+        penalty[0] = 0.0  # of the intercept
+        model = GLM(labels, design, family=Binomial())
+        coefficients = np.nan_to_num(model.fit_regularized(alpha=penalty, L1_wt=0.0).params)
+        return lambda rows: np.asarray(features(rows) @ coefficients)
 
 
 @dataclass(frozen=True)
@@ -215,15 +210,18 @@ class NearestNeighbours:
     def fit(self, training: Training) -> LearnedScore:
         """Fit the nearest-neighbour estimate."""
         module = _scikit_learn("neighbors")
-        total = training.samples.shape[0] + training.samples_prime.shape[0]
-        used = min(self.neighbours, total)
-        model = module.KNeighborsClassifier(n_neighbors=used)
 
-        def log_odds(fitted: Any, x: Array) -> Array:
-            share = fitted.predict_proba(x)[:, 1]
-            return np.asarray(np.log(share * used + 0.5) - np.log((1 - share) * used + 0.5))
+        def log_odds(x: Array, labels: NDArray[np.intp]) -> LogOdds:
+            used = min(self.neighbours, labels.size)
+            model = module.KNeighborsClassifier(n_neighbors=used).fit(x, labels)
 
-        return _fit_classifier(self, training, model, log_odds)
+            def of(rows: Array) -> Array:
+                share = model.predict_proba(rows)[:, 1]
+                return np.asarray(np.log(share * used + 0.5) - np.log((1 - share) * used + 0.5))
+
+            return of
+
+        return _fit_classifier(self, training, log_odds)
 
 
 @dataclass(frozen=True)
@@ -261,15 +259,11 @@ class GradientBoosting:
             early_stopping=False,
             random_state=0,
         )
-        return _fit_classifier(self, training, model, lambda m, x: m.decision_function(x))
+        return _fit_classifier(self, training, lambda x, y: model.fit(x, y).decision_function)
 
 
 def _fit_classifier(
-    learner: object,
-    training: Training,
-    model: Any,
-    log_odds: Callable[[Any, Array], Array],
-    features: Callable[[Array], Array] | None = None,
+    learner: object, training: Training, fit: Callable[[Array, NDArray[np.intp]], LogOdds]
 ) -> LearnedScore:
     """Fit a classifier of X against X' and convert its log odds to a log-likelihood ratio."""
     first, second = _seen(training)
@@ -281,17 +275,16 @@ def _fit_classifier(
 
     def prepared(rows: Array) -> Array:
         with np.errstate(over="ignore"):
-            standard = np.clip((rows / scale - centre) / spread, -_WIDEST, _WIDEST)
-        return standard if features is None else features(standard)
+            return np.asarray(np.clip((rows / scale - centre) / spread, -_WIDEST, _WIDEST))
 
     labels = np.repeat([1, 0], [first.shape[0], second.shape[0]])
     with _quiet():
-        model.fit(prepared(both), labels)
+        log_odds = fit(prepared(both), labels)
     prior = float(np.log(first.shape[0] / second.shape[0]))
 
     def score(rows: Array) -> Array:
         with _quiet():
-            return np.asarray(log_odds(model, prepared(rows)), dtype=np.float64) - prior
+            return np.asarray(log_odds(prepared(rows)), dtype=np.float64) - prior
 
     return LearnedScore(learner, training, score)
 
@@ -302,21 +295,11 @@ def _seen(training: Training) -> tuple[Array, Array]:
     return training.samples, training.samples_prime
 
 
-def _with_ones(x: Array) -> Array:
-    return np.concatenate([np.ones((x.shape[0], 1)), x], axis=1)
-
-
-def _second_order(x: Array) -> Array:
-    rows, columns = np.triu_indices(x.shape[1])
-    return np.concatenate([x, x[:, rows] * x[:, columns]], axis=1)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence libraries and limit them to one thread.
+    """Silence libraries, as a poor score is no reason for a warning, and limit them to one thread.
 
-    A model that does not converge is a poor score, not a reason for a warning. One thread gives the
-    same bits on every machine, and small fits are much faster.
+    One thread gives the same bits on every machine, and small fits are much faster.
     """
     limits: AbstractContextManager[object] = nullcontext()
     with suppress(ImportError):  # it comes with scikit-learn

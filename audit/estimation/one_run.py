@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.estimation import arbitrary_canaries, independent_canaries
-from audit.estimation.guess_counts import LARGEST_EPSILON, GuessCounts, Profile
 
 Array = NDArray[np.float64]
 
@@ -35,21 +34,59 @@ class Canaries(enum.Enum):
     """The observation of a canary depends on its own coin and its own noise only."""
 
 
-class _Theorem(Protocol):
-    """Functions of the module of a theorem."""
-
-    @property
-    def GRID_SIZE(self) -> int: ...  # noqa: N802
-    def epsilon_p_value(self, counts: GuessCounts, epsilon: float, delta: float, /) -> float: ...
-    def curve_p_value(self, counts: GuessCounts, epsilons: Array, deltas: Array, /) -> float: ...
-    def epsilon_lower(self, counts: GuessCounts, delta: float, error: float, /) -> float: ...
-    def mu_lower(self, counts: GuessCounts, error: float, /) -> float: ...
-
-
-_THEOREMS: dict[Canaries, _Theorem] = {
+_THEOREMS = {
     Canaries.ARBITRARY: arbitrary_canaries,
     Canaries.INDEPENDENT: independent_canaries,
 }
+
+
+@dataclass(frozen=True)
+class GuessCounts:
+    """Numbers of correct guesses, of guesses and of canaries of one run.
+
+    Parameters
+    ----------
+    correct, guesses, canaries : int
+        The numbers, ``0 <= correct <= guesses <= canaries`` with at least 1 canary. The number of
+        guesses must be fixed in advance.
+
+    Raises
+    ------
+    ValueError
+        If a number is not a whole number, or out of its range.
+
+    Examples
+    --------
+    >>> GuessCounts(190, 200, 1000).all_correct
+    GuessCounts(correct=200, guesses=200, canaries=1000)
+    """
+
+    correct: int
+    guesses: int
+    canaries: int
+
+    def __post_init__(self) -> None:
+        validate.integer(0, correct=self.correct, guesses=self.guesses)
+        validate.integer(1, canaries=self.canaries)
+        for name in ("correct", "guesses", "canaries"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        if self.guesses > self.canaries:
+            raise validate.fail("guesses", f"at most canaries ({self.canaries})", self.guesses)
+        if self.correct > self.guesses:
+            raise validate.fail("correct", f"at most guesses ({self.guesses})", self.correct)
+
+    @property
+    def all_correct(self) -> GuessCounts:
+        """The same guesses, all of them correct."""
+        return GuessCounts(self.guesses, self.guesses, self.canaries)
+
+
+class Profile(Protocol):
+    """A privacy curve: ``delta(epsilon)`` for any real epsilon, the worse of both orders."""
+
+    def delta(self, epsilon: Array, /) -> float | Array:
+        """Return the smallest delta at each epsilon."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -138,8 +175,8 @@ def one_run_bound(
 
     def lower(seen: GuessCounts) -> float:
         if delta is None:
-            return theorem.mu_lower(seen, error)
-        return theorem.epsilon_lower(seen, float(delta), error)
+            return float(theorem.mu_lower(seen, error))
+        return float(theorem.epsilon_lower(seen, float(delta), error))
 
     limit = lower(counts.all_correct)
     return OneRunBound(
@@ -166,7 +203,7 @@ def one_run_p_value(
     _check(counts, canaries)
     validate.nonnegative(epsilon=epsilon)
     validate.closed_unit(delta=delta)
-    return _THEOREMS[canaries].epsilon_p_value(counts, float(epsilon), float(delta))
+    return float(_THEOREMS[canaries].epsilon_p_value(counts, float(epsilon), float(delta)))
 
 
 def one_run_curve_p_value(
@@ -183,14 +220,12 @@ def one_run_curve_p_value(
     _check(counts, canaries)
     theorem = _THEOREMS[canaries]
     if epsilons is None:
-        grid = 40 * np.linspace(0.0, 1.0, theorem.GRID_SIZE) ** 2
-    else:
-        checked = validate.array_in(0, LARGEST_EPSILON, open_ends=False, epsilons=epsilons)
-        grid = np.atleast_1d(checked)
+        epsilons = 40 * np.linspace(0.0, 1.0, theorem.GRID_SIZE) ** 2
+    largest = arbitrary_canaries.LARGEST_EPSILON
+    grid = np.atleast_1d(validate.array_in(0, largest, open_ends=False, epsilons=epsilons))
     deltas = np.broadcast_to(np.asarray(curve.delta(grid), dtype=np.float64), grid.shape)
-    return theorem.curve_p_value(
-        counts, grid, validate.array_in(0, 1, open_ends=False, delta=deltas)
-    )
+    checked = validate.array_in(0, 1, open_ends=False, delta=deltas)
+    return float(theorem.curve_p_value(counts, grid, checked))
 
 
 def _check(counts: GuessCounts, canaries: Canaries) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.estimation.guess_counts import GuessCounts, Profile
 from audit.estimation.one_run import (
     Canaries,
+    GuessCounts,
     OneRunBound,
+    Profile,
     one_run_bound,
     one_run_curve_p_value,
 )
@@ -23,6 +24,7 @@ from audit.estimation.smooth_tail import SmoothTail
 from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
+Coins = NDArray[np.bool_]
 
 _FEWEST_CANARIES = 4  # two to choose, two to certify
 _PILOT_PAYS = 2000  # canaries from which on a pilot gains more than it costs
@@ -49,6 +51,11 @@ class Guesses:
         return self.included + self.excluded
 
 
+# Each choice returns, for scores and coins in random order, the number of canaries that chose, and
+# the guesses about the others.
+Chosen = tuple[int, tuple[Guesses, ...]]
+
+
 @dataclass(frozen=True)
 class FixedGuesses:
     """Use numbers of guesses that were chosen in advance; the best of them gives the bound."""
@@ -61,6 +68,10 @@ class FixedGuesses:
         if not self.choices or len(set(self.choices)) < len(self.choices):
             raise validate.fail("choices", "one or more distinct Guesses", self.choices)
         validate.instance(Guesses, **{f"choices[{i}]": one for i, one in enumerate(self.choices)})
+
+    def choose(self, scores: Array, coins: Coins, delta: float, error: float) -> Chosen:
+        """Return the choices."""
+        return 0, self.choices
 
 
 @dataclass(frozen=True)
@@ -78,10 +89,11 @@ class GuessesAtShares:
             if not 0 < share <= 1:
                 raise validate.fail("shares", "in (0, 1]", share)
 
-    def choices(self, canaries: int) -> tuple[Guesses, ...]:
-        """Return the distinct numbers of guesses for a number of canaries."""
-        numbers = sorted({min(canaries, max(2, round(s * canaries))) for s in self.shares})
-        return tuple(Guesses(number - number // 2, number // 2) for number in numbers)
+    def choose(self, scores: Array, coins: Coins, delta: float, error: float) -> Chosen:
+        """Return the distinct numbers of guesses for the number of canaries."""
+        size = scores.size
+        numbers = sorted({min(size, max(2, round(share * size))) for share in self.shares})
+        return 0, tuple(Guesses(number - number // 2, number // 2) for number in numbers)
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,30 @@ class PilotGuesses:
 
     def __post_init__(self) -> None:
         validate.open_unit(fraction=self.fraction)
+
+    def choose(self, scores: Array, coins: Coins, delta: float, error: float) -> Chosen:
+        """Choose the guesses that are predicted to certify most; a poor plan costs power only."""
+        pilot = part_size(self.fraction, scores.size)
+        canaries = scores.size - pilot
+        scores, coins = scores[:pilot], coins[:pilot]
+        sides = scores[coins], scores[~coins]
+        if min(side.size for side in sides) == 0:
+            return pilot, (Guesses(canaries - canaries // 2, canaries // 2),)
+        with np.errstate(over="ignore"):
+            top = _sides(*(np.sort(side) for side in sides))
+            bottom = _sides(*(np.sort(-side) for side in sides[::-1]))
+        i, j = (index.ravel() for index in np.indices((top.shape[1], bottom.shape[1])))
+        share, wrong = top[:, i] + bottom[:, j]
+        possible = (share > 0) & (share <= 1)
+        i, j, share, wrong = (one[possible] for one in (i, j, share, wrong))
+        # under the claim about delta * canaries coins are revealed, and these are guessed first
+        hidden = share * canaries - delta * canaries - math.sqrt(delta * (1 - delta) * canaries)
+        hidden = np.maximum(hidden, 1.0)
+        limit = upper_limit(np.minimum(wrong * canaries, hidden), hidden, error)
+        best = int(np.argmin(limit))
+        counts = np.floor(np.array([top[0, i[best]], bottom[0, j[best]]]) * canaries)
+        included, excluded = (int(count) for count in counts)
+        return pilot, (Guesses(max(included, 0 if excluded else 1), excluded),)
 
 
 GuessChoice = FixedGuesses | GuessesAtShares | PilotGuesses
@@ -246,7 +282,7 @@ def audit_one_run(
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
     validate.instance(Canaries, canaries=canaries)
-    error, pilot = 1 - float(confidence), 0
+    error = 1 - float(confidence)
     choice = guesses or _default_choice(canaries, seen.size, float(delta), error)
     if not isinstance(choice, GuessChoice):
         requirement = "FixedGuesses, GuessesAtShares or PilotGuesses"
@@ -259,15 +295,7 @@ def audit_one_run(
     # a random order breaks ties, and its first part is the pilot
     order = np.random.default_rng(seed).permutation(seen.size)
     seen, tossed = seen[order], tossed[order]
-    if isinstance(choice, PilotGuesses):
-        pilot = part_size(choice.fraction, seen.size)
-        chosen: tuple[Guesses, ...] = (
-            _planned(seen[:pilot], tossed[:pilot], seen.size - pilot, float(delta), error),
-        )
-    elif isinstance(choice, GuessesAtShares):
-        chosen = choice.choices(seen.size)
-    else:
-        chosen = choice.choices
+    pilot, chosen = choice.choose(seen, tossed, float(delta), error)
     left = seen.size - pilot
     for one in chosen:
         if one.number > left:
@@ -293,7 +321,7 @@ def _default_choice(canaries: Canaries, size: int, delta: float, error: float) -
     return GuessesAtShares((0.5,) if delta > _LARGE_DELTA * error else (0.05, 0.5))
 
 
-def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> Coins:
     array = np.asarray(coins)
     if array.shape != shape:
         raise ValueError(f"coins must have the shape of scores {shape}, got {array.shape}")
@@ -302,55 +330,20 @@ def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return array.astype(np.bool_).ravel()
 
 
-def _correct(by_score: NDArray[np.bool_], guesses: Guesses) -> int:
+def _correct(by_score: Coins, guesses: Guesses) -> int:
     """Return the number of correct guesses, given the coins by ascending score."""
     excluded, included = by_score[: guesses.excluded], by_score[by_score.size - guesses.included :]
     return int(np.sum(~excluded) + np.sum(included))
 
 
-def _planned(
-    scores: Array, coins: NDArray[np.bool_], canaries: int, delta: float, error: float
-) -> Guesses:
-    """Choose the guesses that are predicted to certify most; a poor plan costs power only."""
-    sides = scores[coins], scores[~coins]
-    if min(side.size for side in sides) == 0:
-        return Guesses(canaries - canaries // 2, canaries // 2)
-    with np.errstate(over="ignore"):
-        top = _Side.fit(*(np.sort(side) for side in sides))
-        bottom = _Side.fit(*(np.sort(-side) for side in sides[::-1]))
-    i, j = (index.ravel() for index in np.indices((top.share.size, bottom.share.size)))
-    share = top.share[i] + bottom.share[j]
-    possible = (share > 0) & (share <= 1)
-    i, j, share = i[possible], j[possible], share[possible]
-    wrong = (top.wrong[i] + bottom.wrong[j]) * canaries
-    # under the claim about delta * canaries coins are revealed, and these are guessed first
-    hidden = share * canaries - delta * canaries - math.sqrt(delta * (1 - delta) * canaries)
-    hidden = np.maximum(hidden, 1.0)
-    limit = upper_limit(np.minimum(wrong, hidden), hidden, error)
-    best = int(np.argmin(limit))
-    counts = np.floor(np.array([top.share[i[best]], bottom.share[j[best]]]) * canaries)
-    included, excluded = (int(count) for count in counts)
-    return Guesses(max(included, 0 if excluded else 1), excluded)
-
-
-@dataclass(frozen=True)
-class _Side:
-    """Predicted guesses "in" at high scores, or "out" at low scores, from a pilot.
-
-    For thresholds: shares of all canaries that are guessed, and that are guessed wrong.
-    """
-
-    share: Array
-    wrong: Array
-
-    @staticmethod
-    def fit(right: Array, wrong: Array) -> _Side:
-        tails = SmoothTail.fit(right), SmoothTail.fit(wrong)
-        both = np.sort(np.concatenate([right, wrong]))
-        ranks = np.unique(np.round(_SHARES[1:] * both.size).astype(np.intp))
-        reach = np.linspace(both[-1], max(tail.horizon for tail in tails), 4)
-        threshold = np.unique(np.concatenate([both[both.size - ranks[ranks > 0]], reach]))
-        weights = np.array([right.size, wrong.size]) / both.size
-        p, q = (tail.rate(threshold)[0] for tail in tails)
-        share, missed = p * weights[0] + q * weights[1], q * weights[1]
-        return _Side(*(np.append(0.0, v) for v in (share, missed)))
+def _sides(right: Array, wrong: Array) -> Array:
+    """Predict shares of canaries guessed, and guessed wrong, for thresholds of high scores."""
+    tails = SmoothTail.fit(right), SmoothTail.fit(wrong)
+    both = np.sort(np.concatenate([right, wrong]))
+    ranks = np.unique(np.round(_SHARES[1:] * both.size).astype(np.intp))
+    reach = np.linspace(both[-1], max(tail.horizon for tail in tails), 4)
+    threshold = np.unique(np.concatenate([both[both.size - ranks[ranks > 0]], reach]))
+    weights = np.array([right.size, wrong.size]) / both.size
+    p, q = (tail.rate(threshold)[0] for tail in tails)
+    shares = np.array([p * weights[0] + q * weights[1], q * weights[1]])
+    return np.append(np.zeros((2, 1)), shares, axis=1)

@@ -15,7 +15,6 @@ from audit.estimation.evidence import (
     CountedTest,
     Tail,
     ThresholdTest,
-    checked_orders,
 )
 from audit.estimation.regions import Counts
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
@@ -63,9 +62,6 @@ class OrderStatistics(Thresholds):
 
     favours: tuple[Order, ...] = BOTH
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "favours", checked_orders(self.favours))
-
     def certify(self, question: Question) -> CertifiedTests:
         """Return every test with its share of the error; needs a seed, which breaks ties."""
         scores, error = (question.first, question.second), question.error
@@ -106,8 +102,7 @@ class OrderStatistics(Thresholds):
     def _planned(self, size: int, upper: bool, error: float) -> tuple[Ranks, Array]:
         """Return the ranks at which one tail is cut, and the error of each test.
 
-        In the upper tail ranks count down from the largest score of the law that high scores do not
-        favour; in the lower tail they count up from the smallest score of the favoured law.
+        Upper tails are cut at scores of the law that high scores do not favour.
         """
         ranks, shares = ladder(size, 0.0 if upper else _HALF_STEP)
         return ranks, shares * (error / (2 * len(self.favours)))
@@ -115,11 +110,7 @@ class OrderStatistics(Thresholds):
     def _tests_of_tail(
         self, laws: dict[Order, _Ordered], high: Order, upper: bool, error: float
     ) -> list[CountedTest]:
-        """Cut one tail, if high scores are suspected to favour the law ``high``.
-
-        In the upper tail the threshold is a score of the other law; in the lower tail the roles of
-        the two laws are exchanged.
-        """
+        """Cut one tail, if high scores are suspected to favour the law ``high``."""
         order = high if upper else high.other
         first, second = laws[order], laws[order.other]
         size = second.scores.size
@@ -171,8 +162,7 @@ def _count_below(law: _Ordered, thresholds: Array, lots: Array) -> NDArray[np.in
 def ladder(size: int, offset: float) -> tuple[Ranks, Array]:
     """Return the ascending ranks at which ``size`` scores are cut, and their shares of the error.
 
-    The steps in the body are short, because an atom between two ranks is used only in part. An
-    ``offset`` of half a step places the ranks of one tail between those of the other.
+    An ``offset`` of half a step places the ranks of one tail between those of the other.
     """
     body = [0.5 * size * _BODY_STEP ** -(offset + k) for k in range(64)]
     body = [rank for rank in body if rank > max(_BODY * size, 1.0)]
@@ -198,8 +188,7 @@ def _needed(ranks: Ranks, errors: Array, trials: int, claim: tuple[float, float]
 def _drawn_count(counted: Ranks, ranked: Ranks, rank: int, generator: np.random.Generator) -> Ranks:
     """Draw how many scores of one law lie beyond the score of a given rank of the other law.
 
-    Both are counted up to the end of each cell, the outermost first; inside a cell scores are
-    evenly spread.
+    Both are counted up to the end of each cell, outermost first; inside a cell they spread evenly.
     """
     every = np.arange(len(ranked))
     cell = np.sum(ranked < rank, axis=1)

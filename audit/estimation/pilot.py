@@ -15,7 +15,7 @@ from audit.estimation.smooth_tail import SmoothTail
 
 Array = NDArray[np.float64]
 
-_TAILS = (Tail.AT_LEAST, Tail.AT_MOST)
+_SIGN = {Tail.AT_LEAST: 1.0, Tail.AT_MOST: -1.0}  # lower tails are upper tails of minus the scores
 # Standard errors of the pilot by which each candidate's estimate is lowered before the best one is
 # taken, so that the choice does not overfit the pilot.
 _CAUTION = 1.0
@@ -68,15 +68,12 @@ class Pilot:
         }
 
     def band_tests(self, number: int) -> tuple[ThresholdTest, ...]:
-        """Return at most ``number`` distinct tests that cover both tails.
+        """Return at most ``number`` distinct tests of both tails, each for the likelier law.
 
-        In each tail, thresholds stand where the heavier tail of the two laws has geometrically
-        falling mass, from one half to the smallest mass that the samples can resolve. The law that
-        favours the event is taken from the pilot, so each event is bounded on two sides only; with
-        its complement a test serves both orders.
+        The heavier tails beyond the thresholds have geometrically falling masses.
         """
         tests: dict[tuple[Tail, float], ThresholdTest] = {}
-        for tail, levels in zip(_TAILS, (number - number // 2, number // 2), strict=True):
+        for tail, levels in zip(_SIGN, (number - number // 2, number // 2), strict=True):
             sides = self._tails[tail]
             size = min(side.scores.size for side in sides)
             least = max(2.0 / size, 20.0 / min(self._totals[Order.FORWARD]))
@@ -88,7 +85,7 @@ class Pilot:
                 forward = np.full(forward.shape, tail in tails(self._favours, Order.FORWARD))
             for t, forwards in zip(threshold.tolist(), forward.tolist(), strict=True):
                 order = Order.FORWARD if forwards else Order.REVERSE
-                tests[tail, t] = ThresholdTest(order, tail, _unmirror(tail, t))
+                tests[tail, t] = ThresholdTest(order, tail, _SIGN[tail] * t)
         return tuple(tests.values())
 
     def plan(self, delta: float, order: Order, error: float, rates: Rates = Rates.JOINT) -> Plan:
@@ -115,14 +112,11 @@ class Pilot:
         value = _predicted_epsilon(p, q, p_total, q_total, delta, error)
         doubt = np.hypot(p * p_error / np.maximum(p - delta, 1e-3 * p), q_error)
         value -= _CAUTION * doubt
-        best = _middle_of_best(value)
+        equals = np.flatnonzero(value >= np.max(value) - _TIE)
+        best = int(equals[equals.size // 2])
         counts = Counts(float(p[best]) * p_total, p_total, float(q[best]) * q_total, q_total)
-        test = ThresholdTest(order, tail, _unmirror(tail, float(threshold[best])))
+        test = ThresholdTest(order, tail, _SIGN[tail] * float(threshold[best]))
         return float(value[best]), test, counts
-
-
-def _unmirror(tail: Tail, threshold: float) -> float:
-    return threshold if tail is Tail.AT_LEAST else -threshold
 
 
 def _upper_quantile(ascending: Array, mass: Array) -> Array:
@@ -146,19 +140,11 @@ def _grid(first: SmoothTail, second: SmoothTail) -> Array:
 def _predicted_epsilon(
     p: Array, q: Array, p_total: int, q_total: int, delta: float, error: float
 ) -> Array:
-    """Return the epsilon that Clopper-Pearson limits would certify at the expected counts.
-
-    The second rate is smaller and less certain, so it gets most of the error.
-    """
+    """Return the epsilon of limits at expected counts; the second gets most of the error."""
     low = lower_limit(np.minimum(p, 1.0) * p_total, p_total, 0.2 * error)
     high = upper_limit(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
     gap = np.maximum(low - delta, 1e-9 * np.minimum(low + 1e-300, delta))
     return np.asarray(np.log(np.maximum(gap, 1e-300)) - np.log(high))
-
-
-def _middle_of_best(value: Array) -> int:
-    equals = np.flatnonzero(value >= np.max(value) - _TIE)
-    return int(equals[equals.size // 2])
 
 
 def _best_shape(counts: Counts, delta: float, error: float, rates: Rates) -> JointShape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,18 +18,16 @@ from audit.estimation.evidence import (
     CountedTest,
     Tail,
     ThresholdTest,
-    checked_orders,
-    count_event,
+    count_test,
+    separate_tests,
 )
 from audit.estimation.pilot import Pilot, Plan
 from audit.estimation.regions import (
     Counts,
-    JointShape,
     Rates,
     Region,
     joint,
     joint_edges,
-    rectangles,
 )
 from audit.estimation.scores import part_size, split
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
@@ -83,7 +81,7 @@ class PilotSplit(Thresholds):
     favours: tuple[Order, ...] = BOTH
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "favours", checked_orders(self.favours))
+        super().__post_init__()
         validate.open_unit(
             fraction=self.fraction, band_share=self.band_share, lead_share=self.lead_share
         )
@@ -96,16 +94,23 @@ class PilotSplit(Thresholds):
         parts = split(question.first, question.second, fraction=self.fraction, seed=seed)
         (first_pilot, second_pilot), (first, second) = (part.scores for part in parts)
         pilot = Pilot(first_pilot, second_pilot, first.size, second.size, self.favours)
-        counter = _Counter(first, second)
+        ascending = {Order.FORWARD: np.sort(first), Order.REVERSE: np.sort(second)}
 
         error, named = question.error, question.deltas
         band_error = error * self.band_share if named else error
-        counted = counter.separate(pilot.band_tests(self.band_thresholds), band_error)
+        band = pilot.band_tests(self.band_thresholds)
+        counted = separate_tests(band, [count_test(ascending, test) for test in band], band_error)
         spent = [Spent(f"{len(counted)} thresholds for every delta, equal parts", band_error)]
         for delta in named:
             delta_error = (error - band_error) / len(named)
-            scale = question.planned_error / error
-            counted += self._named_tests(pilot, counter, delta, delta_error, scale)
+            planned = question.planned_error / error * delta_error * self.lead_share
+            plans = [pilot.plan(delta, order, planned, self.rates) for order in Order]
+            lead = max(plans, key=lambda one: one.predicted)
+            for one in plans:
+                part = delta_error * (self.lead_share if one is lead else 1 - self.lead_share)
+                counts = count_test(ascending, one.test)
+                region = joint(counts, part, one.shape)
+                counted.append(CountedTest(one.test, counts, part, region, delta, shape=one.shape))
             spent.append(Spent(f"tests for delta {delta:g}, one per order", delta_error))
         return CertifiedTests(
             tests=tuple(counted),
@@ -134,52 +139,6 @@ class PilotSplit(Thresholds):
             powers.append(first.power() + second_alone(rates, first, second, generator))
         return float(np.mean(powers))
 
-    def _named_tests(
-        self, pilot: Pilot, counter: _Counter, delta: float, error: float, scale: float
-    ) -> list[CountedTest]:
-        """Count one test per order; they are planned for ``scale`` times the error."""
-        planned = scale * error * self.lead_share
-        plans = [pilot.plan(delta, order, planned, self.rates) for order in Order]
-        lead = max(plans, key=lambda one: one.predicted)
-        shares = [self.lead_share if one is lead else 1 - self.lead_share for one in plans]
-        return [
-            counter.joint(one.test, error * share, one.shape, delta)
-            for one, share in zip(plans, shares, strict=True)
-        ]
-
-
-class _Counter:
-    """The certifying samples, sorted once; they are used for tests that are already fixed."""
-
-    def __init__(self, first: Array, second: Array) -> None:
-        self._sorted = {Order.FORWARD: np.sort(first), Order.REVERSE: np.sort(second)}
-
-    def separate(self, tests: Sequence[ThresholdTest], error: float) -> list[CountedTest]:
-        """Count tests with Clopper-Pearson limits; the tests share the error equally."""
-        share = error / len(tests)
-        counts = [self._counts(test) for test in tests]
-        return [
-            CountedTest(test, count, share, region, None)
-            for test, count, region in zip(tests, counts, rectangles(counts, share), strict=True)
-        ]
-
-    def joint(
-        self, test: ThresholdTest, error: float, shape: JointShape, delta: float
-    ) -> CountedTest:
-        """Count one test with a joint region, planned for a named delta."""
-        counts = self._counts(test)
-        region = joint(counts, error, shape)
-        return CountedTest(test, counts, error, region, delta, shape=shape)
-
-    def _counts(self, test: ThresholdTest) -> Counts:
-        first, second = self._sorted[test.order], self._sorted[test.order.other]
-        return Counts(
-            int(count_event(first, test.tail, test.threshold)),
-            first.size,
-            int(count_event(second, test.tail, test.threshold)),
-            second.size,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class RefutingCounts:
@@ -204,8 +163,11 @@ class RefutingCounts:
         first = _likely(trials, p)
         knots = np.unique(np.linspace(first[0], first[-1], _KNOTS).round())
 
+        corners = 1 if plan.shape.angle == math.pi / 2 else _CORNERS
+
         def excess(second: Array) -> Array:
-            region = _regions(knots, second, trials, error, plan)
+            counts: Any = Counts(knots[:, None], trials, second[:, None], trials)  # type: ignore[arg-type]
+            region = Region(*joint_edges(counts, error, [plan.shape], corners))  # a row a count
             return np.asarray(np.min(region.epsilons(np.asarray(claim[1])), axis=-1) - claim[0])
 
         largest = _zeros(excess, np.full(knots.size, _likely(trials, q)[-1]))
@@ -248,13 +210,6 @@ def second_alone(
     return float(np.mean(refutes(second) & ~refutes(first)))
 
 
-def _regions(first: Array, second: Array, trials: int, error: float, plan: Plan) -> Region:
-    """Return the region of each pair of counts; the corners are the last axis."""
-    counts: Any = Counts(first[:, None], trials, second[:, None], trials)  # type: ignore[arg-type]
-    corners = 1 if plan.shape.angle == math.pi / 2 else _CORNERS
-    return Region(*joint_edges(counts, error, [plan.shape], corners))
-
-
 def _likely(trials: int, rate: float) -> Array:
     """Return counts that hold all but 1e-15 of the binomial law; a subset if there are many."""
     mean, std = trials * rate, math.sqrt(trials * rate * (1 - rate))
@@ -271,10 +226,7 @@ def _at_most(count: Array, trials: int, rate: float) -> Array:
 
 
 def _zeros(falling: Callable[[Array], Array], high: Array) -> Array:
-    """Return the zeros in [0, high] of decreasing functions; -1 for a nonpositive function.
-
-    False position with the Illinois rule.
-    """
+    """Return the zeros in [0, high] of decreasing functions (Illinois rule); -1 without."""
     low = np.zeros_like(high)
     above, below = falling(low), falling(high)
     never, always = above <= 0, below > 0

@@ -8,7 +8,6 @@ where the audit has 0.42 and needs 718.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -127,27 +126,31 @@ def plan(
     validate.integer(_FEWEST, largest=largest)
     true_epsilon = float(assumed.epsilon(delta))
     rates = EventRates.of(assumed)
-    found = functools.partial(
-        _reached,
-        rates,
-        claim=(float(epsilon), float(delta)),
-        error=1 - confidence,
-        directed=directed,
-        thresholds=thresholds,
-    )
-    made = functools.partial(
-        TrialPlan,
+
+    def audited(trials: int) -> tuple[Thresholds, float]:
+        """Return how an audit of this many trials per dataset chooses thresholds, and its power."""
+        choice = default_thresholds(trials) if thresholds is None else thresholds
+        validate.instance(Thresholds, thresholds=choice)
+        if directed:
+            choice = replace(choice, favours=(Order.FORWARD,))
+        claim = float(epsilon), float(delta)
+        return choice, choice.power(rates, trials, claim=claim, error=1 - confidence)
+
+    trials, reached, strategy = None, 0.0, ""
+    if true_epsilon > epsilon:
+        trials = _smallest(lambda n: audited(n)[1], float(power), largest)
+        choice, reached = audited(largest if trials is None else trials)
+        strategy = choice.kind
+    return TrialPlan(
         epsilon=float(epsilon),
         delta=float(delta),
         confidence=float(confidence),
         power=float(power),
         true_epsilon=true_epsilon,
+        trials=trials,
+        reached=reached,
+        strategy=strategy,
     )
-    if true_epsilon <= epsilon:
-        return made(trials=None, reached=0.0, strategy="")
-    trials = _smallest(lambda n: found(n)[0], float(power), largest)
-    reached, strategy = found(largest if trials is None else trials)
-    return made(trials=trials, reached=reached, strategy=strategy)
 
 
 def _smallest(power: Callable[[int], float], enough: float, largest: int) -> int | None:
@@ -178,20 +181,3 @@ def _smallest(power: Callable[[int], float], enough: float, largest: int) -> int
         else:
             high, ample, lean = middle, value, 1 / _LEAN
     return high
-
-
-def _reached(
-    rates: EventRates,
-    trials: int,
-    *,
-    claim: tuple[float, float],
-    error: float,
-    directed: bool,
-    thresholds: AnyThresholds | None,
-) -> tuple[float, str]:
-    """Return the power of an audit of this many trials per dataset, and its strategy."""
-    choice = default_thresholds(trials) if thresholds is None else thresholds
-    validate.instance(Thresholds, thresholds=choice)
-    if directed:
-        choice = replace(choice, favours=(Order.FORWARD,))
-    return choice.power(rates, trials, claim=claim, error=error), choice.kind

@@ -153,8 +153,7 @@ def _start(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
 def _around_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> tuple[Array, Array]:
     """Bracket quantiles by bisection of their logarithms.
 
-    SciPy's inverses return 1.49e-8 for quantiles below it where one parameter is 1e3 and the other
-    above 1e10, and are off by 1e-7 beside 1, where doubles are too far apart.
+    SciPy's inverses return 1.49e-8 for some smaller quantiles, and are off by 1e-7 beside 1.
     """
     low, high = np.zeros(a.shape), np.ones(a.shape)
     for _ in range(_HALVINGS):

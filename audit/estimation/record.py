@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from audit.curves import Order
 from audit.estimation.columns import CombinedColumns
-from audit.estimation.evidence import CountedTest, Evidence, Tail
+from audit.estimation.evidence import Evidence, Tail
 from audit.estimation.fixed import FixedThresholds
 from audit.estimation.group import PerRecordEpsilon
 from audit.estimation.order_statistics import OrderStatistics
@@ -36,7 +36,7 @@ class EpsilonEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedEvent:
-    """One counted test in its stored form; see `CountedTest`."""
+    """One counted test in its stored form."""
 
     order: Order
     tail: Tail
@@ -48,22 +48,6 @@ class CountedEvent:
     error_spent: float
     local_levels: tuple[float, float] | None
     planned_delta: float | None
-
-    @classmethod
-    def of(cls, counted: CountedTest) -> CountedEvent:
-        """Return the stored form of a counted test."""
-        return cls(
-            order=counted.test.order,
-            tail=counted.test.tail,
-            threshold=counted.test.threshold,
-            first_count=int(counted.counts.first),
-            first_total=counted.counts.first_total,
-            second_count=int(counted.counts.second),
-            second_total=counted.counts.second_total,
-            error_spent=counted.error,
-            local_levels=counted.local_levels,
-            planned_delta=counted.planned_delta,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,11 +68,7 @@ class Region:
         return Region(1 - self.second, np.where(short, rest + _LIMIT_ERROR, rest))
 
     def epsilons(self, delta: Array) -> Array:
-        """Return log((p - delta) / q) at every corner (last axis); -inf if p is at most delta.
-
-        For every pair of laws with rates p and q, P(S) - e^eps Q(S) <= delta implies eps >= log((p
-        - delta) / q).
-        """
+        """Return log((p - delta) / q) at every corner (last axis); -inf if p is at most delta."""
         gap = self.first - delta[..., None]
         short = gap < _CLOSE * self.first
         gap = np.maximum(np.where(short, gap - _LIMIT_ERROR * self.first, gap), 0.0)
@@ -80,11 +76,7 @@ class Region:
             return np.asarray(np.log(gap) - np.log(self.second))
 
     def mus(self) -> Array:
-        """Return Phi^-1(p) - Phi^-1(q) at every corner.
-
-        A mu-GDP pair has Phi^-1(P(S)) - Phi^-1(Q(S)) <= mu for every S (Dong, Roth and Su 2022,
-        Definition 2.6).
-        """
+        """Return Phi^-1(p) - Phi^-1(q) at every corner, at most the mu of a mu-GDP pair."""
         first = np.where(1 - self.first < _CLOSE, self.first - _LIMIT_ERROR, self.first)
         second = np.where(1 - self.second < _CLOSE, self.second + _LIMIT_ERROR, self.second)
         return np.asarray(ndtri(first) - ndtri(np.minimum(second, 1.0)))
@@ -92,9 +84,7 @@ class Region:
     def renyis(self, alpha: Array) -> Array:
         """Return the Renyi divergence, order ``alpha`` > 1, of two-point laws at every corner.
 
-        By data processing the divergence of the laws themselves is at least that (van Erven and
-        Harremoes 2014, Theorem 9). It increases in p and decreases in q if p > q; elsewhere 0 is
-        used.
+        It is at most that of the laws (data processing). It is 0 where p is at most q.
         """
         inside = self.first > self.second
         p, q = np.where(inside, (self.first, self.second), 0.5)  # 0.5, 0.5 has divergence 0

@@ -389,7 +389,12 @@ class Audit(ShortRepr):
                 EpsilonEvidence(delta=delta, evidence=self.evidence(delta)) for delta in self.deltas
             ),
             mu_lower=self.mu_evidence(),
-            tests=tuple(CountedEvent.of(counted) for counted in self.tests),
+            tests=tuple(
+                CountedEvent(
+                    local_levels=one.local_levels, planned_delta=one.planned_delta, **one.stored
+                )
+                for one in self.tests
+            ),
             beta_upper=TradeoffUpper(
                 forward=self._vertices(Order.FORWARD), reverse=self._vertices(Order.REVERSE)
             ),

@@ -210,10 +210,7 @@ def audit_counts(
 
 
 def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
-    """Return the tighter choice for ``size`` scores, the smaller of the two samples.
-
-    The choice depends on the number only, which carries no information about the laws.
-    """
+    """Return the tighter choice for ``size`` scores, which carry no information about the laws."""
     return OrderStatistics() if size < FEWEST_FOR_PILOT else PilotSplit()
 
 

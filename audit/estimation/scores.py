@@ -161,7 +161,7 @@ def split(
     validate.integer(0, seed=seed)
     rows = checked_rows(samples, samples_prime)
     digest = hashlib.blake2b(f"{float(fraction)!r} {int(seed)}".encode(), digest_size=16)
-    parts: list[tuple[Array, Array]] = []
+    parts: list[Array] = []
     streams = np.random.SeedSequence(int(seed)).spawn(2)
     for name, points, stream in zip(("samples", "samples_prime"), rows, streams, strict=True):
         size = points.shape[0]
@@ -175,14 +175,11 @@ def split(
         generator = np.random.default_rng(stream)
         count = part_size(fraction, size)
         chosen[generator.choice(size, count, replace=False, shuffle=False)] = True
-        parts.append((points[chosen], points[~chosen]))
-    for part in (*parts[0], *parts[1]):
+        parts += [points[chosen], points[~chosen]]
+    for part in parts:
         part.flags.writeable = False
     name_of_split = digest.hexdigest()
-    return (
-        Training(parts[0][0], parts[1][0], name_of_split),
-        Certifying(parts[0][1], parts[1][1], name_of_split),
-    )
+    return Training(*parts[::2], name_of_split), Certifying(*parts[1::2], name_of_split)
 
 
 def part_size(fraction: float, size: int) -> int:
@@ -223,20 +220,15 @@ def held_out_rows(
 def _mostly_known(rows: Array, learned: Array) -> bool:
     if rows.shape[1] != learned.shape[1]:
         return False
-    keys, known = (
-        np.ascontiguousarray(part).view(f"V{part.shape[1] * part.itemsize}").ravel()
-        for part in (rows, learned)
-    )
-    held = set(known.tolist())
-    if len(held) < known.size:  # with ties, equal rows are no evidence of reuse
+    known = {row.tobytes() for row in learned}
+    if len(known) < len(learned):  # with ties, equal rows are no evidence of reuse
         return False
-    return sum(key in held for key in keys.tolist()) > keys.size / 2
+    return sum(row.tobytes() in known for row in rows) > len(rows) / 2
 
 
 def checked_rows(samples: ArrayLike, samples_prime: ArrayLike) -> tuple[Array, Array]:
     """Return both samples as finite arrays of shape (n, d) with the same d."""
-    first = _rows("samples", samples)
-    second = _rows("samples_prime", samples_prime)
+    first, second = _rows("samples", samples), _rows("samples_prime", samples_prime)
     if first.shape[1] != second.shape[1]:
         raise validate.fail(
             "samples_prime", f"of dimension {first.shape[1]} like samples", second.shape[1]
@@ -250,14 +242,12 @@ def _rows(name: str, value: ArrayLike) -> Array:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise validate.fail(name, "an array of numbers", value) from None
-    if array.ndim == 1:
-        array = array[:, None]
+    array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.size == 0:
         raise ValueError(
             f"{name} must be a non-empty array of shape (n,) or (n, d), got shape {array.shape}"
         )
-    if not np.all(np.isfinite(array)):
-        row, column = np.argwhere(~np.isfinite(array))[0]
+    for row, column in np.argwhere(~np.isfinite(array))[:1]:
         raise ValueError(
             f"{name} must hold finite numbers only, got {array[row, column]} in row {row}"
         )

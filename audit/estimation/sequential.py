@@ -60,10 +60,6 @@ class Betting:
         validate.positive(pseudo_count=self.pseudo_count)
         validate.nonnegative(caution=self.caution, shrinkage=self.shrinkage)
 
-    def _next_renewal(self, seen: int) -> int:
-        """Return the number of pairs at which bets chosen after ``seen`` pairs are replaced."""
-        return max(seen + 2, int(min(seen * self.renewal, 2.0**62)))
-
 
 @dataclass(frozen=True)
 class ClaimEvidence:
@@ -129,6 +125,15 @@ class SequentialAudit:
     betting : Betting, optional
         How bets are chosen.
 
+    Attributes
+    ----------
+    claims : tuple of (float, float)
+        The claims (epsilon, delta).
+    confidence : float
+        Confidence level of each single refutation.
+    pairs : int
+        Number of pairs seen so far.
+
     Raises
     ------
     ValueError
@@ -157,49 +162,34 @@ class SequentialAudit:
         order: Order | None = None,
         betting: Betting | None = None,
     ) -> None:
-        self._claims = _checked(claims)
+        self.claims = _checked(claims)
         validate.open_unit(confidence=confidence)
         if order is not None:
             validate.instance(Order, order=order)
         self._betting = Betting() if betting is None else betting
         validate.instance(Betting, betting=self._betting)
-        self._confidence = float(confidence)
+        self.confidence = float(confidence)
         self._orders = order is not Order.REVERSE, order is not Order.FORWARD
-        size = len(self._claims)
+        size = len(self.claims)
         with np.errstate(over="ignore"):
-            self._ratios = np.exp(np.array([epsilon for epsilon, _ in self._claims]))
-        self._deltas = np.array([delta for _, delta in self._claims])
+            self._ratios = np.exp(np.array([epsilon for epsilon, _ in self.claims]))
+        self._deltas = np.array([delta for _, delta in self.claims])
         self._bets = np.zeros((size, COLUMNS))
         self._wealth, self._peak = np.zeros(size + 1), np.zeros(size + 1)
         self._crossed = np.zeros(size + 1, dtype=np.int64)
         self._past: tuple[list[Array], list[Array]] = ([], [])
-        self._pairs = 0
+        self.pairs = 0
         self._renewal = self._betting.first
-
-    @property
-    def claims(self) -> tuple[tuple[float, float], ...]:
-        """The claims (epsilon, delta)."""
-        return self._claims
-
-    @property
-    def confidence(self) -> float:
-        """Confidence level of each single refutation."""
-        return self._confidence
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs seen so far."""
-        return self._pairs
 
     @property
     def evidence(self) -> tuple[ClaimEvidence, ...]:
         """Evidence against each claim, in the order of ``claims``."""
-        return tuple(self._evidence(j) for j in range(len(self._claims)))
+        return tuple(self._evidence(j) for j in range(len(self.claims)))
 
     @property
     def together(self) -> ClaimEvidence:
         """Evidence against "all claims are true": the average of their wealths."""
-        return self._evidence(len(self._claims))
+        return self._evidence(len(self.claims))
 
     def update(self, samples: ArrayLike, samples_prime: ArrayLike) -> None:
         """Bet on new pairs, the i-th of ``samples`` with the i-th of ``samples_prime``.
@@ -224,15 +214,15 @@ class SequentialAudit:
             )
         done = 0
         while done < first.size:
-            if self._pairs == self._renewal:
+            if self.pairs == self._renewal:
                 self._renew()
-            end = min(first.size, done + self._renewal - self._pairs)
+            end = min(first.size, done + self._renewal - self.pairs)
             fresh = first[done:end].copy(), second[done:end].copy()
-            barrier = -math.log1p(-self._confidence)
-            play(*fresh, self._bets, self._pairs, barrier, self._wealth, self._peak, self._crossed)
+            barrier = -math.log1p(-self.confidence)
+            play(*fresh, self._bets, self.pairs, barrier, self._wealth, self._peak, self._crossed)
             for past, part in zip(self._past, fresh, strict=True):
                 past.append(part)
-            self._pairs += end - done
+            self.pairs += end - done
             done = end
 
     def epsilon_lower(self, delta: float) -> float:
@@ -260,7 +250,7 @@ class SequentialAudit:
             If no claim has this delta.
         """
         validate.closed_unit(delta=delta)
-        named = sorted((e, j) for j, (e, d) in enumerate(self._claims) if d == delta)
+        named = sorted((e, j) for j, (e, d) in enumerate(self.claims) if d == delta)
         if not named:
             raise validate.fail("delta", "the delta of a claim", delta)
         bound = 0.0
@@ -279,11 +269,11 @@ class SequentialAudit:
             The stored form.
         """
         return SequentialRecord(
-            confidence=self._confidence,
-            pairs=self._pairs,
+            confidence=self.confidence,
+            pairs=self.pairs,
             claims=tuple(
                 EvidenceAgainst(epsilon=epsilon, delta=delta, evidence=evidence)
-                for (epsilon, delta), evidence in zip(self._claims, self.evidence, strict=True)
+                for (epsilon, delta), evidence in zip(self.claims, self.evidence, strict=True)
             ),
             together=self.together,
         )
@@ -299,7 +289,7 @@ class SequentialAudit:
         self._bets = choose_bets(
             self._past[0][0],
             self._past[1][0],
-            candidate_ranks(self._pairs),
+            candidate_ranks(self.pairs),
             self._ratios,
             self._deltas,
             self._orders,
@@ -307,7 +297,7 @@ class SequentialAudit:
             b.caution,
             b.shrinkage,
         )
-        self._renewal = b._next_renewal(self._pairs)
+        self._renewal = max(self.pairs + 2, int(min(self.pairs * b.renewal, 2.0**62)))
 
 
 class EProcesses(ShortRepr):
@@ -340,7 +330,7 @@ class EProcesses(ShortRepr):
     def epsilon_lower(self, delta: float) -> float:
         """Return the certified lower bound at a delta of the claims.
 
-        If "at most e" is refuted, epsilon is above e: the bound is the next floating-point number.
+        "At most e" is refuted, so epsilon is above e: the bound is the next floating-point number.
         """
         bound = self._tests.epsilon_lower(delta)
         smallest = self._tests.evidence[self._places[0.0, delta]]

@@ -27,7 +27,6 @@ from audit.estimation.evidence import (
     CountedTest,
     Tail,
     ThresholdTest,
-    checked_orders,
     count_event,
     tails,
 )
@@ -83,9 +82,6 @@ class SimultaneousBand(Thresholds):
 
     favours: tuple[Order, ...] = BOTH
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "favours", checked_orders(self.favours))
-
     def certify(self, question: Question) -> CertifiedTests:
         """Return the tests at the vertices of the tradeoff bounds of both orders.
 
@@ -127,8 +123,7 @@ def _vertices(
 ) -> list[CountedTest]:
     """Return the tests of one order, upper and lower tails together.
 
-    The lower limit of the first rate changes at ranks only. At each rank the smallest event that
-    reaches it has the smallest rate under the second law.
+    The limit of the first rate changes at ranks; the smallest event that reaches one is best there.
     """
     first, second = laws[order], laws[order.other]
     least, greatest = bounds[order], bounds[order.other]
@@ -210,7 +205,7 @@ def _ranks(size: int) -> Ranks:
 
 
 def _level(size: int, ranks: Ranks, error: float) -> float:
-    """Return a level whose probability of failure anywhere is at most ``error``, and nearly that.
+    """Return a level whose probability of failure anywhere is nearly, and at most, ``error``.
 
     The probability divided by the level changes slowly, so a few proportional steps suffice.
     """

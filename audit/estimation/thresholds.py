@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from audit import validate
 from audit.curves import Order, PrivacyCurve
 from audit.estimation.certificates import certificate
-from audit.estimation.evidence import CountedTest
+from audit.estimation.evidence import CountedTest, checked_orders
 
 Array = NDArray[np.float64]
 
@@ -119,6 +119,10 @@ class Thresholds(ABC):
 
     kind: ClassVar[str]
     title: ClassVar[str]
+    favours: tuple[Order, ...]  # that high scores may favour
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "favours", checked_orders(self.favours))
 
     @abstractmethod
     def certify(self, question: Question) -> CertifiedTests:
@@ -129,23 +133,7 @@ class Thresholds(ABC):
     ) -> float:
         """Return the probability that an audit refutes a claim.
 
-        By default the share of simulated audits that refute it.
-
-        Parameters
-        ----------
-        rates : EventRates
-            The rates of the events of the score under both laws.
-        trials : int
-            Number of scores of each law.
-        claim : tuple of (float, float)
-            The claimed epsilon, and its delta.
-        error : float
-            The error of all tests together.
-
-        Returns
-        -------
-        float
-            The probability.
+        By default the share of simulated audits; ``claim`` is an epsilon and its delta.
         """
         epsilon, delta = claim
         generator = np.random.default_rng(0)  # the same draws for every plan

@@ -144,14 +144,34 @@ class AffineWalk:
         )
 
     @property
-    def origin(self) -> Array:
+    def _origin(self) -> Array:
         """The lower wall; 0 without one."""
         return np.array([self.lower]) if math.isfinite(self.lower) else np.zeros(self.start.size)
 
     @cached_property
-    def tilts(self) -> Tilts:
-        """The candidate tilts of the walk."""
-        return Tilts.of(self)
+    def _tilts(self) -> tuple[Array, Array, Array, Array]:
+        """Candidate strengths, and slopes, logarithms and constants of the theorem for each.
+
+        They are computed backwards from the last step; strengths are the second axis.
+        """
+        strengths = np.append(0.0, _TILTS / self.moments()[1])
+        origin, number = self._origin, len(self.steps)
+        slopes = np.zeros((number + 1, strengths.size, origin.size))
+        slopes[-1] = strengths[:, None] * self.direction
+        logs, constants = np.zeros((2, number + 1, strengths.size))
+        for k in range(number - 1, -1, -1):
+            step, a = self.steps[k], slopes[k + 1]
+            slopes[k] = a @ step.matrix
+            moved = step.matrix @ origin - origin + step.shifts
+            logs[k] = logs[k + 1] + logsumexp(a @ moved.T, b=step.weights, axis=1)
+            logs[k] += 0.5 * step.noise_std**2 * np.sum(a * a, axis=1)
+            constants[k] = constants[k + 1]
+            if math.isfinite(self.lower) and k > 0:
+                before = self.steps[k - 1]
+                least = np.min((before.matrix[0, 0] - 1) * origin[0] + before.shifts)
+                average = _average(least, slopes[k, :, 0], before.noise_std)
+                constants[k] += np.exp(np.minimum(logs[k], _LARGEST_LOG)) * (1 - average)
+        return strengths, slopes, logs, constants
 
     def moments(self) -> tuple[float, float]:
         """Return mean and standard deviation of <u, X_T> without the walls.
@@ -201,11 +221,27 @@ class Tilt:
     largest: float  # the proven maximum W of every draw
 
     @staticmethod
-    def of(walk: AffineWalk, threshold: float) -> Tilt:
-        """Return the tilt with the least maximum of the weights."""
+    def of(walk: AffineWalk, threshold: float, candidate: int | None = None) -> Tilt:
+        """Return the tilt with the least maximum of the weights, or one of the candidates."""
         if threshold <= walk.lower:
             raise validate.fail("threshold", f"above the lower wall ({walk.lower:g})", threshold)
-        return walk.tilts.at(threshold, int(np.argmin(walk.tilts.log_largest(threshold))))
+        strengths, slopes, logs, constants = walk._tilts
+        with np.errstate(divide="ignore"):
+            constant = np.log(constants[1])
+        top = np.logaddexp(logs[0] + slopes[0] @ (walk.start - walk._origin), constant)
+        tilt = strengths * walk.steps[-1].noise_std * np.linalg.norm(walk.direction)
+        last = strengths * (threshold - walk.direction @ walk._origin)
+        log_largest = top - last - 0.5 * tilt**2 + _log_greatest(tilt)
+        best = int(np.argmin(log_largest)) if candidate is None else candidate
+        return Tilt(
+            walk=walk,
+            threshold=threshold,
+            strength=float(strengths[best]),
+            slopes=slopes[:, best],
+            logs=logs[:, best],
+            constants=constants[:, best],
+            largest=math.exp(min(float(log_largest[best]), _LARGEST_LOG)) * (1 + 1e-9),
+        )
 
     def draw(self, number: int, seed: np.random.SeedSequence) -> BoundedDraws:
         """Draw nonnegative numbers whose mean is the probability of the event."""
@@ -215,7 +251,7 @@ class Tilt:
         return BoundedDraws(np.concatenate(parts), self.largest)
 
     def _block(self, size: int, rng: np.random.Generator) -> Array:
-        walk, origin = self.walk, self.walk.origin
+        walk, origin = self.walk, self.walk._origin
         states, weights = np.tile(walk.start, (size, 1)), np.ones(size)
         for k, step in enumerate(walk.steps[:-1]):
             a, c = self.slopes[k + 1], self.constants[k + 1]
@@ -248,61 +284,8 @@ class Tilt:
         return np.minimum(np.where(tilted, pushed, plain), step.weights.size - 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Tilts:
-    """The numbers of the theorem for several strengths, the last axis but that of the slopes."""
-
-    walk: AffineWalk
-    strengths: Array
-    slopes: Array
-    logs: Array
-    constants: Array
-
-    @staticmethod
-    def of(walk: AffineWalk) -> Tilts:
-        """Compute them backwards from the last step."""
-        strengths = np.append(0.0, _TILTS / walk.moments()[1])
-        origin, number = walk.origin, len(walk.steps)
-        slopes = np.zeros((number + 1, strengths.size, origin.size))
-        slopes[-1] = strengths[:, None] * walk.direction
-        logs, constants = np.zeros((2, number + 1, strengths.size))
-        for k in range(number - 1, -1, -1):
-            step, a = walk.steps[k], slopes[k + 1]
-            slopes[k] = a @ step.matrix
-            moved = step.matrix @ origin - origin + step.shifts
-            logs[k] = logs[k + 1] + logsumexp(a @ moved.T, b=step.weights, axis=1)
-            logs[k] += 0.5 * step.noise_std**2 * np.sum(a * a, axis=1)
-            constants[k] = constants[k + 1]
-            if math.isfinite(walk.lower) and k > 0:
-                before = walk.steps[k - 1]
-                least = np.min((before.matrix[0, 0] - 1) * origin[0] + before.shifts)
-                average = _average(least, slopes[k, :, 0], before.noise_std)
-                constants[k] += np.exp(np.minimum(logs[k], _LARGEST_LOG)) * (1 - average)
-        return Tilts(walk, strengths, slopes, logs, constants)
-
-    def log_largest(self, threshold: float) -> Array:
-        """Return the logarithm of the proven maximum for each strength."""
-        walk, from_origin = self.walk, self.walk.start - self.walk.origin
-        with np.errstate(divide="ignore"):
-            constant = np.log(self.constants[1])
-        top = np.logaddexp(self.logs[0] + self.slopes[0] @ from_origin, constant)
-        tilt = self.strengths * walk.steps[-1].noise_std * np.linalg.norm(walk.direction)
-        last = self.strengths * (threshold - walk.direction @ walk.origin)
-        return np.asarray(top - last - 0.5 * tilt**2 + _log_greatest(tilt))
-
-    def at(self, threshold: float, index: int) -> Tilt:
-        """Return the tilt of one strength."""
-        largest = math.exp(min(float(self.log_largest(threshold)[index]), _LARGEST_LOG))
-        parts = self.slopes[:, index], self.logs[:, index], self.constants[:, index]
-        strength = float(self.strengths[index])
-        return Tilt(self.walk, threshold, strength, *parts, largest * (1 + 1e-9))
-
-
 def _log_greatest(tilt: Array) -> Array:
-    """Return max over z of log Phi(z) - tilt z, for tilts of at least 0.
-
-    The function is concave, with its maximum where phi / Phi, which decreases, is the tilt.
-    """
+    """Return max over z of log Phi(z) - tilt z, concave, for tilts of at least 0."""
 
     def slope(z: Array) -> Array:
         return np.asarray(np.exp(-0.5 * z**2 - _LOG_ROOT - log_ndtr(z)) - tilt)

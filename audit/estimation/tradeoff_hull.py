@@ -33,10 +33,7 @@ def hull_points(alpha: Array, beta: Array) -> tuple[Array, Array]:
 
 
 def hull_vertices(alpha: Array, beta: Array) -> NDArray[np.intp]:
-    """Return the indices of the vertices of the lower convex hull of all points, (0, 1) and (1, 0).
-
-    The indices have ascending alpha; the two ends are excluded.
-    """
+    """Return the lower convex hull's vertices, by ascending alpha, of points, (0, 1) and (1, 0)."""
     useful = np.flatnonzero((beta < 1 - alpha) & (alpha > 0))
     useful = useful[np.lexsort((beta[useful], alpha[useful]))]
     lowest = np.minimum.accumulate(beta[useful])

@@ -90,7 +90,7 @@ def _own_edges(rank: int, total: int) -> tuple[float, ...]:
 def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
     """Return the p-value of each test against its own hypothesis.
 
-    The integral over B runs over the log odds, in panels between quantiles of B and of V and kinks.
+    The integral runs over the log odds of B, in panels between quantiles of B and of V and kinks.
     """
     a = tests.rank.astype(np.float64)[:, None]
     b = tests.second_total[:, None] - a + 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from json import dumps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,10 +18,7 @@ _MOST_SHOWN = 300  # characters of an exception message
 
 
 class UserCodeError(ValueError):
-    """User code cannot be imported, raised an exception or exceeded a limit.
-
-    The message is one line.
-    """
+    """User code cannot be imported, raised or exceeded a limit; the message is one line."""
 
 
 def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()) -> Any:
@@ -110,3 +108,46 @@ def _text(error: BaseException) -> str:
     except BaseException:  # its __str__ is user code
         return "(its message cannot be shown)"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+class Answers:
+    """The requested user function and the task that calls it. Lives in a worker."""
+
+    def __init__(self) -> None:
+        self._function: Any = None
+        self._task: Callable[..., Any] | None = None
+        self._reference = ""
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``{"value": ...}`` or ``{"error": text}``; never raise."""
+        try:
+            if "module" in request:
+                self._begin(**request)
+                return {"value": None}
+            if "reference" in request:
+                self._find(**request)
+                return {"value": None}
+            assert self._task is not None
+            value = self._task(self._function, *request["arguments"])
+        except UserCodeError as error:
+            return {"error": str(error)}
+        except BaseException as error:  # user code may raise anything
+            text = in_one_line(error, self._function)
+            if "module" in request:
+                return {"error": f"{request['module']} cannot be imported: {text}"}
+            return {"error": f"{self._reference} raised {text}"}
+        try:
+            dumps(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            kind = type(error).__name__
+            return {"error": f"{self._reference} returned a value that is not plain data: {kind}"}
+        return {"value": value}
+
+    def _begin(self, module: str, task: str, name: str, folders: Sequence[str]) -> None:
+        where, _, function = task.partition(":")
+        self._task = getattr(importlib.import_module(where), function)
+        import_module(module, name=name, folders=[Path(folder) for folder in folders])
+
+    def _find(self, reference: str, name: str) -> None:
+        self._reference = reference
+        self._function = load(reference, name=name)

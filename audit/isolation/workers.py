@@ -31,26 +31,11 @@ _KILL_AFTER_S = 3.0  # for a supervisor to kill its processes
 class Limits:
     """Limits on the time and memory of user functions.
 
-    Parameters
-    ----------
-    seconds : float
-        Total time, in seconds, of all calls within one `Workers.function` context.
-    gigabytes : float
-        Resident memory of the process and all its descendants, in units of 1e9 bytes. It is
-        monitored rather than enforced by the system, because a limit on the address space
-        (RLIMIT_AS) would refuse memory that PyTorch, JAX and CUDA reserve but do not use.
-    import_seconds : float, optional
-        Time, in seconds, for importing the module; not counted in ``seconds``.
-
-    Raises
-    ------
-    ValueError
-        If a limit is not a positive finite number.
-
-    Examples
-    --------
-    >>> Limits(seconds=10.0, gigabytes=2.0).import_seconds
-    60.0
+    ``seconds`` is the total time (s) of all calls within one `Workers.function` context, without
+    the import of the module, which has a limit of its own. ``gigabytes`` (1e9 bytes) is the
+    resident memory of the process and all its descendants. It is monitored rather than enforced by
+    the system, because a limit on the address space (RLIMIT_AS) would refuse memory that PyTorch,
+    JAX and CUDA reserve but do not use.
     """
 
     seconds: float
@@ -98,16 +83,9 @@ class Workers:
     This keeps accidents away, not attackers: code that runs as the same user can do much. Run
     strangers' code in a container.
 
-    Parameters
-    ----------
-    folders : sequence of pathlib.Path, optional
-        Folders to search for modules after ``sys.path``, such as the folder of the file that names
-        them.
-    environment : mapping of str to str, optional
-        Environment variables of the workers in addition to those of this process, such as
-        ``OMP_NUM_THREADS``, which libraries read when they are imported.
-    idle : int, optional
-        Number of idle workers that are kept for later calls.
+    ``folders`` are searched for modules after ``sys.path``; ``environment`` are variables beside
+    those of this process, such as ``OMP_NUM_THREADS``, which libraries read when they are imported;
+    so many ``idle`` workers are kept for later calls.
     """
 
     def __init__(
@@ -161,33 +139,18 @@ class Workers:
     ) -> Iterator[Callable[..., Any]]:
         """Provide a function that runs a user function in a worker; a context manager.
 
-        Parameters
-        ----------
-        reference : str
-            The user function, ``package.module:name``.
-        task : str
-            A function of this package, ``package.module:name``, that also runs in the worker. It is
-            called as ``task(function, *arguments)`` and returns plain data.
-        limits : Limits
-            Limits on time and memory.
-        name : str, optional
-            Name of ``reference`` in error messages.
-        keep : bool, default: False
-            Whether to keep the process for later contexts of the same module, which find the state
-            that its functions leave. For modules that are slow to import.
+        ``reference`` is the user function, ``package.module:name``, which messages call ``name``.
+        ``task`` is a function of this package, ``package.module:name``, that also runs in the
+        worker as ``task(function, *arguments)`` and returns plain data. With ``keep`` the process
+        stays for later contexts of the same module, which find the state that its functions leave:
+        for modules that are slow to import.
 
-        Yields
-        ------
-        callable
-            Takes plain data and returns the value of the task.
-
-        Raises
-        ------
-        UserCodeError
-            On entry, if the module cannot be imported. From the yielded function, if the user
-            function raises, hangs, exits, crashes its process or exceeds its memory limit.
+        Raises `UserCodeError` on entry if the module cannot be imported, and from the provided
+        function if the user function raises, hangs, exits, crashes its process or needs more memory
+        than its limit.
         """
-        kind = self._kind(reference, task, limits)
+        place = _Place(tuple(sys.path), os.getcwd(), limits.gigabytes)
+        kind = _Kind(reference.partition(":")[0], task, place)
         worker = self._taken(kind, reference, limits, name, new=not keep)
         left = limits.seconds
 
@@ -214,10 +177,6 @@ class Workers:
             yield call
         finally:
             self._returned(worker, keep=keep)
-
-    def _kind(self, reference: str, task: str, limits: Limits) -> _Kind:
-        module = reference.partition(":")[0]
-        return _Kind(module, task, _Place(tuple(sys.path), os.getcwd(), limits.gigabytes))
 
     def _taken(
         self, kind: _Kind, reference: str, limits: Limits, name: str, *, new: bool = False
@@ -321,7 +280,7 @@ class _Worker:
         """Have a new process for functions of a module."""
         self.kind, self.used = kind, False
         self._socket, theirs = socket.socketpair()
-        modules = [f"{__package__}.answers", kind.task.partition(":")[0]]
+        modules = [f"{__package__}.user_code", kind.task.partition(":")[0]]
         request = {"path": kind.place.path, "modules": modules}
         try:
             line = json.dumps(request).encode() + b"\n"
@@ -356,14 +315,8 @@ class _Worker:
     def answer(self, request: Mapping[str, Any], seconds: float) -> Any:
         """Send a request and return the answer.
 
-        Raises
-        ------
-        TimeoutError
-            If there is no answer in time.
-        _Ended
-            If the process ended before it answered, or sent something else.
-        UserCodeError
-            If the answer is an error.
+        Raises `TimeoutError` without one in time, `_Ended` if the process ended before it answered
+        or sent something else, and `UserCodeError` if the answer is an error.
         """
         assert self._socket is not None
         until = time.monotonic() + seconds

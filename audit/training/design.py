@@ -6,6 +6,7 @@ import keyword
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,8 +134,7 @@ class Design:
     def identity(self) -> dict[str, Any]:
         """Return all settings that the result depends on, as plain data.
 
-        The length of an anytime-valid audit is left out: it may be changed after looking at the
-        data.
+        The length of an anytime-valid audit is not among them: it may change after looking.
         """
         left_out = (*_NO_SAMPLE, *_LENGTH) if self.anytime else _NO_SAMPLE
         names = {one.name for one in fields(Design)} - set(left_out)
@@ -163,11 +163,9 @@ Scored = tuple[Trial, tuple[float, ...]]
 
 
 def trials_of(design: Design, seed: int) -> Iterator[Trial]:
-    """Yield the trials of an audit in order.
+    """Yield the trials of an audit in order; a longer audit begins with those of a shorter one.
 
-    Seeds and coins are spawned from the audit's seed (`numpy.random.SeedSequence`), so a longer
-    audit begins with the trials of a shorter one. With one canary, trials 1 and 2, 3 and 4, ... are
-    pairs: a coin decides which of the two includes the canary.
+    With one canary, trials 1 and 2, 3 and 4, ... are pairs: a coin decides which includes it.
     """
     seeds = _distinct_seeds(seed)
     number = 0
@@ -215,12 +213,8 @@ def reference_to(train: object) -> str:
     if module == "__main__":
         main = sys.modules["__main__"]
         spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-        module = spec.name if spec else file and _stem(file)
+        module = spec.name if spec else file and Path(file).stem
     if not module or "<" in name:
         requirement = "a function of a module, or 'module:function', that processes can import"
         raise validate.fail("train", requirement, train)
     return f"{module}:{name}"
-
-
-def _stem(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")

@@ -110,8 +110,7 @@ def opened(
 ) -> Iterator[Iterator[Scored]]:
     """Yield an iterator over the trials of an audit with their scores, in order.
 
-    Trials that finished in an earlier start of the same audit are read from the folder. On exit,
-    trainings that still run are terminated.
+    Finished trials are read from the folder. On exit, trainings that still run are terminated.
     """
     if os.environ.get(_INSIDE):
         raise ValueError(
@@ -144,10 +143,9 @@ def _in_order(
     finished: dict[int, Array],
     progress: Report,
 ) -> Generator[Scored, None, None]:
-    """Yield trials with their scores.
+    """Yield trials with their scores, those in ``finished`` as the journal has them.
 
-    ``finished`` holds by number the age of the audit in seconds, over all of its starts, and the
-    scores, which the journal reads back bit for bit.
+    It holds by number the age of the audit in seconds, over all of its starts, and the scores.
     """
     began = monotonic() - max((float(row[0]) for row in finished.values()), default=0.0)
     until = math.inf if design.minutes is None else 60 * design.minutes

@@ -28,10 +28,7 @@ class Judged:
 
 
 def judge(design: Design, trials: Iterable[Scored], *, confidence: float, seed: int) -> Judged:
-    """Return the bounds that the trials certify; early stopping skips the remaining trials.
-
-    Several trainings with many canaries are one run with all their canaries.
-    """
+    """Return the bounds that the trials certify; early stopping skips the remaining trials."""
     if design.anytime:
         return _anytime(design, trials, confidence)
     many = design.canaries > 1

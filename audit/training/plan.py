@@ -139,12 +139,12 @@ def plan(
     validate.integer(8, largest=largest)
     least = fewest(made, confidence=confidence, early_stop=early_stop, largest=largest)
     true_epsilon = float(assumed.epsilon(made.delta))
-    trials = None
+    pairs = None
     if true_epsilon > made.epsilon and least is not None:
         if early_stop:
-            trials = _anytime(assumed, made, confidence, power, largest)
+            pairs = _anytime(assumed, made, confidence, power, largest // 2)
         else:
-            found = estimation.plan(
+            pairs = estimation.plan(
                 assumed,
                 epsilon=made.epsilon,
                 delta=made.delta,
@@ -152,15 +152,14 @@ def plan(
                 power=power,
                 directed=True,
                 largest=max(largest // 2, 10),
-            )
-            trials = None if found.trials is None else 2 * found.trials
+            ).trials
     return TrainingPlan(
         claim=made,
         confidence=confidence,
         early_stop=early_stop,
         power=power,
         true_epsilon=true_epsilon,
-        trials=trials,
+        trials=None if pairs is None else 2 * pairs,
         fewest=least,
         assumed=assumed,
     )
@@ -184,10 +183,7 @@ def _refutes(
 def fewest(
     claim: UserClaim, *, confidence: float, early_stop: bool, largest: int = 10**5
 ) -> int | None:
-    """Return the fewest trainings that refute a claim if each score reveals the canary.
-
-    None if more than ``largest`` are needed.
-    """
+    """Return the fewest trainings that refute a claim if each score reveals the canary."""
 
     def stands(pairs: int) -> bool:
         return not _refutes(separated(pairs, pairs), claim, confidence, early_stop, 0)
@@ -203,7 +199,7 @@ def fewest(
 def _anytime(
     assumed: PrivacyCurve, claim: UserClaim, confidence: float, power: float, largest: int
 ) -> int | None:
-    """Return the number of trainings by which the required share of simulated audits refutes."""
+    """Return the number of pairs by which the required share of simulated audits refutes."""
     rates = EventRates.of(assumed)
     drawn = np.random.default_rng(0)  # the same draws for every plan
     tests = [
@@ -211,13 +207,13 @@ def _anytime(
         for _ in range(_DRAWS)
     ]
     pairs = 0
-    while pairs < largest // 2:
-        more = min(max(pairs, 50), largest // 2 - pairs)
+    while pairs < largest:
+        more = min(max(pairs, 50), largest - pairs)
         for test in tests:  # all audits run, so that the draws are the same for every power
             test.update(*rates.draw(more, drawn))
         pairs += more
         ended = sorted(test.evidence[0].refuted_after or math.inf for test in tests)
         needed = ended[math.ceil(power * _DRAWS) - 1]
         if needed < math.inf:
-            return 2 * int(needed)
+            return int(needed)
     return None

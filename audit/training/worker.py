@@ -55,27 +55,29 @@ def trial(
     steps = [_copied(scores) for scores in (returned if by_step else [returned])]
     try:
         rows = _rows(reference, steps, by_step)
-        if one:
-            scores = np.concatenate(rows)
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                scores = _summed(rows, len(included), reference)
+        if not one and (wrong := [row.size for row in rows if row.size != len(included)]):
+            raise ValueError(
+                f"{reference} must return one score for each of the {len(included)} canaries, "
+                f"got {wrong[0]}"
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.concatenate(rows) if one else np.sum(rows, axis=0)
         scores = validate.sample(**{f"what {reference} returns": scores})
+        if scores.size > _MOST:
+            requirement = f"at most {_MOST} numbers"
+            raise ValueError(
+                f"what {reference} returns must be {requirement}, got {scores.size}; sum some of "
+                "them"
+            )
     except ValueError as error:
         raise UserCodeError(str(error)) from None
-    if scores.size > _MOST:
-        requirement = f"at most {_MOST} numbers"
-        raise UserCodeError(
-            f"what {reference} returns must be {requirement}, got {scores.size}; sum some of them"
-        )
     return [float(score) for score in scores]
 
 
 def seed_generators(seed: int) -> None:
-    """Seed the generators that are global to a process, whose state trainings would share.
+    """Seed the generators that are global to a process.
 
-    Processes that import one module start with equal states, and so does one that takes the place
-    of another: trainings that draw from them would repeat each other.
+    Processes start with equal states, so trainings that draw from them would repeat each other.
     """
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 the global one is meant
@@ -103,13 +105,3 @@ def _copied(scores: Any) -> Any:
         return scores if refused else np.array(detached(scores))
     except Exception:  # not an array of numbers: `_rows` reports it
         return scores
-
-
-def _summed(rows: list[Array], canaries: int, reference: str) -> Array:
-    for row in rows:
-        if row.size != canaries:
-            raise ValueError(
-                f"{reference} must return one score for each of the {canaries} canaries, "
-                f"got {row.size}"
-            )
-    return np.asarray(np.sum(rows, axis=0))

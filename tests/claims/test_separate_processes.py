@@ -16,7 +16,7 @@ import numpy as np
 STATE = []
 
 def patches(m, delta):
-    import audit.claims.user_code, audit.isolation.answers as answers
+    import audit.claims.user_code, audit.isolation.user_code as answers
     audit.claims.user_code.number_of = lambda *_: 50.0
     audit.claims.user_code.ask_callable = lambda *_: {"epsilons": [50.0], "divergences": []}
     answers.Answers.answer = lambda *_: {"value": 50.0}

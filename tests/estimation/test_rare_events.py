@@ -104,7 +104,7 @@ def test_every_strength_is_unbiased_and_below_its_maximum() -> None:
     walk = WALKS["pushed down between walls"]
     exact = twin_rate(walk, 2.0)
     for index in (0, 60, 90, 110, 125):
-        tilt = walk.tilts.at(2.0, index)
+        tilt = Tilt.of(walk, 2.0, index)
         draws = tilt.draw(20_000, np.random.SeedSequence(2))  # which checks the maximum
         error = np.std(draws.values) / np.sqrt(20_000)
         assert abs(np.mean(draws.values) - exact) < 4 * error + 1e-12
