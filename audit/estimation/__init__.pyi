@@ -1,3 +1,4 @@
+from .arbitrary_canaries import GuessCounts as GuessCounts
 from .bounded_draws import BoundedDraws as BoundedDraws
 from .bounded_draws import Stakes as Stakes
 from .columns import BestColumn as BestColumn
@@ -30,7 +31,6 @@ from .learned_scores import Logistic as Logistic
 from .learned_scores import NearestNeighbours as NearestNeighbours
 from .multiple_tests import holm as holm
 from .one_run import Canaries as Canaries
-from .one_run import GuessCounts as GuessCounts
 from .one_run import OneRunBound as OneRunBound
 from .one_run import one_run_bound as one_run_bound
 from .one_run import one_run_curve_p_value as one_run_curve_p_value

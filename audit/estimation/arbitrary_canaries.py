@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, betainc, expit, ndtr, ndtri
 
+from audit import validate
 from audit.numerics.roots import root_from_below
-
-if TYPE_CHECKING:
-    from audit.estimation.one_run import GuessCounts
 
 Array = NDArray[np.float64]
 # Least probability of a wrong guess, given that of a right one; arrays with one entry per claim.
@@ -23,6 +21,47 @@ LARGEST_EPSILON, LARGEST_MU = 700.0, 80.0
 GRID_SIZE = 161  # epsilons at which a curve is used by default
 _SECTIONS = 32
 _TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class GuessCounts:
+    """Numbers of correct guesses, of guesses and of canaries of one run.
+
+    Parameters
+    ----------
+    correct, guesses, canaries : int
+        The numbers, ``0 <= correct <= guesses <= canaries`` with at least 1 canary. The number of
+        guesses must be fixed in advance.
+
+    Raises
+    ------
+    ValueError
+        If a number is not a whole number, or out of its range.
+
+    Examples
+    --------
+    >>> GuessCounts(190, 200, 1000).all_correct
+    GuessCounts(correct=200, guesses=200, canaries=1000)
+    """
+
+    correct: int
+    guesses: int
+    canaries: int
+
+    def __post_init__(self) -> None:
+        validate.integer(0, correct=self.correct, guesses=self.guesses)
+        validate.integer(1, canaries=self.canaries)
+        for name in ("correct", "guesses", "canaries"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        if self.guesses > self.canaries:
+            raise validate.fail("guesses", f"at most canaries ({self.canaries})", self.guesses)
+        if self.correct > self.guesses:
+            raise validate.fail("correct", f"at most guesses ({self.guesses})", self.correct)
+
+    @property
+    def all_correct(self) -> GuessCounts:
+        """The same guesses, all of them correct."""
+        return GuessCounts(self.guesses, self.guesses, self.canaries)
 
 
 def epsilon_p_value(counts: GuessCounts, epsilon: float, delta: float) -> float:

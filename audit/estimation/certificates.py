@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
-from audit import validate
 from audit.curves import Order
 from audit.estimation.evidence import CountedTest, Evidence
 from audit.estimation.regions import Region, two_point_renyi
@@ -286,7 +285,4 @@ def _divergence(alpha: Array, first: float, second: float) -> float:
 
 
 def _orders(order: Order | None) -> tuple[Order, ...]:
-    if order is None:
-        return tuple(Order)
-    validate.instance(Order, order=order)
-    return (order,)
+    return tuple(Order) if order is None else (order,)

@@ -35,15 +35,9 @@ _COMPARED_ERROR = 0.02
 
 @dataclass(frozen=True)
 class WeightedColumns:
-    """Sum the columns with weights chosen in advance; all runs certify.
+    """Sum the columns with weights chosen in advance; all runs certify."""
 
-    Parameters
-    ----------
-    weights : tuple of float
-        Finite weights, one per column, not all 0.
-    """
-
-    weights: tuple[float, ...]
+    weights: tuple[float, ...]  #: Finite weights, one per column, not all 0.
 
     kind: ClassVar[str] = "WeightedColumns"
 
@@ -56,14 +50,9 @@ class WeightedColumns:
 
 @dataclass(frozen=True)
 class LinearScore:
-    """Combine columns by Fisher's linear discriminant, with a covariance shrunk to its diagonal.
+    """Combine columns by Fisher's linear discriminant, with a covariance shrunk to its diagonal."""
 
-    Parameters
-    ----------
-    fraction : float, optional
-        Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
-    """
-
+    #: Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
     fraction: float = 0.2
 
     kind: ClassVar[str] = "LinearScore"
@@ -131,17 +120,10 @@ class BestColumn:
 
 @dataclass(frozen=True)
 class LearnedColumns:
-    """Learn a score from a part of the runs; neighbours and trees need scikit-learn.
+    """Learn a score from a part of the runs; neighbours and trees need scikit-learn."""
 
-    Parameters
-    ----------
-    learner : Histogram, Logistic, NearestNeighbours or GradientBoosting
-        The model to fit.
-    fraction : float, optional
-        Share of the runs of each law, in (0, 1), that trains the model and certifies nothing.
-    """
-
-    learner: Learner
+    learner: Learner  #: The model to fit.
+    #: Share of the runs of each law, in (0, 1), that trains the model and certifies nothing.
     fraction: float = 0.4
 
     kind: ClassVar[str] = "LearnedColumns"
@@ -158,23 +140,13 @@ Columns = WeightedColumns | LinearScore | BestColumn | LearnedColumns
 
 @dataclass(frozen=True, kw_only=True)
 class CombinedColumns:
-    """Combination of columns, and the number of runs that chose it.
+    """Combination of columns, and the number of runs that chose it."""
 
-    Attributes
-    ----------
-    choice : Columns
-        The requested method.
-    number : int
-        Number of columns.
-    weights : tuple of float or None
-        The weights of the columns, given or chosen; None for a learned score.
-    choosing : tuple of int
-        Numbers of runs of the first and of the second law that were used for the choice.
-    """
-
-    choice: Columns
-    number: int
+    choice: Columns  #: The requested method.
+    number: int  #: Number of columns.
+    #: The weights of the columns, given or chosen; None for a learned score.
     weights: tuple[float, ...] | None
+    #: Numbers of runs of the first and of the second law that were used for the choice.
     choosing: tuple[int, int]
 
     @property

@@ -2,9 +2,9 @@
 
 If every pair that differs in one record is (epsilon, delta)-private in both orders, a pair that
 differs in k records is (k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1))-private (Vadhan
-2017, Lemma 2.2): a chain of k steps leads from one dataset to the other, and the i-th step adds
-e^{(i - 1) epsilon} delta. A claim about one record is therefore refuted by a pair that differs in
-k records at that larger delta, and
+2017, "The complexity of differential privacy", Lemma 2.2): a chain of k steps leads from one
+dataset to the other, and the i-th step adds e^{(i - 1) epsilon} delta. A claim about one record is
+therefore refuted by a pair that differs in k records at that larger delta, and
 
     epsilon of a record at delta  >=  largest e with  epsilon of the pair at delta_k(e) > k e.
 
@@ -43,34 +43,17 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class PerRecordEpsilon:
-    """The certified epsilon of one record, from a pair that differs in several records.
+    """The certified epsilon of one record, from a pair that differs in several records."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        The certified epsilon of one record, and its delta.
-    group_size : int
-        Number of records in which the pair differs.
-    pair_delta : float
-        The delta of the scaled claim, at which the pair was evaluated.
-    evidence : Evidence
-        The pair's epsilon at that delta, and the counts.
-    """
-
-    epsilon: float
-    delta: float
-    group_size: int
-    pair_delta: float
-    evidence: Evidence
+    epsilon: float  #: The certified epsilon of one record, and its delta.
+    delta: float  #: The certified epsilon of one record, and its delta.
+    group_size: int  #: Number of records in which the pair differs.
+    pair_delta: float  #: The delta of the scaled claim, at which the pair was evaluated.
+    evidence: Evidence  #: The pair's epsilon at that delta, and the counts.
 
 
 def group_claim(epsilon: float, delta: float, group_size: int) -> tuple[float, float]:
-    """Scale a claim about one record to pairs that differ in ``group_size`` records.
-
-    References
-    ----------
-    Vadhan, S. (2017). The complexity of differential privacy. Lemma 2.2.
-    """
+    """Scale a claim about one record to pairs that differ in ``group_size`` records."""
     validate.nonnegative(epsilon=epsilon)
     validate.closed_unit(delta=delta)
     validate.integer(1, group_size=group_size)

@@ -43,18 +43,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, betainc, betaincinv, betaln, expit, ndtr, xlog1py, xlogy
 
-from audit.estimation.arbitrary_canaries import LARGEST_EPSILON, LARGEST_MU
+from audit.estimation.arbitrary_canaries import LARGEST_EPSILON, LARGEST_MU, GuessCounts
 from audit.numerics.panels import gauss_legendre
 from audit.numerics.roots import decreasing_root, root_from_below
-
-if TYPE_CHECKING:
-    from audit.estimation.one_run import GuessCounts
 
 Array = NDArray[np.float64]
 # Least share of wrong guesses when a share c of canaries is guessed, for an array of c in (0, 1].

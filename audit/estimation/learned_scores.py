@@ -88,17 +88,12 @@ class LearnedScore:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Learn the log ratio of the two samples' shares of each cell; each count is increased by 1/2.
-
-    Parameters
-    ----------
-    cells : int, optional
-        Largest number of cells: each coordinate is cut at the same number of quantiles of the
-        training samples, into at least two parts if it varies.
-    """
+    """Learn the log ratio of the samples' shares of each cell; counts are increased by 1/2."""
 
     kind: ClassVar[str] = "Histogram"
 
+    #: Largest number of cells: each coordinate is cut at the same number of quantiles of the
+    #: training samples, into at least two parts if it varies.
     cells: int = 64
 
     def __post_init__(self) -> None:
@@ -193,15 +188,11 @@ class NearestNeighbours:
     """Learn the log ratio of the two samples' shares among the nearest training draws.
 
     Needs scikit-learn.
-
-    Parameters
-    ----------
-    neighbours : int, optional
-        Number of neighbours, at least 1; all training draws if there are fewer.
     """
 
     kind: ClassVar[str] = "NearestNeighbours"
 
+    #: Number of neighbours, at least 1; all training draws if there are fewer.
     neighbours: int = 101
 
     def __post_init__(self) -> None:
@@ -226,23 +217,13 @@ class NearestNeighbours:
 
 @dataclass(frozen=True)
 class GradientBoosting:
-    """Gradient-boosted trees on histograms of the coordinates. Needs scikit-learn.
-
-    Parameters
-    ----------
-    rounds : int, optional
-        Number of trees, at least 1.
-    learning_rate : float, optional
-        Weight of each tree, in (0, 1).
-    leaves : int, optional
-        Number of leaves of a tree, at least 2.
-    """
+    """Gradient-boosted trees on histograms of the coordinates. Needs scikit-learn."""
 
     kind: ClassVar[str] = "GradientBoosting"
 
-    rounds: int = 100
-    learning_rate: float = 0.1
-    leaves: int = 15
+    rounds: int = 100  #: Number of trees, at least 1.
+    learning_rate: float = 0.1  #: Weight of each tree, in (0, 1).
+    leaves: int = 15  #: Number of leaves of a tree, at least 2.
 
     def __post_init__(self) -> None:
         validate.integer(1, rounds=self.rounds)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.estimation import arbitrary_canaries, independent_canaries
+from audit.estimation.arbitrary_canaries import LARGEST_EPSILON, GuessCounts
 
 Array = NDArray[np.float64]
 
@@ -38,47 +39,6 @@ _THEOREMS = {
     Canaries.ARBITRARY: arbitrary_canaries,
     Canaries.INDEPENDENT: independent_canaries,
 }
-
-
-@dataclass(frozen=True)
-class GuessCounts:
-    """Numbers of correct guesses, of guesses and of canaries of one run.
-
-    Parameters
-    ----------
-    correct, guesses, canaries : int
-        The numbers, ``0 <= correct <= guesses <= canaries`` with at least 1 canary. The number of
-        guesses must be fixed in advance.
-
-    Raises
-    ------
-    ValueError
-        If a number is not a whole number, or out of its range.
-
-    Examples
-    --------
-    >>> GuessCounts(190, 200, 1000).all_correct
-    GuessCounts(correct=200, guesses=200, canaries=1000)
-    """
-
-    correct: int
-    guesses: int
-    canaries: int
-
-    def __post_init__(self) -> None:
-        validate.integer(0, correct=self.correct, guesses=self.guesses)
-        validate.integer(1, canaries=self.canaries)
-        for name in ("correct", "guesses", "canaries"):
-            object.__setattr__(self, name, int(getattr(self, name)))
-        if self.guesses > self.canaries:
-            raise validate.fail("guesses", f"at most canaries ({self.canaries})", self.guesses)
-        if self.correct > self.guesses:
-            raise validate.fail("correct", f"at most guesses ({self.guesses})", self.correct)
-
-    @property
-    def all_correct(self) -> GuessCounts:
-        """The same guesses, all of them correct."""
-        return GuessCounts(self.guesses, self.guesses, self.canaries)
 
 
 class Profile(Protocol):
@@ -193,13 +153,7 @@ def one_run_bound(
 def one_run_p_value(
     counts: GuessCounts, *, canaries: Canaries, epsilon: float, delta: float
 ) -> float:
-    """Bound the probability of this many correct guesses, or more, under an (epsilon, delta) claim.
-
-    References
-    ----------
-    Steinke, Nasr and Jagielski (2023). Theorem 5.2, for arbitrary canaries.
-    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2, for independent ones.
-    """
+    """Bound the probability of so many correct guesses under an (epsilon, delta) claim."""
     _check(counts, canaries)
     validate.nonnegative(epsilon=epsilon)
     validate.closed_unit(delta=delta)
@@ -211,18 +165,13 @@ def one_run_curve_p_value(
 ) -> float:
     """Bound the probability of this many correct guesses, or more, under a claimed curve.
 
-    References
-    ----------
-    Mahloujifar, Melis and Chaudhuri (2024). Algorithm 3, with the tradeoff function replaced by the
-    largest of its supporting lines at ``epsilons``, for arbitrary canaries.
-    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2, for independent ones.
+    Its tradeoff function is replaced by the largest of its supporting lines at ``epsilons``.
     """
     _check(counts, canaries)
     theorem = _THEOREMS[canaries]
     if epsilons is None:
         epsilons = 40 * np.linspace(0.0, 1.0, theorem.GRID_SIZE) ** 2
-    largest = arbitrary_canaries.LARGEST_EPSILON
-    grid = np.atleast_1d(validate.array_in(0, largest, open_ends=False, epsilons=epsilons))
+    grid = np.atleast_1d(validate.array_in(0, LARGEST_EPSILON, open_ends=False, epsilons=epsilons))
     deltas = np.broadcast_to(np.asarray(curve.delta(grid), dtype=np.float64), grid.shape)
     checked = validate.array_in(0, 1, open_ends=False, delta=deltas)
     return float(theorem.curve_p_value(counts, grid, checked))

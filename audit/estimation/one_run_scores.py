@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.estimation.arbitrary_canaries import GuessCounts
 from audit.estimation.one_run import (
     Canaries,
-    GuessCounts,
     OneRunBound,
     Profile,
     one_run_bound,

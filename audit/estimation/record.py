@@ -20,18 +20,10 @@ AnyThresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBan
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonEvidence:
-    """The certified epsilon at a delta that was named in advance.
+    """The certified epsilon at a delta that was named in advance."""
 
-    Attributes
-    ----------
-    delta : float
-        The delta.
-    evidence : Evidence
-        The bound and its counts.
-    """
-
-    delta: float
-    evidence: Evidence
+    delta: float  #: The delta.
+    evidence: Evidence  #: The bound and its counts.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,52 +60,26 @@ class TradeoffUpper:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecord(ShortRepr):
-    """An `Audit` without its confidence regions, which `audit.codec` writes and reads.
+    """An `Audit` without its confidence regions, which `audit.codec` writes and reads."""
 
-    Attributes
-    ----------
-    confidence : float
-        Confidence level of all statements together.
-    seed : int or None
-        Seed of the pilot split or of tie-breaking; None if nothing was drawn.
-    sources : tuple of str
-        Names of the blocks that the counts come from.
-    thresholds : PilotSplit, OrderStatistics, FixedThresholds or SimultaneousBand
-        How thresholds were chosen.
-    pilot_sizes, certifying_sizes : tuple of int
-        Numbers of scores of X and X' that were used for the choice, and that were counted.
-    error_spent : float
-        The total error.
-    spent : tuple of Spent
-        The parts of the error.
-    epsilon_lower : tuple of EpsilonEvidence
-        The certified epsilons at the deltas named in advance.
-    mu_lower : Evidence
-        The certified mu: it refutes Gaussian claims below it, and nothing else.
-    tests : tuple of CountedEvent
-        Every test that was counted.
-    beta_upper : TradeoffUpper
-        Upper bounds on the tradeoff functions.
-    columns : CombinedColumns or None
-        How several numbers per run were combined; None if there was one.
-    group_size : int
-        Number of records in which the pair differs. All other bounds are for the pair.
-    per_record : tuple of PerRecordEpsilon
-        The bounds for one record if the pair differs in several.
-    """
-
-    confidence: float
-    seed: int | None
-    sources: tuple[str, ...]
-    thresholds: AnyThresholds
+    confidence: float  #: Confidence level of all statements together.
+    seed: int | None  #: Seed of the pilot split or of tie-breaking; None if nothing was drawn.
+    sources: tuple[str, ...]  #: Names of the blocks that the counts come from.
+    thresholds: AnyThresholds  #: How thresholds were chosen.
+    #: Numbers of scores of X and X' that were used for the choice, and that were counted.
     pilot_sizes: tuple[int, int]
+    #: Numbers of scores of X and X' that were used for the choice, and that were counted.
     certifying_sizes: tuple[int, int]
-    error_spent: float
-    spent: tuple[Spent, ...]
+    error_spent: float  #: The total error.
+    spent: tuple[Spent, ...]  #: The parts of the error.
+    #: The certified epsilons at the deltas named in advance.
     epsilon_lower: tuple[EpsilonEvidence, ...]
-    mu_lower: Evidence
-    tests: tuple[CountedEvent, ...]
-    beta_upper: TradeoffUpper
+    mu_lower: Evidence  #: The certified mu: it refutes Gaussian claims below it, and nothing else.
+    tests: tuple[CountedEvent, ...]  #: Every test that was counted.
+    beta_upper: TradeoffUpper  #: Upper bounds on the tradeoff functions.
+    #: How several numbers per run were combined; None if there was one.
     columns: CombinedColumns | None = None
+    #: Number of records in which the pair differs. All other bounds are for the pair.
     group_size: int = 1
+    #: The bounds for one record if the pair differs in several.
     per_record: tuple[PerRecordEpsilon, ...] = ()

@@ -32,37 +32,29 @@ class TwoFiles:
 class ScoreSource:
     """Scores of independent runs on two neighbouring datasets: a function, two samples or a table.
 
-    Parameters
-    ----------
-    function : str, optional
-        ``package.module:function``, called as ``function(dataset, trials, seed)``: it runs the
-        mechanism ``trials`` times on dataset 0 or 1 and returns one number per run, shape
-        ``(trials,)``, or several, shape ``(trials, d)``. The score of a run is fixed beforehand,
-        and all randomness comes from the seed, which differs for the two datasets.
-    trials : int, optional
-        Number of runs on each dataset; for a function only.
-    x, x_prime : Path or tuple of float, optional
-        The scores of the two datasets, or files of them: .npy, .npz, .parquet, or text such as .csv
-        with or without a header. Files may hold several numbers per run.
-    file : Path, optional
-        A table with one row per run: .csv, .tsv, .npz, .npy or .parquet. x are the scores of
-        members.
-    score, member : str, optional
-        Names of its column of scores and of its column of 0 and 1.
-
     Examples
     --------
     >>> ScoreSource(x=(1.0, 2.0), x_prime=(0.0, 0.5)).draw(seed=0)
     (array([1., 2.]), array([0. , 0.5]))
     """
 
+    #: ``package.module:function``, called as ``function(dataset, trials, seed)``: it runs the
+    #: mechanism ``trials`` times on dataset 0 or 1 and returns one number per run, shape
+    #: ``(trials,)``, or several, shape ``(trials, d)``. The score of a run is fixed beforehand, and
+    #: all randomness comes from the seed, which differs for the two datasets.
     function: str | None = None
-    trials: int | None = None
+    trials: int | None = None  #: Number of runs on each dataset; for a function only.
+    #: The scores of the two datasets, or files of them: .npy, .npz, .parquet, or text such as .csv
+    #: with or without a header. Files may hold several numbers per run.
     x: Path | tuple[float, ...] | None = None
+    #: The scores of the two datasets, or files of them: .npy, .npz, .parquet, or text such as .csv
+    #: with or without a header. Files may hold several numbers per run.
     x_prime: Path | tuple[float, ...] | None = None
+    #: A table with one row per run: .csv, .tsv, .npz, .npy or .parquet. x are the scores of
+    #: members.
     file: Path | None = None
-    score: str | None = None
-    member: str | None = None
+    score: str | None = None  #: Names of its column of scores and of its column of 0 and 1.
+    member: str | None = None  #: Names of its column of scores and of its column of 0 and 1.
 
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("function",),

@@ -362,10 +362,6 @@ def average_e_values(log_e_values: ArrayLike, weights: ArrayLike | None = None) 
     dependence, if the weights are fixed in advance (Vovk and Wang 2021, Proposition 3.1). For
     several hypotheses it is an e-value against "all of them are true". Products of e-values need
     independence, and an average of p-values is not a p-value.
-
-    References
-    ----------
-    Vovk and Wang (2021). Proposition 3.1.
     """
     try:
         logs = np.asarray(validate.real_numbers(log_e_values=log_e_values), dtype=np.float64)

@@ -28,18 +28,10 @@ _CELL = 0.1  # normal scores
 
 @dataclass(frozen=True)
 class Spent:
-    """A part of the error budget 1 - confidence.
+    """A part of the error budget 1 - confidence."""
 
-    Attributes
-    ----------
-    purpose : str
-        The tests that it was spent on, in words.
-    error : float
-        The part of the error.
-    """
-
-    purpose: str
-    error: float
+    purpose: str  #: The tests that it was spent on, in words.
+    error: float  #: The part of the error.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,7 +125,23 @@ class Thresholds(ABC):
     ) -> float:
         """Return the probability that an audit refutes a claim.
 
-        By default the share of simulated audits; ``claim`` is an epsilon and its delta.
+        By default the share of simulated audits that refute it.
+
+        Parameters
+        ----------
+        rates : EventRates
+            The rates of the events of the score under both laws.
+        trials : int
+            Number of scores of each law.
+        claim : tuple of (float, float)
+            The claimed epsilon, and its delta.
+        error : float
+            The error of all tests together.
+
+        Returns
+        -------
+        float
+            The probability.
         """
         epsilon, delta = claim
         generator = np.random.default_rng(0)  # the same draws for every plan

@@ -43,24 +43,15 @@ class Verdict(enum.Enum):
 class UserClaim:
     """A claim of the mechanism's author: (epsilon, delta)-differential privacy.
 
-    Parameters
-    ----------
-    name : str
-        Name of the claim; may be empty.
-    epsilon : float
-        The claimed epsilon, at least 0.
-    delta : float
-        The delta, in [0, 1).
-
     Examples
     --------
     >>> UserClaim("accountant", 2.0, 1e-5).epsilon
     2.0
     """
 
-    name: str
-    epsilon: float
-    delta: float
+    name: str  #: Name of the claim; may be empty.
+    epsilon: float  #: The claimed epsilon, at least 0.
+    delta: float  #: The delta, in [0, 1).
 
     def __post_init__(self) -> None:
         validate.nonnegative(epsilon=self.epsilon)

@@ -30,33 +30,6 @@ _LENGTH = ("trials", "minutes")
 class Design:
     """The design of an audit: the training, the claims and the method.
 
-    Parameters
-    ----------
-    train : str
-        The training function, ``package.module:function``; see `audit.training.run`.
-    claims : tuple of UserClaim
-        The claims about adding or removing one canary, at least one.
-    trials : int, optional
-        Number of trainings. With one canary it must be even: half of them include it.
-    minutes : float, optional
-        Time, in minutes, after which no further training starts, summed over all starts of the same
-        audit.
-    early_stop : bool, optional
-        Whether to stop once every claim is refuted.
-    canaries : int, optional
-        Number of canaries. With 1, each training either includes the canary or not; with more, each
-        training includes about half of them.
-    assume : Canaries, optional
-        The assumption about the dependence between several canaries of one training.
-    columns : Columns, optional
-        How several scores of a training are combined into one; by default their sum, which uses no
-        training for the choice. All others but `WeightedColumns` use a part of the trainings to
-        choose, and need a fixed number of trainings.
-    arguments : mapping of str to bool, int, float or str, optional
-        Further keyword arguments of the training function.
-    seconds, gigabytes : float, optional
-        Limits on the time (s) and the memory (1e9 bytes) of one training.
-
     Examples
     --------
     >>> from audit.results import UserClaim
@@ -64,17 +37,27 @@ class Design:
     (1e-05,)
     """
 
-    train: str
-    claims: tuple[UserClaim, ...]
+    train: str  #: The training function, ``package.module:function``; see `audit.training.run`.
+    claims: tuple[UserClaim, ...]  #: The claims about adding or removing one canary, at least one.
+    #: Number of trainings. With one canary it must be even: half of them include it.
     trials: int | None = None
+    #: Time, in minutes, after which no further training starts, summed over all starts of the same
+    #: audit.
     minutes: float | None = None
-    early_stop: bool = False
+    early_stop: bool = False  #: Whether to stop once every claim is refuted.
+    #: Number of canaries. With 1, each training either includes the canary or not; with more, each
+    #: training includes about half of them.
     canaries: int = 1
+    #: The assumption about the dependence between several canaries of one training.
     assume: Canaries = Canaries.ARBITRARY
+    #: How several scores of a training are combined into one; by default their sum, which uses no
+    #: training for the choice. All others but `WeightedColumns` use a part of the trainings to
+    #: choose, and need a fixed number of trainings.
     columns: Columns | None = None
+    #: Further keyword arguments of the training function.
     arguments: Mapping[str, Argument] = field(default_factory=dict)
-    seconds: float = 3600.0
-    gigabytes: float = 16.0
+    seconds: float = 3600.0  #: Limit on the time of one training, in seconds.
+    gigabytes: float = 16.0  #: Limit on the memory of one training, in units of 1e9 bytes.
 
     def __post_init__(self) -> None:
         module, mark, name = self.train.partition(":")

@@ -188,9 +188,12 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
     scores = judged.scores
     sides = ("with", scores.x), ("without", scores.x_prime)
     why = _uninformative(scores)
+    method = "anytime-valid e-processes"
+    if isinstance(scores.audit, Audit):
+        method = f"{scores.audit.thresholds.title}, for a number of trainings fixed in advance"
     notes = [
         f"{judged.trainings} trainings, half of them with the canary, scored by {design.train}. "
-        f"Method: {_method(scores)}; all bounds hold simultaneously with confidence "
+        f"Method: {method}; all bounds hold simultaneously with confidence "
         f"{confidence:g}. A claim is refuted if the certified lower bound exceeds it.",
         *_reach(design, scores, confidence),
         "The histograms only describe the scores: an epsilon read from them, or from a normal "
@@ -221,13 +224,6 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
             "the generator from the seed."
         )
     return notes
-
-
-def _method(judged: JudgedScores) -> str:
-    if not isinstance(judged.audit, Audit):
-        return "anytime-valid e-processes"
-    chosen = judged.audit.thresholds.title
-    return f"{chosen}, for a number of trainings fixed in advance"
 
 
 def _reach(design: Design, judged: JudgedScores, confidence: float) -> Iterator[str]:
