@@ -12,7 +12,6 @@ and they are far below 1 / n if draws are rarely positive (Waudby-Smith and Ramd
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,8 +45,8 @@ class BoundedDraws:
     def stakes(self, total: int, error: float) -> Stakes:
         """Return the stakes predicted to be best for ``total`` draws that are not among these."""
         repeats = total / self.values.size
-        lower = [_lower(self._scaled, stake, error, repeats) for stake in _STAKES / self._typical]
-        upper = [_upper(self._scaled, stake, error, repeats) for stake in _STAKES]
+        lower = [_limit(self._scaled, stake, error, repeats) for stake in _STAKES / self._typical]
+        upper = [_limit(self._scaled, -stake, error, repeats) for stake in _STAKES]
         return Stakes(
             float(_STAKES[np.argmax(lower)] / self._typical), float(_STAKES[np.argmin(upper)])
         )
@@ -58,7 +57,7 @@ class BoundedDraws:
         The stakes must be fixed before these draws are seen.
         """
         validate.open_unit(error=error)
-        return self.largest * _lower(self._scaled, stakes.lower, error, 1.0)
+        return self.largest * _limit(self._scaled, stakes.lower, error, 1.0)
 
     def mean_upper(self, stakes: Stakes, error: float) -> float:
         """Return a limit that falls below the mean with probability at most ``error``.
@@ -66,7 +65,7 @@ class BoundedDraws:
         The stakes must be fixed before these draws are seen.
         """
         validate.open_unit(error=error)
-        return self.largest * _upper(self._scaled, stakes.upper, error, 1.0)
+        return self.largest * _limit(self._scaled, -stakes.upper, error, 1.0)
 
     @property
     def _scaled(self) -> Array:
@@ -90,35 +89,22 @@ class Stakes:
         validate.open_unit(upper=self.upper)
 
 
-def _lower(x: Array, stake: float, error: float, repeats: float) -> float:
-    """Return the largest mean that the bet refutes; ``repeats`` scales the number of draws."""
+def _limit(x: Array, stake: float, error: float, repeats: float) -> float:
+    """Return the last mean that the bet refutes, from below if the stake is positive.
+
+    A negative stake bets against large means. ``repeats`` scales the number of draws.
+    """
     needed = _ROUNDING * math.log(1 / error) / repeats
-    most = min(1.0, (1 - 1e-9) / stake)
 
     def missing(m: float) -> float:
         return needed - float(np.sum(np.log1p(stake * (x - m))))
 
-    if missing(0.0) >= 0:
-        return 0.0
-    return most if missing(most) < 0 else _negative_end(missing, 0.0, most)
-
-
-def _upper(x: Array, stake: float, error: float, repeats: float) -> float:
-    """Return the smallest mean that the bet refutes."""
-    needed = _ROUNDING * math.log(1 / error) / repeats
-
-    def missing(m: float) -> float:
-        return needed - float(np.sum(np.log1p(-stake * (x - m))))
-
-    return 1.0 if missing(1.0) >= 0 else _negative_end(missing, 1.0, 0.0)
-
-
-def _negative_end(function: Callable[[float], float], inside: float, outside: float) -> float:
-    """Return a root, from the side of ``inside``, where the function is negative."""
-    if function(outside) < 0:
+    refuted, outside = (0.0, min(1.0, (1 - 1e-9) / stake)) if stake > 0 else (1.0, 0.0)
+    if missing(refuted) >= 0:
+        return refuted
+    if missing(outside) < 0:
         return outside
-    root = bracketed_root(function, inside, outside, xtol=_SMALLEST)
-    toward = 1 - 1e-12 if inside < outside else 1 + 1e-12
-    while function(root) > 0:
-        root *= toward
+    root = bracketed_root(missing, refuted, outside, xtol=_SMALLEST)
+    while missing(root) > 0:
+        root *= 1 - 1e-12 if stake > 0 else 1 + 1e-12
     return root

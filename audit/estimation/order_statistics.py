@@ -22,6 +22,7 @@ from audit.estimation.two_rates import RankCounts, epsilon_hypothesis, p_values
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
+Ordered = tuple[Array, Array]  # ascending scores, and random numbers that order ties
 
 # In the tails ranks are powers of the first number; in the body, where more than this share of the
 # scores lies beyond, they fall from half the scores by factors of the second.
@@ -108,22 +109,22 @@ class OrderStatistics(Thresholds):
         return ranks, shares * (error / (2 * len(self.favours)))
 
     def _tests_of_tail(
-        self, laws: dict[Order, _Ordered], high: Order, upper: bool, error: float
+        self, laws: dict[Order, Ordered], high: Order, upper: bool, error: float
     ) -> list[CountedTest]:
         """Cut one tail, if high scores are suspected to favour the law ``high``."""
         order = high if upper else high.other
         first, second = laws[order], laws[order.other]
-        size = second.scores.size
+        size = second[0].size
         ranks, errors = self._planned(size, upper, error)
         places = size - ranks if upper else ranks - 1
-        thresholds, lots = second.scores[places], second.lots[places]
+        thresholds, lots = second[0][places], second[1][places]
         below = _count_below(first, thresholds, lots)
-        counts = first.scores.size - below if upper else below
+        counts = first[0].size - below if upper else below
         tail = Tail.ABOVE if upper else Tail.BELOW
         return [
             CountedTest(
                 test=ThresholdTest(order, tail, threshold),
-                counts=Counts(count, first.scores.size, rank - 1, size),
+                counts=Counts(count, first[0].size, rank - 1, size),
                 error=part,
                 region=None,
                 planned_delta=None,
@@ -134,27 +135,18 @@ class OrderStatistics(Thresholds):
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class _Ordered:
-    """Ascending scores, and random numbers that order ties."""
-
-    scores: Array
-    lots: Array
-
-
-def _in_order(scores: Array, stream: np.random.SeedSequence) -> _Ordered:
+def _in_order(scores: Array, stream: np.random.SeedSequence) -> Ordered:
     lots = np.random.default_rng(stream).random(scores.size)
     places = np.lexsort((lots, scores))
-    return _Ordered(scores[places], lots[places])
+    return scores[places], lots[places]
 
 
-def _count_below(law: _Ordered, thresholds: Array, lots: Array) -> NDArray[np.intp]:
+def _count_below(law: Ordered, thresholds: Array, lots: Array) -> NDArray[np.intp]:
     """Count the scores below each threshold, or tied with it and with a smaller random number."""
-    start = np.searchsorted(law.scores, thresholds, side="left")
-    end = np.searchsorted(law.scores, thresholds, side="right")
-    tied = np.flatnonzero(end > start)
-    for k in tied.tolist():
-        start[k] += np.searchsorted(law.lots[start[k] : end[k]], lots[k])
+    start = np.searchsorted(law[0], thresholds, side="left")
+    end = np.searchsorted(law[0], thresholds, side="right")
+    for k in np.flatnonzero(end > start).tolist():
+        start[k] += np.searchsorted(law[1][start[k] : end[k]], lots[k])
     return np.asarray(start)
 
 

@@ -18,7 +18,7 @@ from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.record import AnyThresholds
 from audit.estimation.regions import Rates
 from audit.estimation.result import Audit
-from audit.estimation.thresholds import CertifiedTests, Question
+from audit.estimation.thresholds import Question
 
 Array = NDArray[np.float64]
 
@@ -152,8 +152,15 @@ def audit_samples(
         deltas=named,
         seed=None if seed is None else int(seed),
     )
-    found = _audit(choice, choice.certify(question), float(confidence), named, question.seed)
-    return replace(found, columns=combined, group=group)
+    return Audit(
+        confidence=float(confidence),
+        deltas=named,
+        seed=question.seed,
+        thresholds=choice,
+        columns=combined,
+        group=group,
+        **vars(choice.certify(question)),
+    )
 
 
 def audit_counts(
@@ -205,8 +212,13 @@ def audit_counts(
     validate.integer(1, first_total=summary.first_total, second_total=summary.second_total)
     validate.open_unit(confidence=confidence)
     choice = FixedThresholds(summary.thresholds, tuple(favours), rates)
-    found = certified_counts(choice, summary, 1 - float(confidence))
-    return _audit(choice, found, float(confidence), _named(deltas), None)
+    return Audit(
+        confidence=float(confidence),
+        deltas=_named(deltas),
+        seed=None,
+        thresholds=choice,
+        **vars(certified_counts(choice, summary, 1 - float(confidence))),
+    )
 
 
 def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
@@ -220,26 +232,6 @@ def _declared(choice: AnyThresholds, favours: Order) -> AnyThresholds:
         named = ", ".join(order.value for order in choice.favours)
         raise validate.fail("favours", f"one of those of thresholds ({named})", favours.value)
     return replace(choice, favours=(favours,))
-
-
-def _audit(
-    choice: AnyThresholds,
-    found: CertifiedTests,
-    confidence: float,
-    named: tuple[float, ...],
-    seed: int | None,
-) -> Audit:
-    return Audit(
-        confidence=confidence,
-        deltas=named,
-        seed=seed,
-        thresholds=choice,
-        pilot_sizes=found.pilot_sizes,
-        certifying_sizes=found.certifying_sizes,
-        tests=found.tests,
-        spent=found.spent,
-        sources=found.sources,
-    )
 
 
 def _several(samples: ArrayLike) -> bool:

@@ -179,7 +179,10 @@ def split(
     for part in parts:
         part.flags.writeable = False
     name_of_split = digest.hexdigest()
-    return Training(*parts[::2], name_of_split), Certifying(*parts[1::2], name_of_split)
+    return (
+        Training(parts[0], parts[2], name_of_split),
+        Certifying(parts[1], parts[3], name_of_split),
+    )
 
 
 def part_size(fraction: float, size: int) -> int:

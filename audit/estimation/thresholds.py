@@ -60,7 +60,10 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CertifiedTests:
-    """Tests that err together with probability at most the error of a question."""
+    """Tests that err together with probability at most the error of a question.
+
+    The fields are those of an audit.
+    """
 
     tests: tuple[CountedTest, ...]
     spent: tuple[Spent, ...]

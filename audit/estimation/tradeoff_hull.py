@@ -43,19 +43,13 @@ def hull_vertices(alpha: Array, beta: Array) -> NDArray[np.intp]:
     hull = [(0.0, 1.0, -1)]
     points = zip(alpha[useful].tolist(), beta[useful].tolist(), useful.tolist(), strict=True)
     for point in (*points, (1.0, 0.0, -1)):
-        while len(hull) > 1 and not _turns_left(hull[-2], hull[-1], point):
+        while len(hull) > 1:
+            (a, b, _), (c, d, _) = hull[-2:]
+            if (c - a) * (point[1] - b) > (d - b) * (point[0] - a):  # a turn to the left
+                break
             hull.pop()
         hull.append(point)
     return np.asarray([index for _, _, index in hull[1:-1]], dtype=np.intp)
-
-
-def _turns_left(
-    first: tuple[float, float, int],
-    second: tuple[float, float, int],
-    third: tuple[float, float, int],
-) -> bool:
-    cross = (second[0] - first[0]) * (third[1] - first[1])
-    return cross > (second[1] - first[1]) * (third[0] - first[0])
 
 
 def hull_renyi(orders: Array, alpha: Array, beta: Array) -> Array:
