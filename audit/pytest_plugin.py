@@ -7,6 +7,7 @@ load. They are imported here for ``-p audit.pytest_plugin``.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,25 +44,27 @@ class ClaimsFile(pytest.File):
         from audit.claims.error_shares import equal_share
         from audit.claims.judge import Shared
 
-        loaded = load([_relative(self.path, self.config.rootpath)])
+        root = self.config.rootpath  # messages show paths relative to it, if that is possible
+        inside = Path.cwd() == root and self.path.is_relative_to(root)
+        loaded = load([self.path.relative_to(root) if inside else self.path])
         error = _error(str(self.config.getini("claims_error")))
         seed = self.config.getoption("--claims-seed")
         claims = [c if seed is None else with_seed(c, seed) for c in loaded.claims]
         # equal shares, so that -k and the order of tests change nothing
         shared = Shared(loaded.files)
         shared.expect(claims)
-        self.config.add_cleanup(shared.close)
+        self.config.add_cleanup(shared.workers.close)
         error = equal_share(claims, error).spent
         for claim in claims:
             yield ClaimItem.from_parent(
                 self, name=claim.id, claim=claim, error=error, shared=shared
             )
-        names: dict[str, int] = {}
+        names = Counter[str]()
         for complaint in loaded.complaints:
             name = f"line-{complaint.line or 1}"
             if complaint.file.name != self.path.name:
                 name = f"{complaint.file.name}-{name}"
-            names[name] = names.get(name, 0) + 1
+            names[name] += 1
             name += f"-{names[name]}" if names[name] > 1 else ""
             yield InputErrorItem.from_parent(self, name=name, text=str(complaint))
 
@@ -69,16 +72,8 @@ class ClaimsFile(pytest.File):
 class ClaimItem(pytest.Item):
     """The test of one claim: passes if the verdict is as expected.
 
-    Parameters
-    ----------
-    claim : Claim
-        The claim.
-    error : float
-        The probability with which samples may refute it if it is true.
-    shared : Shared
-        Exact laws and workers, shared with the other claims of the file.
-    **others : object
-        Arguments of `pytest.Item`.
+    Samples may refute a true claim with probability ``error``; exact laws and workers are
+    ``shared`` with the other claims of the file.
     """
 
     def __init__(self, *, claim: Claim, error: float, shared: Shared, **others: Any) -> None:
@@ -114,15 +109,7 @@ class ClaimItem(pytest.Item):
 
 
 class InputErrorItem(pytest.Item):
-    """A failing test for an entry of a claims file that cannot be read.
-
-    Parameters
-    ----------
-    text : str
-        The message, with the file and the line.
-    **others : object
-        Arguments of `pytest.Item`.
-    """
+    """A failing test for an entry of a claims file that cannot be read."""
 
     def __init__(self, *, text: str, **others: Any) -> None:
         super().__init__(**others)
@@ -137,19 +124,8 @@ class InputErrorItem(pytest.Item):
         return self.path, None, self.name
 
 
-def _relative(path: Path, root: Path) -> Path:
-    """Return the path as messages show it: relative to the root folder if possible."""
-    with contextlib.suppress(ValueError):
-        if Path.cwd() == root:
-            return path.relative_to(root)
-    return path
-
-
 def _error(text: str) -> float:
-    try:
-        error = float(text)
-    except ValueError:
-        error = -1.0
-    if not 0 < error < 1:
-        raise pytest.UsageError(f"claims_error must be in (0, 1), got {text!r}")
-    return error
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < 1:
+            return float(text)
+    raise pytest.UsageError(f"claims_error must be in (0, 1), got {text!r}")

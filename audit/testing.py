@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
@@ -23,7 +23,7 @@ from audit.claims.sources import divergence_of, epsilon_of
 from audit.claims.statements import Statement
 from audit.claims.user_code import number_of
 from audit.curves import PrivacyCurve
-from audit.curves.quantities import ClaimedNumber
+from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 from audit.mechanism import NoisySGD
 
 Bound = str | float | PrivacyCurve | Callable[[NoisySGD, float], float]
@@ -147,53 +147,33 @@ def _statement(
     """Return the claim of a bound, with the numbers that a function or a curve gives."""
     if isinstance(bound, str):
         return Asked(NumberSource.BOUND, bound, deltas, orders, options)
-    is_curve = isinstance(bound, PrivacyCurve)
-    if orders and deltas and not is_curve and callable(bound):
+    if not callable(bound) and not isinstance(bound, PrivacyCurve):
+        if orders:
+            raise ValueError(f"orders must be left out if bound is a number, got {orders}")
+        value = _checked(bound, "delta", deltas[0])
+        return Numbers(tuple(ClaimedNumber(EpsilonAtDelta(delta), value) for delta in deltas))
+    if isinstance(bound, PrivacyCurve):
+        epsilon, divergence = bound.epsilon, bound.renyi
+    elif orders and deltas:
         raise ValueError(
             "deltas or orders must be given for a function, got both: it returns epsilon at a "
             "delta, or a Renyi divergence at an order"
         )
-    if orders and not is_curve and not callable(bound):
-        raise ValueError(f"orders must be left out if bound is a number, got {orders}")
-    return Numbers(
-        (
-            *(_epsilon(bound, mechanism, delta) for delta in deltas),
-            *(divergence_of(_divergence(bound, mechanism, a), a) for a in orders),
-        )
+    else:
+        epsilon = divergence = functools.partial(bound, mechanism)
+    epsilons = (
+        epsilon_of(lambda at: _checked(epsilon(at), "delta", at), delta) for delta in deltas
     )
+    divergences = (divergence_of(_checked(divergence(at), "order", at), at) for at in orders)
+    return Numbers((*epsilons, *divergences))
 
 
-def _epsilon(
-    bound: float | PrivacyCurve | Callable[[NoisySGD, float], float],
-    mechanism: NoisySGD,
-    delta: float,
-) -> ClaimedNumber:
-    def asked(at: float) -> float:
-        if isinstance(bound, PrivacyCurve):
-            return bound.epsilon(at)
-        if not callable(bound):
-            return number_of(bound, "bound")
-        return number_of(bound(mechanism, at), "bound", f" at delta {delta:g}")
-
-    number = epsilon_of(asked, delta)
-    if math.isnan(number.value) or number.value < 0:
-        raise validate.fail("bound", f"at least 0 at delta {delta:g}", number.value)
-    computed = callable(bound) or isinstance(bound, PrivacyCurve)
-    return number if computed else dataclasses.replace(number, slack=0.0)
-
-
-def _divergence(
-    bound: float | PrivacyCurve | Callable[[NoisySGD, float], float],
-    mechanism: NoisySGD,
-    alpha: float,
-) -> float:
-    assert not isinstance(bound, float)  # which claims no divergence
-    if isinstance(bound, PrivacyCurve):
-        return float(bound.renyi(alpha))
-    value = number_of(bound(mechanism, alpha), "bound", f" at order {alpha:g}")
-    if math.isnan(value) or value < 0:
-        raise validate.fail("bound", f"at least 0 at order {alpha:g}", value)
-    return value
+def _checked(value: object, place: str, at: float) -> float:
+    """Return the number that a bound claims at a delta or an order."""
+    number = number_of(value, "bound", f" at {place} {at:g}")
+    if math.isnan(number) or number < 0:
+        raise validate.fail("bound", f"at least 0 at {place} {at:g}", number)
+    return number
 
 
 def _name(bound: Bound) -> str:

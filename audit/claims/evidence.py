@@ -143,7 +143,7 @@ def _by_search(case: Case, found: Collected, deadline: Deadline) -> Iterator[Non
         return
     known = case.search(found.closest.number if found.bounds else case.numbers[0])
     if known is not None:
-        _by_law(case, known, found, deadline, math.inf, searched=True)
+        _by_law(case, known, found, deadline, searched=True)
         yield
 
 
@@ -152,7 +152,7 @@ def _by_law(
     known: KnownPair,
     found: Collected,
     deadline: Deadline,
-    until: float,
+    until: float = math.inf,
     *,
     searched: bool = False,
 ) -> None:

@@ -50,12 +50,8 @@ _SEARCHED = 60.0  # limit on the search of a worker, in seconds
 class Shared(contextlib.AbstractContextManager["Shared"]):
     """Resources shared by claims that are judged together: exact laws, and workers for user code.
 
-    Parameters
-    ----------
-    files
-        The claims files, whose folders are searched for user modules.
-    exhaustive
-        Whether to try all pairs even after one has refuted a claim.
+    Modules of users are searched for beside the claims ``files``. If ``exhaustive``, all pairs are
+    tried even after one has refuted a claim.
     """
 
     def __init__(self, files: Iterable[Path] = (), *, exhaustive: bool = False) -> None:
@@ -64,7 +60,7 @@ class Shared(contextlib.AbstractContextManager["Shared"]):
         self.exhaustive = exhaustive
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        self.workers.close()
 
     def expect(self, claims: Iterable[Claim]) -> None:
         """Register claims in advance, so that shared quantities are computed together."""
@@ -76,10 +72,6 @@ class Shared(contextlib.AbstractContextManager["Shared"]):
         for subject, quantities in found.items():
             self.pairs.expect(subject, quantities)
 
-    def close(self) -> None:
-        """Terminate the workers."""
-        self.workers.close()
-
 
 def judge(
     claim: Claim,
@@ -88,38 +80,20 @@ def judge(
     planned_error: float | None = None,
     shared: Shared | None = None,
 ) -> Judgement:
-    """Judge one claim.
+    """Judge one claim; whatever goes wrong is a verdict, and nothing is raised.
 
     Pairs of neighbouring datasets that fit the mechanism are tried, the exact law of each first. If
     the law would take longer than the budget's seconds and the budget has trials, samples are
     drawn. The number of the claim that is closest to being refuted is reported.
 
-    Parameters
-    ----------
-    claim : Claim
-        The claim and its budget.
-    error : float, optional
-        Bound, in (0, 1), on the probability that sampled evidence refutes a true claim. Exact
-        evidence spends nothing.
-    planned_error : float, optional
-        Error, in (0, 1), for which tests of samples are planned; by default ``error``.
-    shared : Shared, optional
-        Resources shared with other claims; by default none.
+    ``REFUTED`` only if a certified lower bound exceeds a claimed number. ``CONSISTENT`` if pairs
+    were tried and none refutes. ``INCONCLUSIVE`` if no pair could be tried, if samples are all that
+    there is and could not have refuted, or, for a claim that a mechanism is not private, if neither
+    side is proven. ``NOT_APPLICABLE`` if nothing is claimed about this mechanism. ``ERROR`` if the
+    claim cannot be evaluated, or a computed number contradicts itself or a theorem.
 
-    Returns
-    -------
-    Judgement
-        ``REFUTED`` only if a certified lower bound exceeds a claimed number. ``CONSISTENT`` if
-        pairs were tried and none refutes. ``INCONCLUSIVE`` if no pair could be tried, if samples
-        are all that there is and could not have refuted (`audit.estimation.judge_scores`), or, for
-        a claim that a mechanism is not private, if neither side is proven. ``NOT_APPLICABLE`` if
-        nothing is claimed about this mechanism. ``ERROR`` if the claim cannot be evaluated, or a
-        computed number contradicts itself or a theorem; nothing is raised.
-
-    Raises
-    ------
-    ValueError
-        If an error is not in (0, 1).
+    ``error`` in (0, 1) bounds the probability that sampled evidence refutes a true claim, and tests
+    of samples are planned for ``planned_error``. Exact evidence spends nothing.
     """
     planned = error if planned_error is None else planned_error
     validate.open_unit(error=error, planned_error=planned)
@@ -367,15 +341,14 @@ def _least_upper_bound(
 
 def _witness(claim: Claim, bound: LowerBound) -> tuple[Witness | None, str]:
     """Return the witness of a refutation, or None and why there is none."""
-    quantity, order, known = bound.number.quantity, bound.order, bound.known
+    known = bound.known
     law = known.law() if bound.evidence is Evidence.EXACT else None
     try:
         witness = witness_of(
             claim,
             bound.number,
-            at=quantity.witness_at(law, order, bound.number.value),
             pair=known.pair,
-            order=order,
+            order=bound.order,
             bracket=(bound.low, bound.high),
             evidence=bound.evidence,
             law=law,

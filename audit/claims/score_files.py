@@ -41,6 +41,7 @@ def judge_by_samples(
         )
     except (ImportError, ValueError) as reason:
         raise InvalidClaim(f"samples: {' '.join(str(reason).split())}") from None
+    digests = f"scores {_digest(given[0])} and {_digest(given[1])}"
     number, closest = min(
         zip(numbers, judged, strict=True),
         key=lambda one: (one[1].verdict is not Verdict.REFUTED, one[0].ratio(one[1].certified)),
@@ -58,13 +59,12 @@ def judge_by_samples(
         witness = witness_of(
             claim,
             number,
-            at=number.quantity.witness_at(None, closest.order, number.value),
             pair=None,
             order=closest.order,
             bracket=(closest.certified, math.inf),
             evidence=Evidence.SAMPLED,
             audit=judged.audit,
-            construction=f"scores {_digest(given[0])} and {_digest(given[1])}",
+            construction=digests,
         )
     says = "exceed" if refuted else "do not exceed"
     how, combined = "", judged.columns
@@ -95,8 +95,7 @@ def judge_by_samples(
         message=(
             f"{why}the samples {says} it at confidence {1 - error.spent:g}: {name} "
             f"at least {closest.certified:.6g}{number.quantity.at_where}, "
-            f"claimed {number.value:.6g}{how}; "
-            f"scores {_digest(given[0])} and {_digest(given[1])}"
+            f"claimed {number.value:.6g}{how}; {digests}"
         ),
     )
 

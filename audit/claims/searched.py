@@ -33,23 +33,18 @@ def searched_pair(claim: Claim, quantity: Quantity) -> Construction | None:
     that mechanism. Both depend on the number of pairs and the seed, not on time: they find the same
     pair on every machine.
     """
-    mechanism = claim.mechanism
+    mechanism, asked = claim.mechanism, claim.search
     if mechanism is None or isinstance(mechanism, Composition):
         return None
-    if claim.search is not None:
-        if claim.search.evaluations == 0:
+    if asked is None:
+        if claim.pair is not None or not _is_cheap(mechanism):
             return None
-        asked = claim.search
-        affordable = _MOST_ASKED_SECONDS / max(quick_seconds(mechanism), 1e-6)
-        evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
-        if evaluations == 0:
-            return None
-        return _found(
-            mechanism, _objective(quantity), evaluations, asked.seed, asked.many_dimensions
-        )
-    if claim.pair is None and _is_cheap(mechanism):
         return _found(mechanism, _shared(_objective(quantity)), _DEFAULT_EVALUATIONS, 0, False)
-    return None
+    affordable = _MOST_ASKED_SECONDS / max(quick_seconds(mechanism), 1e-6)
+    evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
+    if evaluations == 0:
+        return None
+    return _found(mechanism, _objective(quantity), evaluations, asked.seed, asked.many_dimensions)
 
 
 @functools.lru_cache(maxsize=256)

@@ -64,14 +64,14 @@ def values_of(
     An accountant gives all at once, because composing takes the time; errors of a callable name the
     place.
     """
-    known = asked.name in ACCOUNTANTS
-    source = asked.source
     plain = encode_pair(subject) if isinstance(subject, ExplicitPair) else encode(subject)
+    known, source = asked.name in ACCOUNTANTS, asked.source.value
+    task = "ask_library" if known else f"ask_{source}"
     with workers.function(
         f"{__name__}:of_library" if known else asked.name,
-        task=f"{__name__}:{'ask_library' if known else f'ask_{source.value}'}",
+        task=f"{__name__}:{task}",
         limits=_limits(budget),
-        name=source.value,
+        name=source,
         keep=known,  # libraries are slow to import, and no code of users
     ) as function:
 
@@ -83,21 +83,18 @@ def values_of(
                 raise UserCodeError(f"{asked.name}: {error}") from None
             return found
 
-        if source is NumberSource.ACCOUNTANT:
+        if asked.source is NumberSource.ACCOUNTANT:
             return answer(deltas, asked.orders)
-        try:
-            at = ""
-            epsilons: tuple[float, ...] = ()
-            divergences: tuple[float, ...] = ()
-            for delta in deltas:
-                at = f"delta {delta:g}"
-                epsilons += answer([delta], []).epsilons
-            for order in asked.orders:
-                at = f"order {order:g}"
-                divergences += answer([], [order]).divergences
-        except UserCodeError as error:
-            raise UserCodeError(tidy(f"{error}, at {at}")) from None
-        return Values(epsilons, divergences)
+        found = Values()
+        places = [(f"delta {delta:g}", [delta], list[float]()) for delta in deltas]
+        places += [(f"order {order:g}", [], [order]) for order in asked.orders]
+        for at, *place in places:
+            try:
+                more = answer(*place)
+            except UserCodeError as error:
+                raise UserCodeError(tidy(f"{error}, at {at}")) from None
+            found = Values(found.epsilons + more.epsilons, found.divergences + more.divergences)
+        return found
 
 
 def number_of(value: object, name: str, place: str = "") -> float:

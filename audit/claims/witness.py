@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import enum
-import functools
 import itertools
 import json
 import math
@@ -154,13 +152,8 @@ class Witness(ShortRepr):
     def __post_init__(self) -> None:
         validate.finite(at=self.at, claimed=self.claimed, slack=self.slack)
         # at delta = 0 epsilon may be infinite
-        validate.nonnegative(
-            **{
-                f"bracket_{i}": end
-                for i, end in enumerate(self.bracket)
-                if end not in (None, math.inf)
-            }
-        )
+        ends = {f"bracket_{i}": end for i, end in enumerate(self.bracket)}
+        validate.nonnegative(**{k: end for k, end in ends.items() if end not in (None, math.inf)})
         validate.one_of(_NAMES, quantity=self.quantity)
         if self.pair is not None and "kind" not in self.pair:
             raise validate.fail("pair", "a mapping with a kind", dict(self.pair))
@@ -186,7 +179,6 @@ def witness_of(
     claim: Claim,
     number: ClaimedNumber,
     *,
-    at: float,
     pair: Pair | None,
     order: Order,
     bracket: tuple[float, float],
@@ -197,10 +189,11 @@ def witness_of(
 ) -> Witness:
     """Return the witness of a refuted number.
 
-    ``at`` is the place of comparison, `Quantity.witness_at`; ``law`` is the exact curve of a
-    construction, ``audit`` that of samples. Samples that a user recorded have no ``pair``, and are
-    described by ``construction``. Raises ``ValueError`` if the pair cannot be written as numbers.
+    ``law`` is the exact curve of a construction, ``audit`` that of samples. Samples that a user
+    recorded have no ``pair``, and are described by ``construction``. Raises ``ValueError`` if the
+    pair cannot be written as numbers.
     """
+    at = number.quantity.witness_at(law, order, number.value)
     plain = None if pair is None else plain_pair(pair)
     walls = (-math.inf, math.inf)
     if isinstance(pair, Construction):
@@ -249,7 +242,7 @@ def witness_of(
             *number.quantity.recipe(at, number.value),
             *_COUNTS[: samples is not None],
         ),
-        version=_version(),
+        version=version("noisy-sgd-audit"),
         samples=samples,
     )
 
@@ -286,12 +279,11 @@ def counted(audit: Audit, number: ClaimedNumber) -> dict[str, Any] | None:
         return None
     order, tail, threshold, *counts = _counts(test)
     names = "first_count", "first_total", "second_count", "second_total"
-    shape = {}
+    shape: tuple[float, ...] = ()
     if test.shape is not None:
-        angle, guards = test.shape.angle, (test.shape.first_guard, test.shape.second_guard)
-        shape = {"angle": angle, "first_guard": guards[0], "second_guard": guards[1]}
+        shape = test.shape.angle, test.shape.first_guard, test.shape.second_guard
     elif test.region is not None:
-        shape = {"angle": math.pi / 2, "first_guard": 0.5, "second_guard": 0.0}
+        shape = math.pi / 2, 0.5, 0.0
     return {
         "error": 1 - audit.confidence,
         "errors": [test.error for test in audit.tests],
@@ -304,7 +296,7 @@ def counted(audit: Audit, number: ClaimedNumber) -> dict[str, Any] | None:
             "order": order.value,
             "event": tail.value.replace("t", f"{threshold:.17g}"),
             **dict(zip(names, counts, strict=True)),
-            **shape,
+            **dict(zip(("angle", "first_guard", "second_guard"), shape, strict=False)),
         },
     }
 
@@ -317,11 +309,6 @@ def _counts(test: CountedTest | SampledEvidence) -> tuple[Any, ...]:
     c = test.counts
     event = test.test.order, test.test.tail, test.test.threshold
     return *event, int(c.first), c.first_total, int(c.second), c.second_total
-
-
-@functools.cache
-def _version() -> str:
-    return version("noisy-sgd-audit")
 
 
 def plain_pair(pair: Pair) -> dict[str, Any]:
@@ -361,23 +348,18 @@ def _run(pair: Construction, first: Process, second: Process) -> dict[str, Any]:
         batches = [(count, _moved(phi)) for count, phi in one.others]
         counted = itertools.chain.from_iterable([line] * count for count, line in batches)
         own = next(itertools.islice(counted, one.position, None))
-
-        def record(phi: UpdateMap | None, own: Pieces = own, shared: Pieces | None = shared) -> Any:
-            """Take the other records off the gradient of a batch."""
-            if phi is None:
-                return None
-            rest = (1 - size, own) if shared is None else (-size, shared)
-            return _plain(_total([(size, _moved(phi)), rest]))
-
+        # the other records of a batch, which are taken off its gradient
+        rest = (1 - size, own) if shared is None else (-size, shared)
         if shared is not None:
-            batches = [(n, _total([(size, line), (-size, shared)])) for n, line in batches]
+            batches = [(n, _total([(size, line), rest])) for n, line in batches]
         phase = {
             "steps": one.steps,
             "step_size": one.step_size,
             "others": [[count, _plain(line)] for count, line in batches],
-            "first": record(one.record),
-            "second": record(other.record),
         }
+        for name, phi in (("first", one.record), ("second", other.record)):
+            moved = None if phi is None else _total([(size, _moved(phi)), rest])
+            phase[name] = None if moved is None else _plain(moved)
         phases.append(phase if shared is None else {**phase, "shared": _plain(shared)})
     run = {"kind": "run", "start": first.start, "position": first.batches[0].position}
     cancelled = getattr(pair, "cancelled", 0.0) * first.batches[0].step_size
@@ -392,24 +374,18 @@ def _moved(phi: UpdateMap) -> Pieces:
 def _total(parts: Sequence[tuple[int, Pieces]]) -> Pieces:
     """Return the sum of functions times whole numbers."""
     found = []
-    starts = sorted({piece[0] for _, line in parts for piece in line})
-    places = [[piece[0] for piece in line] for _, line in parts]
-    for x in starts:
-        at = [
-            line[bisect.bisect_right(own, x) - 1]
-            for (_, line), own in zip(parts, places, strict=True)
-        ]
-        pairs = list(zip((weight for weight, _ in parts), at, strict=True))
-        slope = sum((weight * piece[1] for weight, piece in pairs), Fraction(0))
-        found.append((x, slope, sum((weight * piece[2] for weight, piece in pairs), Fraction(0))))
+    for x in sorted({piece[0] for _, line in parts for piece in line}):
+        at = [(n, [piece for piece in line if piece[0] <= x][-1]) for n, line in parts]
+        slope, shift = (sum((n * piece[i] for n, piece in at), Fraction(0)) for i in (1, 2))
+        found.append((x, slope, shift))
     return found
 
 
 def _plain(line: Pieces) -> list[list[float | None]]:
     """Return the pieces as numbers; the first one begins nowhere."""
-    starts = [None, *(x for x, _, _ in line[1:])]
     return [
-        [x, float(slope), float(shift)] for x, (_, slope, shift) in zip(starts, line, strict=True)
+        [None if i == 0 else x, float(slope), float(shift)]
+        for i, (x, slope, shift) in enumerate(line)
     ]
 
 
@@ -440,10 +416,9 @@ def _parts(segment: Segment) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for step, equal in itertools.groupby(steps):
         times = len(list(equal))
-        if times == 1 and found and found[-1]["times"] == 1:
-            found[-1]["steps"].append(step)
-        else:
-            found.append({"times": times, "steps": [step]})
+        if times > 1 or not found or found[-1]["times"] > 1:
+            found.append({"times": times, "steps": []})
+        found[-1]["steps"].append(step)
     return found
 
 

@@ -8,27 +8,32 @@ from importlib import metadata
 from pathlib import Path
 
 import audit
-from audit.results.result import Environment
+from audit.results.result import Environment, Provenance
+from audit.simulation.fingerprint import STREAM
 
 _PACKAGES = ("numpy", "scipy", "numba", "matplotlib", "hydra-core")
 
 
-def package_version() -> str:
-    """Return the version of this package."""
-    return audit.__version__
-
-
-def current_environment(*, started: str, wall_seconds: float, threads: int) -> Environment:
-    """Return the versions of libraries and the commit of the source tree, with the run's times."""
+def provenance_of(
+    *, seed: int, command: str, started: str, wall_seconds: float, threads: int
+) -> Provenance:
+    """Return the provenance of a run of this version: also of its libraries and source tree."""
     commit, dirty = _commit()
-    return Environment(
+    environment = Environment(
         started=started,
-        wall_seconds=wall_seconds,
+        wall_seconds=round(wall_seconds, 3),
         threads=threads,
         commit=commit,
         commit_dirty=dirty,
         python=platform.python_version(),
         packages={name: metadata.version(name) for name in _PACKAGES},
+    )
+    return Provenance(
+        version=audit.__version__,
+        stream=STREAM,
+        seed=seed,
+        command=command,
+        environment=environment,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -11,19 +12,10 @@ from pathlib import Path
 
 
 class RunFolder:
-    """Folder of a run, which appears either complete or not at all.
+    """Folder of a run, which appears in ``parent`` either complete or not at all.
 
-    Parameters
-    ----------
-    parent : Path
-        Parent folder, created if necessary.
-    name : str
-        Name of the folder; a number is appended if it is taken.
-
-    Raises
-    ------
-    ValueError
-        If ``parent`` cannot be written to. This is checked at once, before hours of work.
+    A number is appended to the name if it is taken. Whether ``parent`` can be written to is checked
+    at once, before hours of work.
     """
 
     def __init__(self, parent: Path, name: str) -> None:
@@ -45,18 +37,12 @@ class RunFolder:
         try:
             yield draft
             with _one_line_errors(self.parent):
-                self.place = self._move(draft)
+                names = (f"{self.name}-{number}" for number in itertools.count(2))
+                places = (self.parent / name for name in itertools.chain([self.name], names))
+                self.place = next(place for place in places if not place.exists())
+                os.rename(draft, self.place)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-
-    def _move(self, draft: Path) -> Path:
-        number = 1
-        while True:
-            place = self.parent / (self.name if number == 1 else f"{self.name}-{number}")
-            if not place.exists():
-                os.rename(draft, place)
-                return place
-            number += 1
 
 
 @contextlib.contextmanager

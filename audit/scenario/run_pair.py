@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,49 +87,32 @@ class EvaluatedBound:
         )
 
 
-@dataclass(frozen=True)
-class PairEpsilons:
-    """A pair and its exact epsilon at each delta."""
-
-    pair: Construction
-    epsilons: Mapping[float, ByOrder]
-    found_by: FoundBy | None = None
-
-    @property
-    def other_pair(self) -> OtherPair:
-        """The epsilons in the worse order."""
-        epsilons = (
-            EpsilonAtDelta(delta=delta, epsilon=known.worst)
-            for delta, known in self.epsilons.items()
-        )
-        return OtherPair(pair=self.pair, epsilons=tuple(epsilons), found_by=self.found_by)
-
-
 def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
     """Compute, sample and bound a pair."""
-    progress, threads = context.progress, context.threads
+    progress, threads, deltas = context.progress, context.threads, setting.deltas
     mechanism = setting.pair.mechanism
     steps = sorted({*setting.steps_shown, mechanism.steps})
     curves = curves_against_steps(
         setting.pair, steps, threads, progress.stage(f"{setting.name}: exact laws")
     )
     curve = curves[steps.index(mechanism.steps)]
-    evaluated = evaluated_bounds(mechanism, with_best(mechanism, context.bounds, setting.deltas))
-    others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
-    pairs = [(setting.pair, curve), *others]
-    compared = [PairEpsilons(pair, _by_delta(law, setting.deltas)) for pair, law in pairs]
+    evaluated = evaluated_bounds(mechanism, with_best(mechanism, context.bounds, deltas))
+    own = {delta: epsilon_by_order(curve, delta) for delta in deltas}
+    others = [
+        _other_pair(pair, exact.curve(pair, threads=threads), deltas)
+        for pair in setting.other_pairs
+    ]
     if setting.search is not None:
         report = progress.stage(f"{setting.name}: search")
         found = _search(setting.search, mechanism, context.seed, report)
         by = FoundBy(delta=setting.search.delta, evaluations=found.evaluations, seed=found.seed)
-        epsilons = _by_delta(found.law, setting.deltas)
-        compared.append(PairEpsilons(found.construction, epsilons, by))
+        others.append(_other_pair(found.construction, found.law, deltas, by))
     # what needs no samples comes first: they are drawn meanwhile
     against_steps = epsilon_against_steps(
         setting.pair,
         steps,
         curves,
-        setting.deltas[-1],
+        deltas[-1],
         context.bounds,
         progress.stage(f"{setting.name}: bounds against steps"),
     )
@@ -138,21 +121,44 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         setting.pair, setting.trials, context.seed, drawing
     )
     audited = estimation.audit_samples(
-        x, x_prime, confidence=context.confidence, deltas=setting.deltas, seed=context.seed
+        x, x_prime, confidence=context.confidence, deltas=deltas, seed=context.seed
     )
+
+    def at_delta(index: int, delta: float) -> AtDelta:
+        """Compare what is known of epsilon, with bounds against the largest of all pairs."""
+        lows = [(own[delta].worst.low, setting.pair.name)]
+        lows += [(other.epsilons[index].epsilon.low, other.pair.name) for other in others]
+        certified, by = max(lows)
+        rows = tuple(
+            bound.row(lambda curve: curve.epsilon(delta), certified) for bound in evaluated
+        )
+        sound = {
+            row.id: row.value
+            for row in rows
+            if row.sound and row.value is not None and row.value < math.inf
+        }
+        return AtDelta(
+            delta=delta,
+            sampled=sampled_evidence(audited.evidence(delta)),
+            exact=own[delta],
+            certified=Certified(epsilon=certified, by=by),
+            bounds=rows,
+            best=bounds.tightest(sound) if sound else None,
+            estimates=(),
+            errors=curve.errors(delta),
+        )
+
     return PairResult(
         **heading(setting, context.seed),
         mechanism=mechanism,
         derived=_derived(mechanism),
         pair=setting.pair,
         trials=setting.trials,
-        deltas=tuple(
-            at_delta(d, compared, audited, evaluated, curve.errors(d)) for d in setting.deltas
-        ),
+        deltas=tuple(at_delta(index, delta) for index, delta in enumerate(deltas)),
         renyi=tuple(at_order(a, curve, audited, evaluated) for a in setting.renyi_orders),
-        other_pairs=tuple(one.other_pair for one in compared[1:]),
+        other_pairs=tuple(others),
         positions=tuple(
-            _at_position([pair for pair, _ in pairs], position, setting.deltas, context)
+            _at_position((setting.pair, *setting.other_pairs), position, deltas, context)
             for position in setting.positions
         ),
         audit=audited.record(),
@@ -162,8 +168,12 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
     )
 
 
-def _by_delta(law: ExactCurve, deltas: Sequence[float]) -> dict[float, ByOrder]:
-    return {delta: epsilon_by_order(law, delta) for delta in deltas}
+def _other_pair(
+    pair: Construction, law: ExactCurve, deltas: Sequence[float], by: FoundBy | None = None
+) -> OtherPair:
+    """Return a pair with its exact epsilon at each delta, in the worse order."""
+    epsilons = (EpsilonAtDelta(delta=d, epsilon=epsilon_by_order(law, d).worst) for d in deltas)
+    return OtherPair(pair=pair, epsilons=tuple(epsilons), found_by=by)
 
 
 def _search(plan: SearchPlan, mechanism: NoisySGD, seed: int, report: Report) -> Found:
@@ -224,18 +234,6 @@ def epsilon_by_order(curve: ExactCurve, delta: float) -> ByOrder:
     )
 
 
-def _epsilon(curve: ExactCurve, delta: float) -> Number:
-    return epsilon_by_order(curve, delta).worst
-
-
-def renyi_by_order(curve: ExactCurve, alpha: float) -> ByOrder:
-    """Return the Renyi divergence of order ``alpha`` in either order and the worse of the two."""
-    return _by_order(
-        lambda order: curve.renyi(alpha, order=order),
-        lambda order: curve.renyi_bracket(alpha, order),
-    )
-
-
 # claimed bounds, and the rows that compare them with certified values
 
 
@@ -254,8 +252,8 @@ def evaluated_bounds(
         if entry.status is bounds.Status.ASYMPTOTIC:
             reason = "a rate without constants is never judged"
         try:
-            scope, at = entry.record_scope, position
-            options = {} if at is None else scope.options_at(mechanism, at)
+            at = position
+            options = {} if at is None else entry.record_scope.options_at(mechanism, at)
             curve = entry.evaluate(mechanism, **options)
         except bounds.NotApplicable as error:
             reason = str(error)
@@ -274,42 +272,14 @@ def with_best(
     return tuple(dict.fromkeys([*names, *best]))
 
 
-def at_delta(
-    delta: float,
-    pairs: Sequence[PairEpsilons],
-    audited: Audit,
-    evaluated: tuple[EvaluatedBound, ...],
-    errors: Mapping[str, float],
-) -> AtDelta:
-    """Compare what is known of epsilon at one delta.
-
-    The first pair is the setting's own, and ``errors`` are the parts of its bracket's width. Bounds
-    are held against the largest certified value of all pairs.
-    """
-    certified, by = max((one.epsilons[delta].worst.low, one.pair.name) for one in pairs)
-    rows = tuple(bound.row(lambda curve: curve.epsilon(delta), certified) for bound in evaluated)
-    sound = {
-        row.id: row.value
-        for row in rows
-        if row.sound and row.value is not None and row.value < math.inf
-    }
-    return AtDelta(
-        delta=delta,
-        sampled=sampled_evidence(audited.evidence(delta)),
-        exact=pairs[0].epsilons[delta],
-        certified=Certified(epsilon=certified, by=by),
-        bounds=rows,
-        best=bounds.tightest(sound) if sound else None,
-        estimates=(),
-        errors=errors,
-    )
-
-
 def at_order(
     alpha: float, curve: ExactCurve, audited: Audit, evaluated: tuple[EvaluatedBound, ...]
 ) -> AtOrder:
     """Compare what is known of the Renyi divergence of one order, for the setting's own pair."""
-    known = renyi_by_order(curve, alpha)
+    known = _by_order(
+        lambda order: curve.renyi(alpha, order=order),
+        lambda order: curve.renyi_bracket(alpha, order),
+    )
     return AtOrder(
         order=alpha,
         sampled_lower=audited.renyi_lower(alpha),
@@ -338,7 +308,8 @@ def _at_position(
 
     def at(delta: float) -> PositionAtDelta:
         known = tuple(
-            NamedEpsilon(pair=name, epsilon=_epsilon(curve, delta)) for name, curve in curves
+            NamedEpsilon(pair=name, epsilon=epsilon_by_order(curve, delta).worst)
+            for name, curve in curves
         )
         certified = max(one.epsilon.low for one in known)
         rows = tuple(
@@ -423,7 +394,7 @@ def epsilon_against_steps(
     return EpsilonAgainstSteps(
         delta=delta,
         steps=tuple(steps),
-        exact=tuple(_epsilon(curve, delta) for curve in curves),
+        exact=tuple(epsilon_by_order(curve, delta).worst for curve in curves),
         bounds=tuple(
             BoundCurve(id=name, values=tuple(row))
             for name, row in values.items()
@@ -458,10 +429,20 @@ def _burn_in(pair: Construction) -> BurnIn | None:
 
 def laws(curve: ExactCurve, x: Array, x_prime: Array) -> Laws:
     """Densities on a grid and histograms, over the range where either law has mass."""
-    low, high = _shown_range(curve)
-    grid = _grid(curve, low, high)
+    if isinstance(curve, exact.GaussianPairCurve):
+        ends, means, std = (-np.inf, np.inf), (curve.first.mean, curve.second.mean), curve.first.std
+        low, high = min(means) - 5.5 * std, max(means) + 5.5 * std
+        grid = np.linspace(low, high, 401)
+    else:
+        places = _edges(curve)
+        ends = float(places[0]), float(places[-1])
+        low, high = _shown_range(curve, places)
+        # even points, and finer ones beside the walls, where a biased walk crowds
+        left = np.linspace(places[0], places[min(8, len(places) - 1)], 81)
+        right = np.linspace(places[max(-9, -len(places))], places[-1], 81)
+        grid = np.union1d(np.linspace(low, high, 401), np.concatenate([left, right]))
+        grid = grid[(grid >= low) & (grid <= high)]
     edges = np.linspace(low, high, _BINS + 1)
-    ends = _ends(curve)
 
     def law_curves(law: exact.Law, sample: Array) -> LawCurves:
         inner = sample[(sample != ends[0]) & (sample != ends[1])]
@@ -484,25 +465,6 @@ def laws(curve: ExactCurve, x: Array, x_prime: Array) -> Laws:
     )
 
 
-def _grid(curve: ExactCurve, low: float, high: float) -> Array:
-    """Even points, and finer ones beside the walls, where a biased walk crowds."""
-    even = np.linspace(low, high, 401)
-    if isinstance(curve, exact.GaussianPairCurve):
-        return even
-    edges = _edges(curve)
-    left = np.linspace(edges[0], edges[min(8, len(edges) - 1)], 81)
-    right = np.linspace(edges[max(-9, -len(edges))], edges[-1], 81)
-    points = np.union1d(even, np.concatenate([left, right]))
-    return points[(points >= low) & (points <= high)]
-
-
-def _ends(curve: ExactCurve) -> tuple[float, float]:
-    if isinstance(curve, exact.GaussianPairCurve):
-        return -np.inf, np.inf
-    edges = _edges(curve)
-    return float(edges[0]), float(edges[-1])
-
-
 def _edges(curve: LawCurve) -> Array:
     """Even points at most four deviations apart, over the domain or where a line is not empty."""
     low, high = curve.ends
@@ -510,19 +472,14 @@ def _edges(curve: LawCurve) -> Array:
     return np.linspace(low, high, max(1, math.ceil((high - low) / (4 * std) * (1 - 1e-12))) + 1)
 
 
-def _shown_range(curve: ExactCurve) -> tuple[float, float]:
-    low, high = _ends(curve)
-    if isinstance(curve, exact.GaussianPairCurve):
-        means, std = (curve.first.mean, curve.second.mean), curve.first.std
-        return min(means) - 5.5 * std, max(means) + 5.5 * std
-    edges = _edges(curve)
+def _shown_range(curve: LawCurve, edges: Array) -> tuple[float, float]:
     left = np.minimum(curve.first.cdf(edges), curve.second.cdf(edges))
     inside = np.maximum(curve.first.cdf(edges), curve.second.cdf(edges)) > _SHOWN_MASS
     below = left < 1 - _SHOWN_MASS
     first, last = int(np.argmax(inside)), len(edges) - 1 - int(np.argmax(below[::-1]))
     return (
-        low if first == 0 else float(edges[first - 1]),
-        high if last >= len(edges) - 2 else float(edges[last + 1]),
+        float(edges[0 if first == 0 else first - 1]),
+        float(edges[-1 if last >= len(edges) - 2 else last + 1]),
     )
 
 

@@ -10,14 +10,13 @@ from datetime import UTC, datetime
 import numpy as np
 
 from audit.progress import Silent, StageProgress
-from audit.results import Provenance, Result, ScenarioHeading, SettingResult
-from audit.results.provenance import current_environment, package_version
+from audit.results import Result, ScenarioHeading, SettingResult
+from audit.results.provenance import provenance_of
 from audit.scenario.definition import Scenario
-from audit.scenario.kinds import RunContext, Setting
+from audit.scenario.kinds import RunContext
 from audit.scenario.pair import PairSetting
 from audit.scenario.prefetch import PrefetchedSamples, SampleRequest
 from audit.scenario.sampling import Sampling
-from audit.simulation.fingerprint import STREAM
 
 
 def run(
@@ -73,7 +72,10 @@ def run(
                 sampling=drawn,
                 progress=progress or Silent(),
             )
-            settings.append(_run_setting(setting, context))
+            clock_of_setting = time.perf_counter()
+            result = setting.run(context)
+            seconds = round(time.perf_counter() - clock_of_setting, 3)
+            settings.append(dataclasses.replace(result, wall_seconds=seconds))
             finished(settings[-1])
     return Result(
         scenario=ScenarioHeading(
@@ -82,26 +84,16 @@ def run(
             summary=scenario.summary,
             reference=scenario.reference,
         ),
-        provenance=Provenance(
-            version=package_version(),
-            stream=STREAM,
+        provenance=provenance_of(
             seed=scenario.seed,
             command=command,
-            environment=current_environment(
-                started=started.isoformat(timespec="seconds"),
-                wall_seconds=round(time.perf_counter() - clock, 3),
-                threads=scenario.threads,
-            ),
+            started=started.isoformat(timespec="seconds"),
+            wall_seconds=time.perf_counter() - clock,
+            threads=scenario.threads,
         ),
         confidence=scenario.confidence,
         settings=tuple(settings),
     )
-
-
-def _run_setting(setting: Setting, context: RunContext) -> SettingResult:
-    clock = time.perf_counter()
-    result = setting.run(context)
-    return dataclasses.replace(result, wall_seconds=round(time.perf_counter() - clock, 3))
 
 
 def setting_seed(seed: int, index: int) -> int:

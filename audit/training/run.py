@@ -24,7 +24,6 @@ from audit.numerics.display import ShortRepr
 from audit.progress import StageProgress, on_terminal
 from audit.results import (
     Findings,
-    Provenance,
     Result,
     ScenarioHeading,
     StudyResult,
@@ -32,8 +31,7 @@ from audit.results import (
     Verdict,
     to_json,
 )
-from audit.results.provenance import current_environment, package_version
-from audit.simulation.fingerprint import STREAM
+from audit.results.provenance import provenance_of
 from audit.training.design import Argument, Design, reference_to
 from audit.training.engine import Processes, opened
 from audit.training.findings import training_findings
@@ -401,16 +399,12 @@ def joined(
     started = min(found.started for found in audits.values())
     return Result(
         scenario=ScenarioHeading(name=name, title=title, summary=summary, reference=""),
-        provenance=Provenance(
-            version=package_version(),
-            stream=STREAM,
+        provenance=provenance_of(
             seed=seed,
             command="audit.training.run",
-            environment=current_environment(
-                started=started,
-                wall_seconds=round(seconds, 3),
-                threads=max(found.processes for found in audits.values()),
-            ),
+            started=started,
+            wall_seconds=seconds,
+            threads=max(found.processes for found in audits.values()),
         ),
         confidence=confidence,
         settings=settings,

@@ -112,7 +112,6 @@ def _of_pair(
     witness = witness_of(
         Claim(id=one.id, mechanism=None, statement=statement, citation=one.citation, pair=pair),
         ClaimedNumber(EpsilonAtDelta(delta), one.expected),
-        at=delta,
         pair=pair,
         order=order,
         bracket=bracket,

@@ -14,7 +14,12 @@ from audit.results import Environment, provenance
 
 
 def environment() -> Environment:
-    return provenance.current_environment(started="2026-01-02", wall_seconds=1.5, threads=2)
+    found = provenance.provenance_of(
+        seed=3, command="x", started="2026-01-02", wall_seconds=1.50001, threads=2
+    )
+    assert (found.seed, found.command, found.version) == (3, "x", audit.__version__)
+    assert found.environment is not None
+    return found.environment
 
 
 def test_versions_are_those_that_run() -> None:
@@ -22,7 +27,6 @@ def test_versions_are_those_that_run() -> None:
     assert (found.started, found.wall_seconds, found.threads) == ("2026-01-02", 1.5, 2)
     assert found.python == platform.python_version()
     assert found.packages["numpy"] == metadata.version("numpy")
-    assert provenance.package_version() == audit.__version__
 
 
 def test_the_commit_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
