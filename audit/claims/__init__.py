@@ -24,7 +24,7 @@ A claim passes these places, from its file to its verdict:
 18. `formats` writes the outcome, and `lock` compares it with what it was.
 
 Samples that a user recorded take the place of 10 to 12 (`score_files`); a claim on a pair of a
-user's own class goes from 9 to 16 in a worker (`user_pair_worker`).
+user's own class goes from 9 to 16 in a worker (`judge.judged_by_worker`).
 """
 
 import lazy_loader

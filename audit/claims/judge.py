@@ -7,10 +7,13 @@ exceeds it refutes it, with a witness; a theorem that proves less contradicts bo
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from audit import bounds, validate
 from audit.claims.candidates import (
@@ -33,7 +36,7 @@ from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.claims.work import in_threads, work_order
 from audit.codec import decode, encode
-from audit.constructions import Construction
+from audit.constructions import Construction, all_kinds, decode_any_pair
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.brackets import BracketError
@@ -41,6 +44,7 @@ from audit.curves.quantities import ClaimedNumber, Quantity
 from audit.isolation import Limits, UserCodeError
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
+from audit.validate import shown
 
 Progress = Callable[[Judgement], None]
 
@@ -191,7 +195,7 @@ def _in_worker(claim: Claim, pair: UserPair, error: ErrorShare, shared: Shared) 
     seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCHED * (claim.search is not None)
     with shared.workers.function(
         pair.kind,
-        task=f"{__package__}.user_pair_worker:judged",
+        task=f"{__name__}:judged_by_worker",
         limits=Limits(seconds=seconds, gigabytes=budget.callable_gigabytes),
         name="pair.kind",
     ) as judged:
@@ -199,6 +203,38 @@ def _in_worker(claim: Claim, pair: UserPair, error: ErrorShare, shared: Shared) 
         answer = judged(pair.kind, pair.fields, plain, encode(error), shared.exhaustive)
     found: Judgement = decode(Judgement, answer, given={"claim": claim})
     return found
+
+
+def judged_by_worker(
+    cls: Any,
+    reference: str,
+    fields: Mapping[str, Any],
+    plain: Mapping[str, Any],
+    error: Mapping[str, float],
+    exhaustive: bool,
+) -> dict[str, Any]:
+    """Judge a claim on a pair of a user's class, in its worker; plain data comes and goes."""
+    if cls not in all_kinds().values():
+        wrong = f"pair.kind must name a registered construction, got {shown(reference)}"
+        raise UserCodeError(wrong)
+    claim = decode(Claim, plain)
+    assert not isinstance(claim.mechanism, Composition)  # which claims files refuse beside a pair
+    try:
+        pair = decode_any_pair({**fields, "kind": cls.__name__}, claim.mechanism)
+    except ValueError as reason:  # the fields are invalid
+        raise UserCodeError(" ".join(str(reason).split())) from None
+    share, shared = decode(ErrorShare, error), _of_worker(exhaustive)
+    found = _judge(replace(claim, pair=pair), share, shared)
+    if found.verdict is Verdict.ERROR:
+        raise UserCodeError(found.message)
+    names = (field.name for field in dataclasses.fields(found) if field.name != "claim")
+    return {name: encode(getattr(found, name)) for name in names}
+
+
+@functools.cache
+def _of_worker(exhaustive: bool) -> Shared:
+    """Return the resources that the claims of one worker share."""
+    return Shared(exhaustive=exhaustive)
 
 
 def _by_pairs(

@@ -46,11 +46,15 @@ _LEAST_GAP = 1e-4  # relative; cells that are merged hide about as much
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """Two log densities on a line: P first, Q second; ``points`` cover what matters."""
+    """Two log densities on a line: P first, Q second; ``points`` cover what matters.
+
+    Vectors lie on it in a ``direction``.
+    """
 
     points: Array
     log_p: Density
     log_q: Density
+    direction: tuple[float, ...] | None = None
 
     @cached_property
     def logs(self) -> tuple[Array, Array]:
@@ -93,32 +97,15 @@ def partition_of(
 ) -> dict[str, Any]:
     """Return the partition that decides whether a pair refutes a claimed number.
 
-    Parameters
-    ----------
-    plain
-        The pair as plain numbers.
-    law
-        The exact curve of a process, which holds its two laws as ``first`` and ``second``.
-    quantity, at, claimed
-        The quantity, the place at which it is compared, and its claimed value.
-    certified
-        The lower end of its bracket, which decides how fine the cells are.
-    swap
-        Whether the second law comes first.
-    walls
-        The ends of the domain of a process; infinite where there is none.
+    ``plain`` is the pair as plain numbers, and ``law`` the exact curve of a process, which holds
+    its two laws as ``first`` and ``second``; ``walls`` are the ends of its domain. If ``swap``, the
+    second law comes first. The lower end of the number's bracket, ``certified``, decides how fine
+    the cells are.
 
-    Returns
-    -------
-    dict
-        ``cuts`` between intervals of a line, or of each coordinate; ``scores`` of the cells and a
-        ``modulus`` for several draws; ``window`` and ``direction`` where a law needs them;
-        ``parts`` for different draws; ``bits`` where masses need many.
-
-    Raises
-    ------
-    ValueError
-        If no partition is known.
+    The partition has ``cuts`` between intervals of a line, or of each coordinate; ``scores`` of the
+    cells and a ``modulus`` for several draws; ``window`` and ``direction`` where a law needs them;
+    ``parts`` for different draws; ``bits`` where masses need many. Raises ``ValueError`` if none is
+    known.
     """
     product = plain["kind"] == "product"
     parts = plain["parts"] if product else [plain]
@@ -135,13 +122,12 @@ def partition_of(
         )
     if plain["kind"] == "finite":
         return {} if times == 1 or alone else _finite_scores(plain, quantity, at, gap, swap)
-    partition: dict[str, Any] = {}
-    found = [_line(part, law, partition, swap) for part in parts]
-    lines = [line for line in found if line is not None]
-    if len(lines) < len(found):  # vectors on a plane
+    lines = [line for part in parts if (line := _line(part, law, swap)) is not None]
+    if len(lines) < len(parts):  # vectors on a plane
         if times == 1 or alone:
             return {"cuts": _coordinate_cuts(plain).tolist()}
         return _vector_scores(plain, quantity, at, gap, swap)
+    partition: dict[str, Any] = {}
     if times > 1 and not alone:
         each = [int(part["times"]) for part in parts]
         own, modulus = _line_scores(list(zip(lines, each, strict=True)), quantity, at, gap)
@@ -152,6 +138,8 @@ def partition_of(
     if product:
         return {**partition, "parts": own}
     partition |= own[0]
+    if lines[0].direction is not None:
+        partition["direction"] = list(lines[0].direction)
     if plain["kind"] in ("run", "process"):
         cuts = np.array(partition["cuts"])
         partition |= _window(lines[0], cuts, walls)
@@ -178,57 +166,37 @@ def _alone(
 # ---------------------------------------------------------------------------- densities
 
 
-def _line(plain: Plain, law: Any, partition: dict[str, Any], swap: bool) -> _Line | None:
+def _line(plain: Plain, law: Any, swap: bool) -> _Line | None:
     """Return both laws on a line, the one that comes first as P; None if they are not on one."""
-    found = _line_of(plain, law, partition)
-    if found is None:
-        return None
-    first, second, points = found
-    return _Line(points, second, first) if swap else _Line(points, first, second)
-
-
-def _line_of(
-    plain: Plain, law: Any, partition: dict[str, Any]
-) -> tuple[Density, Density, Array] | None:
-    """Return both log densities and points that cover them; None if they are not on a line.
-
-    Adds to ``partition`` what a law needs besides cuts.
-    """
-    kind = plain["kind"]
-    if kind == "mixtures":
-        return _of_mixtures(*(Mixture(**plain[name]) for name in _NAMES))
+    kind, direction = plain["kind"], None
     if kind == "laplacemixtures":
         means, scale = np.array(plain["means"]), plain["scale"]
         points = np.unique(np.linspace(means.min(), means.max(), _POINTS))
         points = np.concatenate([[points[0] - scale], points, [points[-1] + scale]])
-        return (
-            _laplace_density(plain["first"], means, scale),
-            _laplace_density(plain["second"], means, scale),
-            points,
-        )
-    if kind == "densities":
-        slope, points = plain["slope"], np.linspace(plain["low"], plain["high"], _POINTS)
-        ends = points[[0, -1]]
-        up = logsumexp(slope * ends, b=[-1, 1]) - math.log(slope)
-        down = logsumexp(-slope * ends, b=[1, -1]) - math.log(slope)
-        return (lambda x: slope * x - up), (lambda x: -slope * x - down), points
-    if kind == "normalvectors":
-        return _of_vectors(plain, partition)
-    if hasattr(law.first, "mean"):  # normal laws in closed form
-        normals = (Mixture((1.0,), (one.mean,), (one.std,)) for one in (law.first, law.second))
-        return _of_mixtures(*normals)
-    return _of_laws(law)
+        laws = [_laplace_density(plain[name], means, scale) for name in _NAMES]
+    elif kind == "densities":
+        points = np.linspace(plain["low"], plain["high"], _POINTS)
+        laws = [_exponential_density(s * plain["slope"], points[[0, -1]]) for s in (1, -1)]
+    else:
+        mixtures = None
+        if kind == "mixtures":
+            mixtures = [Mixture(**plain[name]) for name in _NAMES]
+        elif kind == "normalvectors":
+            direction = _direction(plain)
+            if direction is None:
+                return None
+            mixtures = _along(plain, direction)
+        elif hasattr(law.first, "mean"):  # normal laws in closed form
+            mixtures = [Mixture((1.0,), (one.mean,), (one.std,)) for one in (law.first, law.second)]
+        if mixtures is not None:
+            from audit.exact.explicit_curves import single_curve  # takes a while to import
 
-
-def _of_mixtures(first: Mixture, second: Mixture) -> tuple[Density, Density, Array]:
-    from audit.exact.explicit_curves import single_curve  # takes a while to import
-
-    return _of_laws(single_curve(Mixtures(first, second)))
-
-
-def _of_laws(law: Any) -> tuple[Density, Density, Array]:
-    low, high = law.ends
-    return law.first.log_density, law.second.log_density, np.linspace(low, high, _POINTS)
+            law = single_curve(Mixtures(mixtures[0], mixtures[1]))
+        low, high = law.ends
+        points = np.linspace(low, high, _POINTS)
+        laws = [law.first.log_density, law.second.log_density]
+    log_p, log_q = laws[::-1] if swap else laws
+    return _Line(points, log_p, log_q, direction)
 
 
 def _window(line: _Line, cuts: Array, walls: tuple[float, float]) -> dict[str, list[float | None]]:
@@ -254,27 +222,35 @@ def _laplace_density(weights: list[float], means: Array, scale: float) -> Densit
     return log_density
 
 
-def _of_vectors(plain: Plain, partition: dict[str, Any]) -> tuple[Density, Density, Array] | None:
-    """Return the laws along the line of all values of C g; None if these are not on a line."""
+def _exponential_density(slope: float, ends: Array) -> Density:
+    """Return the log density that is proportional to exp(slope x) between two ends."""
+    total = logsumexp(slope * ends, b=np.sign(slope) * np.array([-1, 1])) - math.log(abs(slope))
+    return lambda x: slope * x - total
+
+
+def _direction(plain: Plain) -> tuple[float, ...] | None:
+    """Return the direction of the line of all values of C g; None if these are not on a line."""
     strategy = np.array(plain["strategy"], dtype=float)
     means = [np.array(plain[name]["vectors"]) @ strategy.T for name in _NAMES]
     offsets = np.concatenate(means) - means[1][0]
     far = offsets[int(np.argmax(np.linalg.norm(offsets, axis=1)))]
     length = float(np.linalg.norm(far))
-    if length > 0:
-        line = far / length
-        off = offsets - np.outer(offsets @ line, line)
-        if float(np.max(np.abs(off))) > 1e-9 * length:
-            return None
-    else:
-        line = np.eye(len(strategy))[0]
-    partition["direction"] = line.tolist()
+    if length == 0:
+        return tuple(np.eye(len(strategy))[0].tolist())
+    line = far / length
+    off = offsets - np.outer(offsets @ line, line)
+    return None if float(np.max(np.abs(off))) > 1e-9 * length else tuple(line.tolist())
+
+
+def _along(plain: Plain, direction: tuple[float, ...]) -> list[Mixture]:
+    """Return the laws of vectors along a direction."""
+    strategy, line = np.array(plain["strategy"], dtype=float), np.array(direction)
     std = plain["noise_std"] * float(np.linalg.norm(line))
-    laws = [
-        Mixture(tuple(plain[name]["weights"]), tuple(mean @ line), (std,) * len(mean))
-        for name, mean in zip(_NAMES, means, strict=True)
-    ]
-    return _of_mixtures(*laws)
+    found = []
+    for name in _NAMES:
+        means = (np.array(plain[name]["vectors"]) @ strategy.T) @ line
+        found.append(Mixture(tuple(plain[name]["weights"]), tuple(means), (std,) * len(means)))
+    return found
 
 
 # ---------------------------------------------------------------------------- cuts of a line
