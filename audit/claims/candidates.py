@@ -191,22 +191,18 @@ class Candidates:
         curve = known.law(law_until)
         if quantity.at is None:
             return known.brackets.setdefault(key, quantity.bracket(curve, order))
-        block = self._block_of(quantity, alone=not curve.many_at_once)
+        if curve.many_at_once:
+            self.expect([quantity])
+            block = self._blocks[quantity]
+        else:  # a block with that number only
+            own = PlaceRange(type(quantity), np.array([quantity.at]))
+            block = self._alone.setdefault(quantity, own)
         try:
             with deadline.shared_by(len(block.quantities)):
                 block.add(known, order, curve, leads=known in self.pairs)
         except BracketError:  # perhaps at the place of another claim
             known.brackets[key] = quantity.bracket(curve, order)
         return known.brackets.get(key)
-
-    def _block_of(self, quantity: Quantity, *, alone: bool) -> PlaceRange:
-        """Return the block of a number, or a block with that number only."""
-        if alone:
-            own = PlaceRange(type(quantity), np.array([quantity.at]))
-            return self._alone.setdefault(quantity, own)
-        if quantity not in self._blocks:
-            self.expect([quantity])
-        return self._blocks[quantity]
 
 
 def _in_range(quantity: Quantity) -> bool:

@@ -53,16 +53,8 @@ def step_down(
     t is the number of true claims, as every claim before it is false; its test errs at error / t
     then, and the union of t such events has at most the probability ``error``. Exact evidence
     refutes without an error. Claims that stay unrefuted keep their first judgement: the bounds at
-    an equal split hold simultaneously.
-
-    Parameters
-    ----------
-    judgements
-        The judgements at an equal split of the error, each planned for it.
-    error
-        The error of all claims together.
-    again
-        Judges the claims of some numbers at a larger error, planned as before.
+    an equal split hold simultaneously. ``again`` judges the claims of some numbers at a larger
+    error, planned as before.
     """
     from audit.estimation import holm  # imports Numba
 

@@ -24,11 +24,7 @@ def write_atomic(path: Path, text: bytes) -> None:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise
-    _sync_names(path.parent)
-
-
-def _sync_names(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+    handle = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

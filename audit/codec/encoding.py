@@ -25,7 +25,7 @@ def encode(value: Any, *, defaults: bool = True) -> Any:
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):
-        return _encode_float(float(value))
+        return float(value) if math.isfinite(value) else str(float(value))  # inf, -inf or nan
     if isinstance(value, np.generic | np.ndarray):
         return encode(value.tolist())
     if isinstance(value, Path):
@@ -37,14 +37,6 @@ def encode(value: Any, *, defaults: bool = True) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [encode(item, defaults=defaults) for item in value]
     raise TypeError(f"value must be made of dataclasses and plain data, got {value!r}")
-
-
-def _encode_float(value: float) -> float | str:
-    if math.isnan(value):
-        return "nan"
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
 
 
 def _encode_key(key: object) -> str:

@@ -114,7 +114,8 @@ class Schemas:
             return {"anyOf": [dict(described), {"type": "string", "pattern": self.placeholder}]}
         types, pattern = _types(described), described.get("pattern")
         any_text = "string" in types and pattern is None
-        if self.placeholder is None or not types or any_text or self._has_room(pattern):
+        has_room = pattern is not None and str(self.placeholder) in pattern
+        if self.placeholder is None or not types or any_text or has_room:
             return dict(described)
         patterns = (self.placeholder,) if pattern is None else (pattern, self.placeholder)
         message = f"must be {_IN_WORDS[types[0]]}" if types[0] in _IN_WORDS else ""
@@ -125,25 +126,19 @@ class Schemas:
             **({"errorMessage": message} if message else {}),
         }
 
-    def _has_room(self, pattern: str | None) -> bool:
-        return pattern is not None and str(self.placeholder) in pattern
-
     def of_union(self, hints: tuple[Any, ...]) -> dict[str, Any]:
         """Return the schema of a union, with simple types merged."""
         classes = [part for part in hints if form(part) is Form.DATACLASS]
         parts = [self.of(part) for part in hints]
         for part in classes:
             if len(classes) > 1 and kind_of(part) is not None:
-                self._require_kind(part)
+                definition = self.definitions[self.names[part]]
+                if "required" in definition and "kind" not in definition["required"]:
+                    definition["required"].insert(0, "kind")
         simple = [part for part in parts if set(part) <= _SIMPLE_KEYS]
         others = [part for part in parts if part not in simple]
         joined = [_joined(simple)] if simple else []
         return joined[0] if not others else {"anyOf": [*others, *joined]}
-
-    def _require_kind(self, cls: type) -> None:
-        definition = self.definitions[self.names[cls]]
-        if "required" in definition and "kind" not in definition["required"]:
-            definition["required"].insert(0, "kind")
 
     def of_simple(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a number, text, path, boolean or null."""

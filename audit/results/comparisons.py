@@ -19,13 +19,7 @@ CLAIMED: Literal["claimed"] = "claimed"
 
 @dataclass(frozen=True)
 class Number:
-    """A number with an error bracket: the true value lies in [low, high].
-
-    Examples
-    --------
-    >>> Number(1.0, 0.9, 1.1).bracket
-    (0.9, 1.1)
-    """
+    """A number with an error bracket: the true value lies in [low, high]."""
 
     value: float  #: The best approximation, in [low, high].
     low: float  #: The lower end of the bracket.

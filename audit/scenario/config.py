@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from audit.scenario import (  # noqa: F401 each registers its kind
 from audit.scenario.definition import Scenario
 from audit.scenario.kinds import COMMON, KINDS, Setting
 from audit.scenario.user_code import load, reference
+from audit.simulation.blocks import available_threads
 
 
 def read_scenario(plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Scenario:
@@ -30,7 +30,7 @@ def read_scenario(plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Sce
     threads = values.pop("threads", None)
     given = {
         "settings": read_settings(settings, folders),
-        "threads": _available_cores() if threads is None else decode(int, threads, "threads"),
+        "threads": available_threads() if threads is None else decode(int, threads, "threads"),
     }
     if "bounds" in values:
         ids = decode(tuple[str, ...], values["bounds"], "bounds")
@@ -124,7 +124,3 @@ def write_scenario(scenario: Scenario) -> dict[str, Any]:
         "bounds": [reference(function) or id for id, function in functions.items()],
         "settings": {setting.name: setting.to_plain() for setting in scenario.settings},
     }
-
-
-def _available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

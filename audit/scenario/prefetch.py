@@ -10,8 +10,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -49,37 +47,20 @@ class _Draw:
 
 
 class PrefetchedSamples:
-    """The samples of a run, each setting's drawn while the setting before is computed.
-
-    Parameters
-    ----------
-    sampling
-        Source of the samples.
-    draws
-        Requests, in their order.
-    """
+    """The samples of a run, each setting's drawn while the setting before is computed."""
 
     def __init__(self, sampling: Sampling, draws: Sequence[SampleRequest]) -> None:
         self._sampling, self._draws = sampling, list(draws)
+        self.folder = sampling.folder  # of checkpoints
         self._begun: _Draw | None = None
         self._stopped = threading.Event()
         self._thread = ThreadPoolExecutor(1, "samples")
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of checkpoints; None where none is kept."""
-        return self._sampling.folder
 
     def __enter__(self) -> Self:
         self._begin_next()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._stopped.set()  # a draw that nobody waits for ends with its current block
         self._thread.shutdown(cancel_futures=True)
 
