@@ -27,7 +27,7 @@ from audit.report.document import (
     Text,
 )
 from audit.report.figures import sweep
-from audit.report.joined_rows import Row, epsilon_rows, failed_runs
+from audit.report.joined_rows import JoinedRow, epsilon_rows, failed_runs
 from audit.report.runs import Run
 from audit.report.setting_tables import claim_cells, epsilon_table
 from audit.report.study_section import worst
@@ -50,7 +50,7 @@ _METHODS = (
 )
 
 
-def index_rows(runs: Sequence[Run]) -> list[Row]:
+def index_rows(runs: Sequence[Run]) -> list[JoinedRow]:
     """Return the rows of the index, what is wrong first: errors, refuted claims, and the rest."""
     found = epsilon_rows(runs)
     return [*failed_runs(runs), *sorted(found, key=lambda one: one.verdict is not Verdict.REFUTED)]
@@ -163,7 +163,7 @@ def _many(number_of: int, word: str) -> str:
     return f"{count(number_of)} {word}{'' if number_of == 1 else 's'}"
 
 
-def _tightness(rows: Sequence[Row]) -> list[tuple[float, str]]:
+def _tightness(rows: Sequence[JoinedRow]) -> list[tuple[float, str]]:
     """Return the ratios of claims that stand and are finite, with the claims."""
     return [
         (row.ratio, str(row.claimed_by))
@@ -182,13 +182,13 @@ def _least_to_largest(standing: Sequence[tuple[float, str]]) -> str:
     )
 
 
-def _refuted_ids(rows: Sequence[Row]) -> list[str]:
+def _refuted_ids(rows: Sequence[JoinedRow]) -> list[str]:
     """Return the ids of refuted statements, sorted; users' own claims are not among them."""
     wrong = [row for row in rows if row.verdict is Verdict.REFUTED and row.status != CLAIMED]
     return sorted({str(row.claimed_by) for row in wrong})
 
 
-def _refuted_user_claims(rows: Sequence[Row]) -> str:
+def _refuted_user_claims(rows: Sequence[JoinedRow]) -> str:
     """Return how many claims about user-defined mechanisms are refuted; nothing for none."""
     number = sum(row.verdict is Verdict.REFUTED and row.status == CLAIMED for row in rows)
     if number == 1:
@@ -209,7 +209,7 @@ def _counts(verdicts: Sequence[Verdict], noun: str = "") -> str:
     return ", ".join(words)
 
 
-def _caption(first: Sequence[Row], rows: Sequence[Row]) -> str:
+def _caption(first: Sequence[JoinedRow], rows: Sequence[JoinedRow]) -> str:
     caption = "Epsilon: what samples certify, what the strongest pair has, and what is claimed"
     if len(first) == len(rows):
         return caption
@@ -219,9 +219,9 @@ def _caption(first: Sequence[Row], rows: Sequence[Row]) -> str:
     )
 
 
-def _extremes(rows: Sequence[Row]) -> list[Row]:
+def _extremes(rows: Sequence[JoinedRow]) -> list[JoinedRow]:
     """Return what is wrong, and of each setting and delta the tightest and the loosest claim."""
-    groups: dict[object, list[Row]] = {}
+    groups: dict[object, list[JoinedRow]] = {}
     for row in rows:
         if row.ratio is not None:
             groups.setdefault((row.scenario, row.setting, row.delta), []).append(row)
@@ -231,7 +231,7 @@ def _extremes(rows: Sequence[Row]) -> list[Row]:
 
 
 def _table(
-    runs: Sequence[Run], rows: Sequence[Row], links: Mapping[str, str], caption: str
+    runs: Sequence[Run], rows: Sequence[JoinedRow], links: Mapping[str, str], caption: str
 ) -> Table:
     notes = labels(runs)
     cells = (
@@ -253,7 +253,7 @@ def _table(
     return epsilon_table(caption, "Run", "Exact value", cells)
 
 
-def _exact_of_strongest(row: Row) -> Cell:
+def _exact_of_strongest(row: JoinedRow) -> Cell:
     """Return the certain value of the strongest pair; of another pair only its lower end."""
     low, high = row.exact_low, row.exact_high
     if low is None or high is None or row.certified is None:
@@ -319,7 +319,7 @@ def _scenario(run: Run, result: Result, link: str) -> tuple[object, ...]:
     )
 
 
-def _overall(rows: Sequence[Row], refuted: bool, verdicts: Sequence[Verdict]) -> Verdict:
+def _overall(rows: Sequence[JoinedRow], refuted: bool, verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict on a run: refuted if anything of it is, else that on the rest."""
     if refuted or Verdict.REFUTED in verdicts:
         return Verdict.REFUTED

@@ -20,7 +20,7 @@ _STATEMENT = "statement"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class JoinedRow:
     """One line of ``results.csv``; what does not belong to a row's quantity is None.
 
     ``ratio`` says how tight a claim is, so a refuted claim has none. ``title`` is the setting in
@@ -79,15 +79,15 @@ class Row:
         )
 
 
-_COLUMNS = [field.name for field in fields(Row) if field.name != "title"]
+_COLUMNS = [field.name for field in fields(JoinedRow) if field.name != "title"]
 
 
-def epsilon_rows(runs: Sequence[Run]) -> list[Row]:
+def epsilon_rows(runs: Sequence[Run]) -> list[JoinedRow]:
     """Return a row for each run, setting, delta and claim that is shown.
 
     Shown are every refuted bound and the tightest that stands.
     """
-    found: list[Row] = []
+    found: list[JoinedRow] = []
     for origin, setting in _settings(runs):
         for one in queries.compared([setting]):
             for at in one.deltas:
@@ -106,9 +106,9 @@ def epsilon_rows(runs: Sequence[Run]) -> list[Row]:
     return found
 
 
-def renyi_rows(runs: Sequence[Run]) -> list[Row]:
+def renyi_rows(runs: Sequence[Run]) -> list[JoinedRow]:
     """Return a row for each run, setting, order and claim that is shown, as for epsilons."""
-    found: list[Row] = []
+    found: list[JoinedRow] = []
     for origin, setting in _settings(runs):
         for one in queries.pair_results([setting]):
             for at in one.renyi:
@@ -125,15 +125,17 @@ def renyi_rows(runs: Sequence[Run]) -> list[Row]:
     return found
 
 
-def _claims(bounds: Iterable[BoundRow | None], exact: Number | None, **known: Any) -> Iterator[Row]:
+def _claims(
+    bounds: Iterable[BoundRow | None], exact: Number | None, **known: Any
+) -> Iterator[JoinedRow]:
     """Yield a row for each claim; None stands for all bounds where none applies."""
     if exact is not None:
         known |= {"exact_low": exact.low, "exact_high": exact.high}
     for bound in bounds:
         if bound is None:
-            yield Row(**known, verdict=Verdict.NOT_APPLICABLE)
+            yield JoinedRow(**known, verdict=Verdict.NOT_APPLICABLE)
             continue
-        yield Row(
+        yield JoinedRow(
             **known,
             claimed=bound.value,
             claimed_by=bound.id,
@@ -143,10 +145,10 @@ def _claims(bounds: Iterable[BoundRow | None], exact: Number | None, **known: An
         )
 
 
-def statement_rows(runs: Sequence[Run]) -> list[Row]:
+def statement_rows(runs: Sequence[Run]) -> list[JoinedRow]:
     """Return a row for each statement of a study."""
     return [
-        Row(
+        JoinedRow(
             **origin,
             quantity=_STATEMENT,
             statement=one.claim,
@@ -162,16 +164,16 @@ def statement_rows(runs: Sequence[Run]) -> list[Row]:
     ]
 
 
-def failed_runs(runs: Sequence[Run]) -> list[Row]:
+def failed_runs(runs: Sequence[Run]) -> list[JoinedRow]:
     """Return a row for each run without a result."""
     return [
-        Row(run=run.name, error=run.error, verdict=Verdict.ERROR)
+        JoinedRow(run=run.name, error=run.error, verdict=Verdict.ERROR)
         for run in runs
         if run.error is not None
     ]
 
 
-def rows(runs: Sequence[Run]) -> list[Row]:
+def rows(runs: Sequence[Run]) -> list[JoinedRow]:
     """Return the errors, then the rows of epsilons, Renyi divergences and statements."""
     return [*failed_runs(runs), *epsilon_rows(runs), *renyi_rows(runs), *statement_rows(runs)]
 
@@ -192,7 +194,7 @@ def _settings(runs: Sequence[Run]) -> Iterator[tuple[Mapping[str, Any], SettingR
                 )
 
 
-def to_csv(found: Sequence[Row]) -> bytes:
+def to_csv(found: Sequence[JoinedRow]) -> bytes:
     """Return the rows as CSV, numbers in full; what is absent is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
@@ -201,7 +203,7 @@ def to_csv(found: Sequence[Row]) -> bytes:
     return text.getvalue().encode("utf-8")
 
 
-def to_json(runs: Sequence[Run], found: Sequence[Row]) -> bytes:
+def to_json(runs: Sequence[Run], found: Sequence[JoinedRow]) -> bytes:
     """Return the rows and the counts as JSON; infinite numbers are the text "inf"."""
     errors = len(failed_runs(runs))
     content = {

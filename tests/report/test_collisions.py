@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from audit.report import run_report
 from audit.report.figures import charts, positions, scores, style, sweep
-from audit.report.joined_rows import Row
+from audit.report.joined_rows import JoinedRow
 from audit.results import BoundCurve, BurnIn, Result, ScoreHistograms, Verdict
 
 from .collisions import collisions, ticks
@@ -108,9 +108,9 @@ def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
     assert found == [[]] * len(found)
 
 
-def ratios(settings: int) -> list[Row]:
+def ratios(settings: int) -> list[JoinedRow]:
     return [
-        Row(
+        JoinedRow(
             run="run",
             scenario=f"a_scenario_with_a_long_name_{i}",
             setting="with_a_setting",

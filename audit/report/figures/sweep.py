@@ -14,7 +14,7 @@ from audit.numerics.number_format import number, plain, ratio
 from audit.report import queries
 from audit.report.document import Picture
 from audit.report.figures import style
-from audit.report.joined_rows import Row
+from audit.report.joined_rows import JoinedRow
 from audit.report.queries import ComparedResult
 from audit.report.runs import Run
 from audit.results import PairResult, Verdict
@@ -30,7 +30,7 @@ _LABELS = {"steps": "T", "noise_std": "σ", "step_size": "η", "batch_size": "b"
            "dataset_size": "n", "lipschitz": "L"}  # fmt: skip
 
 
-def draw(rows: Sequence[Row]) -> Picture | None:
+def draw(rows: Sequence[JoinedRow]) -> Picture | None:
     """Draw claimed over certain of every row, on one line for each setting and delta.
 
     None if no row has a claim.
@@ -77,14 +77,14 @@ def draw(rows: Sequence[Row]) -> Picture | None:
     return style.picture("ratios", "Claimed over certain epsilon", words, on, height)
 
 
-def _ratio(row: Row) -> float | None:
+def _ratio(row: JoinedRow) -> float | None:
     """Return claimed over certain, of a refuted claim too; None if it is not finite."""
     if row.claimed is None or not row.certified or not math.isfinite(row.claimed / row.certified):
         return None
     return row.claimed / row.certified
 
 
-def line_name(row: Row) -> str:
+def line_name(row: JoinedRow) -> str:
     """Name the setting and delta, shortened in the middle: what tells two rows apart comes last."""
     first, last = f"{row.scenario}: {row.setting}", f", δ = {plain(row.delta)}"
     room = LONGEST_NAME - len(last)
