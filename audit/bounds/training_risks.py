@@ -14,18 +14,9 @@ from audit.dominating import DominatingCurve
 
 @dataclass(frozen=True)
 class Risk:
-    """A number that falls as the noise of a training grows.
+    """A number that falls as the noise of a training grows, and the largest one allowed.
 
-    Attributes
-    ----------
-    text : str
-        Its name in a sentence.
-    goal : float
-        The largest number allowed.
-    bracket : callable
-        Bracket of the number for a dominating pair.
-    upper : callable
-        The number that a bound proves.
+    ``bracket`` is that of a dominating pair, ``upper`` what a bound proves.
     """
 
     text: str

@@ -41,11 +41,6 @@ class Phase:
         Number of steps, at least 1.
     others, record, record_prime : PiecewiseLinear, optional
         Gradients as in `GradientPair`.
-
-    Raises
-    ------
-    ValueError
-        If ``steps`` is not a positive integer.
     """
 
     steps: int

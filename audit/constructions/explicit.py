@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -25,7 +24,7 @@ _LEAST_PART = 0.1  # of the sum of all entries: what cancels is lost in rounding
 
 
 @dataclass(frozen=True)
-class ExplicitPair(ABC):
+class ExplicitPair:
     """Two distributions, of X and X', given by formulas."""
 
     kind: ClassVar[str]
@@ -46,9 +45,10 @@ class ExplicitPair(ABC):
         """Name of the pair in tables and files."""
         return type(self).__name__
 
-    @abstractmethod
     def distributions(self) -> Distributions:
-        """Return the two distributions in numbers."""
+        """Return the two distributions in numbers: by default the pair itself."""
+        assert isinstance(self, Distributions)
+        return self
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,6 @@ class Mixture:
         Probabilities, which sum to 1.
     means, stds : tuple of float
         Mean and standard deviation of each component.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, the weights do not sum to 1, or a standard deviation is not positive.
     """
 
     weights: tuple[float, ...]
@@ -95,11 +90,6 @@ class Mixtures(ExplicitPair):
         Laws of a draw under X and X'.
     times : int, default: 1
         Number of independent draws.
-
-    Raises
-    ------
-    ValueError
-        If a parameter has the wrong type or is out of range.
     """
 
     first: Mixture
@@ -108,10 +98,6 @@ class Mixtures(ExplicitPair):
 
     def __post_init__(self) -> None:
         validate.integer(1, times=self.times)
-
-    def distributions(self) -> Mixtures:
-        """Return the pair itself."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -124,11 +110,6 @@ class VectorMixture:
         Probabilities, which sum to 1.
     vectors : tuple of tuple of float
         Values of g, all of one length.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ or the weights do not sum to 1.
     """
 
     weights: tuple[float, ...]
@@ -167,11 +148,6 @@ class NormalVectors(ExplicitPair):
         Laws of g under X and X'.
     times : int, default: 1
         Number of independent draws.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ or a parameter is out of range.
     """
 
     strategy: tuple[tuple[float, ...], ...]
@@ -216,11 +192,9 @@ class NormalVectors(ExplicitPair):
             )
         stds = (float(self.noise_std),) * places.size
         count = len(self.first.weights)
+        times = self.times
         if count == len(self.second.weights) == 1:  # the sum of the draws tells all
-            places = places * math.sqrt(self.times)
-            times = 1
-        else:
-            times = self.times
+            places, times = places * math.sqrt(times), 1
         ends = tuple(float(place) for place in places)
         return Mixtures(
             Mixture(self.first.weights, ends[:count], stds[:count]),
@@ -244,11 +218,6 @@ class LaplaceMixtures(ExplicitPair):
         Weights of the components under X and X'.
     times : int, default: 1
         Number of independent draws.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ or a parameter is out of range.
     """
 
     scale: float
@@ -270,10 +239,6 @@ class LaplaceMixtures(ExplicitPair):
                     f"got {len(getattr(self, name))}"
                 )
 
-    def distributions(self) -> LaplaceMixtures:
-        """Return the pair itself."""
-        return self
-
 
 @construction
 @dataclass(frozen=True)
@@ -286,11 +251,6 @@ class Finite(ExplicitPair):
         Probabilities of the outcomes under X and X'.
     times : int, default: 1
         Number of independent draws.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ or the probabilities do not sum to 1.
     """
 
     first: tuple[float, ...]
@@ -313,10 +273,6 @@ class Finite(ExplicitPair):
         """Number of distinct counts of outcomes that the draws can have."""
         return math.comb(self.times + len(self.first) - 1, len(self.first) - 1)
 
-    def distributions(self) -> Finite:
-        """Return the pair itself."""
-        return self
-
 
 @construction
 @dataclass(frozen=True)
@@ -329,11 +285,6 @@ class Densities(ExplicitPair):
         Slope of the log-density, under X; the opposite under X'.
     low, high : float
         Ends of the interval.
-
-    Raises
-    ------
-    ValueError
-        If ``low`` is not below ``high`` or a number is not finite.
     """
 
     slope: float
@@ -345,10 +296,6 @@ class Densities(ExplicitPair):
         validate.finite(low=self.low, high=self.high)
         if not self.low < self.high:
             raise ValueError(f"low must be below high ({self.high:g}), got {self.low!r}")
-
-    def distributions(self) -> Densities:
-        """Return the pair itself."""
-        return self
 
 
 @construction
@@ -364,11 +311,6 @@ class Repeated(ExplicitPair):
         One step on one record.
     times : int
         Number of runs.
-
-    Raises
-    ------
-    ValueError
-        If the mechanism has more than one step or record, or makes a choice that is not covered.
     """
 
     mechanism: NoisySGD
@@ -408,12 +350,6 @@ class ExponentialMechanism(ExplicitPair):
     ----------
     mechanism : NoisySGD
         A mechanism with ``release=Release.EXPONENTIAL_MECHANISM`` and full batches.
-
-    Raises
-    ------
-    ValueError
-        If the mechanism has another release or other batches, or neither a bounded domain without
-        strong convexity nor the whole line with it.
     """
 
     mechanism: NoisySGD

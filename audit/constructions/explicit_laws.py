@@ -8,8 +8,8 @@ are independent and all released.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -24,18 +24,32 @@ _MOST_LOSS = 650  # largest epsilon: e^-700 underflows
 _REACH = 37.0  # standard deviations of a discrete Gaussian; the mass beyond is below 1e-297
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TextbookMechanism(ExplicitPair):
-    """Mechanism that may be subsampled and repeated."""
+    """Mechanism that may be subsampled and repeated.
 
-    def _check_runs(self, sampling_rate: float, times: int) -> None:
-        validate.positive(sampling_rate=sampling_rate)
-        validate.closed_unit(sampling_rate=sampling_rate)
-        validate.integer(1, times=times)
+    Parameters
+    ----------
+    sampling_rate : float, default: 1.0
+        Probability with which the record participates.
+    times : int, default: 1
+        Number of independent runs, all released.
+    """
 
-    @abstractmethod
-    def distributions(self) -> Mixtures | LaplaceMixtures | Finite:
-        """Return the two laws in numbers."""
+    sampling_rate: float = 1.0
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        validate.positive(sampling_rate=self.sampling_rate)
+        validate.closed_unit(sampling_rate=self.sampling_rate)
+        validate.integer(1, times=self.times)
+
+    def _of(self, first: Sequence[float], second: Sequence[float]) -> Finite:
+        """Return the laws of an answer, where the first is that of a record that participates."""
+        q = self.sampling_rate
+        pairs = zip(first, second, strict=True)
+        mixed = first if q == 1 else [q * p + (1 - q) * rest for p, rest in pairs]
+        return Finite(tuple(mixed), tuple(second), self.times)
 
 
 @construction
@@ -51,25 +65,14 @@ class Gaussian(TextbookMechanism):
         Largest change of the released number by one record.
     noise_std : float
         Standard deviation of the noise.
-    sampling_rate : float, default: 1.0
-        Probability with which the record participates.
-    times : int, default: 1
-        Number of independent runs, all released.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     sensitivity: float
     noise_std: float
-    sampling_rate: float = 1.0
-    times: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.positive(sensitivity=self.sensitivity, noise_std=self.noise_std)
-        self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> Mixtures:
         """Return two normal laws, of the sum of the runs if the record is in all of them."""
@@ -95,25 +98,14 @@ class Laplace(TextbookMechanism):
         Largest change of the released number by one record.
     scale : float
         Scale of the Laplace noise.
-    sampling_rate : float, default: 1.0
-        Probability with which the record participates.
-    times : int, default: 1
-        Number of independent runs, all released.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     sensitivity: float
     scale: float
-    sampling_rate: float = 1.0
-    times: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.positive(sensitivity=self.sensitivity, scale=self.scale)
-        self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> LaplaceMixtures:
         """Return the two (mixtures of) Laplace laws."""
@@ -135,28 +127,17 @@ class RandomisedResponse(TextbookMechanism):
         Privacy loss of one answer.
     outcomes : int, default: 2
         Number of possible answers.
-    sampling_rate : float, default: 1.0
-        Probability with which the record participates.
-    times : int, default: 1
-        Number of independent runs, all released.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     epsilon: float
     outcomes: int = 2
-    sampling_rate: float = 1.0
-    times: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.positive(epsilon=self.epsilon)
         validate.integer(2, outcomes=self.outcomes)
         if self.epsilon > _MOST_LOSS:
             raise validate.fail("epsilon", f"at most {_MOST_LOSS}", self.epsilon)
-        self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> Finite:
         """Return the laws of the two differing answers, and of all others together."""
@@ -164,8 +145,7 @@ class RandomisedResponse(TextbookMechanism):
         least = 1 / (math.exp(self.epsilon) + self.outcomes - 1)
         most = math.exp(self.epsilon) * least
         rest = (others * least,) if others else ()
-        pair = Finite((most, least, *rest), (least, most, *rest), self.times)
-        return _subsampled(pair, self.sampling_rate)
+        return self._of((most, least, *rest), (least, most, *rest))
 
 
 @construction
@@ -182,30 +162,19 @@ class DiscreteLaplace(TextbookMechanism):
         Largest change of the released number by one record.
     scale : float
         Scale of the noise.
-    sampling_rate : float, default: 1.0
-        Probability with which the record participates.
-    times : int, default: 1
-        Number of independent runs, all released.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     sensitivity: int
     scale: float
-    sampling_rate: float = 1.0
-    times: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.integer(1, sensitivity=self.sensitivity)
         validate.positive(scale=self.scale)
         if self.sensitivity > _MOST_OUTCOMES:
             raise validate.fail("sensitivity", f"at most {_MOST_OUTCOMES}", self.sensitivity)
         if self.sensitivity > _MOST_LOSS * self.scale:
             raise validate.fail("scale", f"at least sensitivity/{_MOST_LOSS}", self.scale)
-        self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> Finite:
         """Return the laws of min(max(k, 0), sensitivity); the loss is constant beyond."""
@@ -214,7 +183,7 @@ class DiscreteLaplace(TextbookMechanism):
         tail, unit = 1 / (1 + fall), -math.expm1(-1 / self.scale) / (1 + fall)
         far = math.exp(-self.sensitivity / self.scale) * tail
         first = (far, *(unit * np.exp((inner - self.sensitivity) / self.scale)).tolist(), tail)
-        return _subsampled(Finite(first, first[::-1], self.times), self.sampling_rate)
+        return self._of(first, first[::-1])
 
 
 @construction
@@ -233,23 +202,13 @@ class DiscreteGaussian(TextbookMechanism):
         Largest change of the released number by one record.
     noise_std : float
         Parameter of the noise.
-    sampling_rate : float, default: 1.0
-        Probability with which the record participates.
-    times : int, default: 1
-        Number of independent runs, all released.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
 
     sensitivity: int
     noise_std: float
-    sampling_rate: float = 1.0
-    times: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.integer(1, sensitivity=self.sensitivity)
         validate.positive(noise_std=self.noise_std)
         if 2 * _REACH * self.noise_std + self.sensitivity > _MOST_OUTCOMES:
@@ -258,7 +217,6 @@ class DiscreteGaussian(TextbookMechanism):
             )
         if self.sensitivity > _REACH * self.noise_std:
             raise validate.fail("noise_std", f"at least sensitivity/{_REACH:g}", self.noise_std)
-        self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> Finite:
         """Return the laws of all k with a probability above 1e-300 under both."""
@@ -275,8 +233,8 @@ class DiscreteGaussian(TextbookMechanism):
             masses = weights[inside]
             masses[0] += math.fsum(weights[wide < k[0]].tolist())
             masses[-1] += math.fsum(weights[wide > k[-1]].tolist())
-            laws.append(tuple(masses.tolist()))
-        return _subsampled(Finite(laws[0], laws[1], self.times), self.sampling_rate)
+            laws.append(masses.tolist())
+        return self._of(*laws)
 
 
 @construction
@@ -291,11 +249,6 @@ class AllIterates(ExplicitPair):
     ----------
     mechanism : NoisySGD or Composition
         A mechanism, or a composition, with ``release=Release.ALL_ITERATES``.
-
-    Raises
-    ------
-    ValueError
-        If the release is another, or a choice is not covered.
     """
 
     mechanism: NoisySGD | Composition
@@ -330,43 +283,30 @@ class AllIterates(ExplicitPair):
                 "divisor must be 'nominal' for the laws of all iterates by formula, "
                 f"got {m.divisor.value!r}"
             )
+        z, rates = m.noise_multiplier, (m.skipping_rate, m.sampling_rate)
+
+        def gaussians(times: int) -> Mixtures:
+            return Gaussian(sensitivity=1.0, noise_std=z, times=times).distributions()
+
+        def of_a_step(mean: float) -> Mixture:
+            return Mixture(rates, (0.0, mean), (z, z))
+
         removed = m.relation is Relation.ADD_REMOVE  # moves others to other cyclic batches
         if m.batching is Batching.FULL or (m.batching is Batching.CYCLIC and not removed):
-            met = -(-m.steps * m.batch_size // m.dataset_size)  # a record of the first batch
-            return Gaussian(
-                sensitivity=1.0, noise_std=m.noise_multiplier, times=met
-            ).distributions()
+            # of a record of the first batch
+            return gaussians(times=-(-m.steps * m.batch_size // m.dataset_size))
         replaced = m.relation is Relation.REPLACE_ONE
-        if m.batching is Batching.WITHOUT_REPLACEMENT and replaced:
-            # the others have the gradient of the record that replaces it
-            return self._sampled(m)
-        if m.batching is not Batching.POISSON:
-            raise ValueError(
-                "batching must be 'full', 'poisson' or (unless records are removed) 'cyclic' for "
-                f"the laws of all iterates by formula, got {m.batching.value!r}"
-            )
-        if not replaced:
-            return self._sampled(m)
-        first, second = (self._of_a_step(m, mean) for mean in (0.5, -0.5))
-        return Mixtures(first, second, m.steps)
-
-    @classmethod
-    def _sampled(cls, m: NoisySGD) -> Mixtures:
-        if m.sampling_rate == 1:
-            return Gaussian(
-                sensitivity=1.0, noise_std=m.noise_multiplier, times=m.steps
-            ).distributions()
-        without = Mixture((1.0,), (0.0,), (m.noise_multiplier,))
-        return Mixtures(cls._of_a_step(m, 1.0), without, m.steps)
-
-    @staticmethod
-    def _of_a_step(m: NoisySGD, mean: float) -> Mixture:
-        std = m.noise_multiplier
-        return Mixture((m.skipping_rate, m.sampling_rate), (0.0, mean), (std, std))
-
-
-def _subsampled(pair: Finite, rate: float) -> Finite:
-    if rate == 1:
-        return pair
-    mixture = tuple(rate * p + (1 - rate) * q for p, q in zip(pair.first, pair.second, strict=True))
-    return replace(pair, first=mixture)
+        if m.batching is Batching.POISSON and replaced:
+            first, second = (of_a_step(mean) for mean in (0.5, -0.5))
+            return Mixtures(first, second, m.steps)
+        # without replacement, the others have the gradient of the record that replaces it
+        if m.batching is Batching.POISSON or (
+            m.batching is Batching.WITHOUT_REPLACEMENT and replaced
+        ):
+            if m.sampling_rate == 1:
+                return gaussians(times=m.steps)
+            return Mixtures(of_a_step(1.0), Mixture((1.0,), (0.0,), (z,)), m.steps)
+        raise ValueError(
+            "batching must be 'full', 'poisson' or (unless records are removed) 'cyclic' for "
+            f"the laws of all iterates by formula, got {m.batching.value!r}"
+        )

@@ -77,15 +77,8 @@ class Step:
 class DependentStep(Step):
     """Step whose batch depends on earlier batches, through a memory with few states.
 
-    The memory is a hidden Markov chain, such as whether the differing record has occurred in this
-    epoch. A process starts in memory state 0, and a `Step` leaves the memory unchanged. Map i
-    applies in state ``moves[i][0]`` with probability ``weights[i]`` and leads to state
-    ``moves[i][1]``. The weights sum to 1 for each initial state.
-
-    Parameters
-    ----------
-    moves : tuple of tuple of (int, int), optional
-        Memory state before and after each map.
+    A process starts in memory state 0, and a `Step` leaves the memory unchanged. Map i applies in
+    state ``moves[i][0]`` with probability ``weights[i]`` and leads to state ``moves[i][1]``.
     """
 
     moves: tuple[tuple[int, int], ...] = ()
@@ -116,20 +109,7 @@ class DependentStep(Step):
 
 @dataclass(frozen=True)
 class Segment:
-    """Sequence of steps that is repeated.
-
-    Parameters
-    ----------
-    steps : tuple of Step
-        The steps in order.
-    times : int, default: 1
-        Number of repetitions, at least 1.
-
-    Raises
-    ------
-    ValueError
-        If ``times`` is not a positive integer.
-    """
+    """Sequence of steps, repeated ``times`` times."""
 
     steps: tuple[Step, ...]
     times: int = 1

@@ -100,17 +100,6 @@ class PiecewiseLinear(UpdateMap):
         Values at the breakpoints.
     slopes : tuple of (float, float)
         Slopes left of the first and right of the last breakpoint.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, the points do not ascend, or a number is not finite.
-
-    Examples
-    --------
-    >>> hinge = PiecewiseLinear(points=(0.0,), values=(0.0,), slopes=(0.0, 1.0))
-    >>> hinge(np.array([-1.0, 2.0]))
-    array([0., 2.])
     """
 
     points: tuple[float, ...]
@@ -219,23 +208,7 @@ class PiecewiseLinear(UpdateMap):
 class Staircase(UpdateMap):
     """Update to ``values[i]`` for x from ``edges[i]`` up to ``edges[i + 1]``: gradients with jumps.
 
-    Beyond the first and the last edge x moves toward them by ``stride``, the reach of a clipped
-    gradient.
-
-    Parameters
-    ----------
-    edges : tuple of float
-        Ends of the intervals, ascending.
-    values : tuple of float
-        Image of each interval.
-    stride : float
-        Displacement beyond the outer edges.
-
-    Raises
-    ------
-    ValueError
-        If the edges do not ascend, the values are not one for each interval, or a number is not
-        finite.
+    Beyond the outer edges x moves toward them by ``stride``, the reach of a clipped gradient.
     """
 
     edges: tuple[float, ...]
@@ -273,22 +246,7 @@ class Staircase(UpdateMap):
 
 @dataclass(frozen=True)
 class PolynomialUpdate:
-    """Update to the sum of ``coefficients[k] (x - centre)^k``, such as a double well.
-
-    A function for `Mapped` that samplers can compile.
-
-    Parameters
-    ----------
-    coefficients : tuple of float
-        Coefficients from the constant term on; at least one.
-    centre : float, default: 0.0
-        Point around which the polynomial is expanded.
-
-    Raises
-    ------
-    ValueError
-        If there are no coefficients, or a number is not finite.
-    """
+    """Update to the sum of ``coefficients[k] (x - centre)^k``; a function for `Mapped`."""
 
     coefficients: tuple[float, ...]
     centre: float = 0.0
@@ -306,29 +264,9 @@ class PolynomialUpdate:
 
 @dataclass(frozen=True)
 class PowerUpdate:
-    """Update x -> slope x + shift - pull sign(x - centre) |x - centre|^order.
+    """Update x -> slope x + shift - pull sign(x - centre) |x - centre|^order; for `Mapped`.
 
-    The last term is the gradient of the loss |x - centre|^(1 + order) / (1 + order), which is
-    Hoelder continuous with exponent ``order`` for orders up to 1. A function for `Mapped` that
-    samplers can compile; give the `Mapped` a kink at ``centre``.
-
-    Parameters
-    ----------
-    pull : float
-        Factor of the power.
-    order : float
-        Exponent, in (0, 16].
-    centre : float, default: 0.0
-        Zero of the power.
-    shift : float, default: 0.0
-        Displacement of the state.
-    slope : float, default: 1.0
-        Factor of the state.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or ``order`` is not in (0, 16].
+    The last term is the gradient of the loss |x - centre|^(1 + order) / (1 + order).
     """
 
     pull: float

@@ -36,15 +36,7 @@ class Stream(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Block:
-    """Trials ``start`` to ``stop`` of a run, as block ``number`` of its stream.
-
-    Parameters
-    ----------
-    number : int
-        Number of the block, from 0.
-    start, stop : int
-        First trial, and the one after the last.
-    """
+    """Trials ``start`` up to ``stop`` of a run, as block ``number`` of its stream."""
 
     number: int
     start: int

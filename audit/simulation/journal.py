@@ -32,22 +32,9 @@ _TABLES = (
 
 
 class Journal:
-    """The journal in a folder, open until `close`.
+    """The journal in a folder, which it makes if need be, open until `close`.
 
-    Parameters
-    ----------
-    folder
-        Made if it does not exist.
-    identity
-        All that the results depend on, as plain data.
-
-    Raises
-    ------
-    ValueError
-        If the folder is in use, damaged, of another job or of a former version, or the identity is
-        no plain data.
-    OSError
-        If the folder cannot be written to.
+    ``identity`` is all that the results depend on, as plain data.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, object]) -> None:

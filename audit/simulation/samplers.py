@@ -30,17 +30,7 @@ Sampled = Callable[[Block, int, Stream], Floats]
 
 @dataclass(frozen=True)
 class Walks:
-    """Processes in one dimension, as a program of `Samples`.
-
-    Parameters
-    ----------
-    processes
-        The processes.
-    streams
-        Random stream of each.
-    pair
-        What the processes are made of, for the description.
-    """
+    """Processes in one dimension, as a program of `Samples`; ``pair`` is for the description."""
 
     processes: tuple[Process, ...]
     streams: tuple[Stream, ...] = (Stream.X, Stream.X_PRIME)

@@ -93,15 +93,7 @@ class Iterates:
 
 @dataclass(frozen=True)
 class CountsAbove:
-    """The number of iterates, or of scores of them, at or above each threshold.
-
-    Parameters
-    ----------
-    thresholds
-        Distinct finite numbers, ascending; at most a million.
-    score
-        Score of an iterate; None for numbers, which are their own scores.
-    """
+    """The number of iterates, or of scores of them, at or above each of ascending thresholds."""
 
     thresholds: ArrayLike
     score: Score | None = None
