@@ -21,38 +21,16 @@ _WIDEST = 1e3  # largest factor on the mechanism's noise that is tried
 
 @dataclass(frozen=True)
 class BatchingGap(ShortRepr):
-    """Privacy of all iterates, compared with an accountant that assumes other batches.
-
-    Attributes
-    ----------
-    mechanism : NoisySGD
-        The actual mechanism.
-    assumed : Batching or NoisySGD
-        Batches, or the whole mechanism, that the accountant assumes.
-    delta : float
-        Delta at which epsilons are compared.
-    claimed : float
-        The accountant's epsilon: exact for the assumed batches up to 1e-4 (relative), rounded up.
-    certified : float
-        Lower bound on the epsilon of the actual mechanism, attained by some losses.
-    proven : float
-        Upper bound on the epsilon of the actual mechanism.
-    needed : float or None
-        The claim is false for every smaller noise multiplier, up to 1e-3 (relative); None if it is
-        true for every noise tried.
-    enough : float or None
-        A noise multiplier for which the claim is proven; None if there is none within a factor of
-        1000.
-    """
+    """Privacy of all iterates, compared with an accountant that assumes other batches."""
 
     mechanism: NoisySGD
-    assumed: Batching | NoisySGD
+    assumed: Batching | NoisySGD  # batches, or the whole mechanism, that the accountant assumes
     delta: float
-    claimed: float
-    certified: float
-    proven: float
-    needed: float | None
-    enough: float | None
+    claimed: float  # epsilon of the assumed batches, exact up to 1e-4 (relative), rounded up
+    certified: float  # epsilon that some losses have with the actual ones
+    proven: float  # upper bound on the epsilon of the actual ones
+    needed: float | None  # the claim is false below this noise multiplier, up to 1e-3 (relative)
+    enough: float | None  # a noise multiplier for which it is proven; none within a factor of 1000
 
     def _repr_html_(self) -> str:
         marks = [

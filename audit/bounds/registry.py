@@ -224,26 +224,12 @@ class BestBound(ShortRepr):
 
 @dataclass(frozen=True)
 class Row(ShortRepr):
-    """Value of one statement for a mechanism at one delta.
-
-    Attributes
-    ----------
-    id : str
-        Id of the entry.
-    status : Status
-        Status of the entry.
-    value : float or None
-        Epsilon; None if the entry does not apply or could not be evaluated.
-    ratio : float or None
-        ``value`` over that of the tightest sound bound; None if either is missing.
-    reason : str or None
-        Why there is no value; None if there is one.
-    """
+    """Value of one statement for a mechanism at one delta, or why there is none."""
 
     id: str
     status: Status
-    value: float | None
-    ratio: float | None
+    value: float | None  # epsilon
+    ratio: float | None  # of the value to that of the tightest sound bound
     reason: str | None
 
 

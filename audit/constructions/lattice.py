@@ -115,54 +115,47 @@ class LatticeWalk(Construction):
             raise ValueError(
                 f"down + up must be less than {_MOST_CELLS}, got {self.down + self.up}"
             )
-        self._check_losses()
-        self._check_batches()
-        if self._reach <= max(self.below, self.spacing - self.below):
-            raise Inadmissible(
-                f"{self.name} needs gradients that reach beyond the side of a cell, "
-                f"got clip_norm/noise_std={self._reach:g} for below={self.below:g} and "
-                f"spacing={self.spacing:g}"
-            )
+        for holds, wanted, got in self._needs():
+            if not holds:
+                raise Inadmissible(f"{self.name} needs {wanted}, got {got}")
 
-    def _check_losses(self) -> None:
+    def _needs(self) -> Iterator[tuple[bool, str, str]]:
+        """Yield conditions on the mechanism, in words, and what it has instead."""
         m = self.mechanism
-        if m.convex or m.smoothness is not None or m.holder is not None:
-            raise Inadmissible(
-                f"{self.name} needs convex=False, smoothness=None and holder=None because its "
-                f"gradients jump, got convex={m.convex}, smoothness={m.smoothness!r}, "
-                f"holder={m.holder!r}"
-            )
-        if m.gradient_bound is None or m.gradient_sensitivity is not None:
-            raise Inadmissible(
-                f"{self.name} needs clip_norm or lipschitz, and no gradient_sensitivity, "
-                f"got gradient_sensitivity={m.gradient_sensitivity!r}"
-            )
-        if m.diameter is not None:
-            raise Inadmissible(f"{self.name} needs diameter=None, got {m.diameter!r}")
-        if m.dataset_size == 1:
-            raise Inadmissible(f"{self.name} needs other records, got dataset_size=1")
-        if isinstance(m.step_size, tuple) and len(set(m.step_size)) > 1:
-            raise Inadmissible(f"{self.name} needs one step size, got a schedule that varies")
-
-    def _check_batches(self) -> None:
-        m = self.mechanism
-        if m.batching.has_random_size:
-            raise Inadmissible(
-                f"{self.name} needs batches of a fixed size, got batching={m.batching.value!r}"
-            )
-        if m.relation is Relation.ZERO_OUT:
-            raise Inadmissible(
-                f"{self.name} needs another record in place of the differing one, "
-                "got relation='zero out'"
-            )
-        if both_hold_record(m):
-            return
-        if m.batching is not Batching.WITHOUT_REPLACEMENT or m.batch_size == m.dataset_size:
-            raise Inadmissible(
-                f"{self.name} needs batching='without replacement', of fewer than all records, "
-                f"where X' does not hold the record, got batching={m.batching.value!r}, "
-                f"batch_size={m.batch_size}, dataset_size={m.dataset_size}"
-            )
+        yield (
+            not m.convex and m.smoothness is None and m.holder is None,
+            "convex=False, smoothness=None and holder=None because its gradients jump",
+            f"convex={m.convex}, smoothness={m.smoothness!r}, holder={m.holder!r}",
+        )
+        yield (
+            m.gradient_bound is not None and m.gradient_sensitivity is None,
+            "clip_norm or lipschitz, and no gradient_sensitivity",
+            f"gradient_sensitivity={m.gradient_sensitivity!r}",
+        )
+        yield m.diameter is None, "diameter=None", repr(m.diameter)
+        yield m.dataset_size > 1, "other records", "dataset_size=1"
+        varies = isinstance(m.step_size, tuple) and len(set(m.step_size)) > 1
+        yield not varies, "one step size", "a schedule that varies"
+        batching = f"batching={m.batching.value!r}"
+        yield not m.batching.has_random_size, "batches of a fixed size", batching
+        yield (
+            m.relation is not Relation.ZERO_OUT,
+            "another record in place of the differing one",
+            "relation='zero out'",
+        )
+        sampled = m.batching is Batching.WITHOUT_REPLACEMENT and m.batch_size < m.dataset_size
+        yield (
+            sampled or both_hold_record(m),
+            "batching='without replacement', of fewer than all records, where X' does not hold the "
+            "record",
+            f"{batching}, batch_size={m.batch_size}, dataset_size={m.dataset_size}",
+        )
+        yield (
+            self._reach > max(self.below, self.spacing - self.below),
+            "gradients that reach beyond the side of a cell",
+            f"clip_norm/noise_std={self._reach:g} for below={self.below:g} and "
+            f"spacing={self.spacing:g}",
+        )
 
     @classmethod
     def suited(
@@ -222,19 +215,10 @@ class LatticeWalk(Construction):
         return cls.suited(mechanism, **parameters)
 
     @property
-    def _std(self) -> float:
-        return self.mechanism.step_std
-
-    @property
-    def _bound(self) -> float:
-        bound = self.mechanism.gradient_bound
-        assert bound is not None  # checked at construction
-        return bound
-
-    @property
     def _reach(self) -> float:
         """Distance that a batch of clipped gradients moves the iterate, in standard deviations."""
-        return self._bound / self.mechanism.noise_std
+        assert self.mechanism.gradient_bound is not None  # checked at construction
+        return self.mechanism.gradient_bound / self.mechanism.noise_std
 
     @property
     def _signal(self) -> float:
@@ -302,7 +286,7 @@ class LatticeWalk(Construction):
         top = ends[1] + self.spacing - self.below
         add(top, ends[1] + self._reach, ends[1])
         edges.append(ends[1] + self._reach)
-        scale = self._std
+        scale = self.mechanism.step_std
         return Staircase(
             tuple(edge * scale for edge in edges),
             tuple(value * scale for value in values),

@@ -94,6 +94,14 @@ class Parallel:
             validate.integer(1, workers=self.workers)
 
 
+def in_threads(threads: int | None) -> Parallel:
+    """Return so many threads of this process; None for one per core."""
+    if threads is None:
+        return Parallel()
+    validate.integer(1, threads=threads)
+    return Parallel(Backend.THREADS, int(threads))
+
+
 class Answer(NamedTuple):
     """The result of some blocks, how long it took, and the software that made it."""
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from audit import validate
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -78,16 +76,6 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
-def checked_run(trials: int, seed: int, threads: int | None) -> tuple[int, int, int]:
-    """Return the three as plain integers, or raise the ``ValueError`` that names the bad one."""
-    validate.integer(1, trials=trials)
-    validate.integer(0, seed=seed)
-    if threads is None:
-        return int(trials), int(seed), available_threads()
-    validate.integer(1, threads=threads)
-    return int(trials), int(seed), int(threads)
-
-
 def union(finished: Ranges, blocks: range) -> Ranges:
     """Return the ranges with the given blocks added."""
     kept: list[range] = []
@@ -113,8 +101,3 @@ def missing(finished: Ranges, blocks: int) -> Iterator[range]:
         start = done.stop
     if start < blocks:
         yield range(start, blocks)
-
-
-def block_count(finished: Iterable[range]) -> int:
-    """Return how many blocks there are."""
-    return sum(len(blocks) for blocks in finished)

@@ -9,13 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.constructions import Construction, Process
-from audit.simulation.backends import Backend, Parallel, Pool
-from audit.simulation.blocks import (
-    Floats,
-    Progress,
-    Stream,
-    checked_run,
-)
+from audit.simulation.backends import Parallel, Pool, in_threads
+from audit.simulation.blocks import Floats, Progress, Stream
 from audit.simulation.runner import run_job
 from audit.simulation.samplers import Walks
 from audit.simulation.samples import CountsAbove, Iterates, Samples
@@ -127,11 +122,10 @@ def final_iterates(
     >>> x.shape  # doctest: +SKIP
     (10000,)
     """
-    walks = walks_of(pair)
-    trials, seed, threads = checked_run(trials, seed, threads)
+    job, here = Samples(walks_of(pair), Iterates(), trials, seed), in_threads(threads)
     x, x_prime = run_job(
-        Samples(walks, Iterates(), trials, seed),
-        backend=Parallel(Backend.THREADS, threads) if backend is None else backend,
+        job,
+        backend=here if backend is None else backend,
         folder=folder,
         progress=progress,
         record_every=record_every,
@@ -186,9 +180,8 @@ def simulate(
     """
     validate.instance(Process, process=process)
     validate.instance(Stream, stream=stream)
-    trials, seed, threads = checked_run(trials, seed, threads)
     job = Samples(Walks((process,), (stream,)), Iterates(), trials, seed)
-    found: Floats = run_job(job, backend=Parallel(Backend.THREADS, threads), progress=progress)[0]
+    found: Floats = run_job(job, backend=in_threads(threads), progress=progress)[0]
     return found
 
 
@@ -239,6 +232,5 @@ def count_thresholds(
     ... )
     """
     job = walk_counts(pair, thresholds=thresholds, trials=trials, seed=seed)
-    _, _, threads = checked_run(trials, seed, threads)
-    first, second = run_job(job, backend=Parallel(Backend.THREADS, threads), progress=progress)
+    first, second = run_job(job, backend=in_threads(threads), progress=progress)
     return first, second

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.simulation.backends import Answer, Parallel, Pool, pool
-from audit.simulation.blocks import Progress, Ranges, block_count, missing, union
+from audit.simulation.blocks import Progress, Ranges, missing, union
 from audit.simulation.fingerprint import software
 from audit.simulation.journal import Journal
 from audit.simulation.samples import Samples
@@ -91,7 +91,7 @@ def run_job(
             stack.callback(record.close)
             record.resume()
         _run(job, results, record, backend, progress)
-    done = block_count(results.finished)
+    done = sum(map(len, results.finished))
     if done != len(job):
         raise RuntimeError(f"{done} of {len(job)} blocks came back")
     return tuple(results.arrays)
@@ -299,7 +299,7 @@ def tasks(job: Samples, left: Iterable[range], workers: int, pace: Pace) -> Iter
     have some and little is lost by a kill. The results do not depend on the cut.
     """
     left = list(left)
-    most_blocks = max(1, block_count(left) // (_TASKS * workers))
+    most_blocks = max(1, sum(map(len, left)) // (_TASKS * workers))
     seconds = _SECONDS * max(1.0, workers / _SOME)
     for blocks in left:
         start, steps = blocks.start, 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,8 +24,6 @@ from audit.simulation.program import (
 )
 
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
-
-Sampled = Callable[[Block, int, Stream], Floats]
 
 
 @dataclass(frozen=True)
@@ -57,32 +55,19 @@ class Walks:
 
     def values(self, side: int, block: Block, seed: int) -> Floats:
         """Return the final iterates of a block of walks, shape (trials,)."""
-        return self._walks[side](block, seed, self.streams[side])
+        program, stream = self._programs[side], self.streams[side]
+        if program is not None:
+            return _walk(program, block, seed, stream)
+        return _by_numpy(block.generator(seed, stream), self.processes[side], len(block))
 
     @cached_property
-    def _walks(self) -> tuple[Sampled, ...]:
-        return tuple(walks(process) for process in self.processes)
+    def _programs(self) -> tuple[Tables | None, ...]:
+        """Tables of each process; None where NumPy samples it."""
+        return tuple(compiled(p) if is_compilable(p) else None for p in self.processes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the fields alone: what they are made ready into may hold functions."""
         return Walks, (self.processes, self.streams, self.pair)
-
-
-def walks(process: Process) -> Sampled:
-    """Return the function ``(block, seed, stream) -> final iterates``.
-
-    The function raises ``ValueError`` where an update map returns what is not a finite number.
-    """
-    if is_compilable(process):
-        program = compiled(process)
-        return lambda block, seed, stream: _walk(program, block, seed, stream)
-
-    def draw(block: Block, seed: int, stream: Stream) -> Floats:
-        x = np.empty(len(block))
-        _fill(block.generator(seed, stream), process, x)
-        return x
-
-    return draw
 
 
 def _walk(program: Tables, block: Block, seed: int, stream: Stream) -> Floats:
@@ -103,13 +88,15 @@ def _walk(program: Tables, block: Block, seed: int, stream: Stream) -> Floats:
     return x
 
 
-def _fill(rng: np.random.Generator, process: Process, out: Floats) -> None:
-    """Fill ``out``, shape (trials,), with final iterates of the process."""
-    chosen = _pick(rng, [path.probability for path in process.paths], out.size)
+def _by_numpy(rng: np.random.Generator, process: Process, trials: int) -> Floats:
+    """Return final iterates of a process with any maps, shape (trials,)."""
+    found = np.empty(trials)
+    chosen = _pick(rng, [path.probability for path in process.paths], trials)
     for k, path in enumerate(process.paths):
         here = chosen == k
         if np.any(here):
-            out[here] = _follow(rng, process, path, int(np.count_nonzero(here)))
+            found[here] = _follow(rng, process, path, int(np.count_nonzero(here)))
+    return found
 
 
 def _pick(rng: np.random.Generator, weights: list[float], size: int) -> NDArray[np.intp]:

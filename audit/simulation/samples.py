@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.simulation.blocks import Block, Counts, Floats, Stream, checked_run
+from audit.simulation.blocks import Block, Counts, Floats, Stream
 from audit.simulation.fingerprint import described
 
 Score = Callable[[Floats], ArrayLike]
@@ -153,9 +153,10 @@ class Samples:
     seed: int
 
     def __post_init__(self) -> None:
-        trials, seed, _ = checked_run(self.trials, self.seed, 1)
-        object.__setattr__(self, "trials", trials)
-        object.__setattr__(self, "seed", seed)
+        validate.integer(1, trials=self.trials)
+        validate.integer(0, seed=self.seed)
+        for name in ("trials", "seed"):
+            object.__setattr__(self, name, int(getattr(self, name)))
 
     @property
     def description(self) -> Mapping[str, object]:

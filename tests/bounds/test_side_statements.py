@@ -202,6 +202,8 @@ def test_lemma_3_1_is_lemma_3_2_without_interpolation():
     lemma = lemma_3_1(0.1 * 2 / 4, m.step_std)
     for delta in (1e-6, 1e-2):
         assert step.epsilon(delta) == pytest.approx(lemma.epsilon(delta), rel=1e-9)
+    with pytest.raises(ValueError, match="interpolation must be a finite number of at least 0"):
+        lemma_3_2(1.0, 1.0, interpolation=-1.0, contraction=1.0, distance=0.0)
 
 
 CYCLIC = NoisySGD(

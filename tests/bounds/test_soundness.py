@@ -1,4 +1,6 @@
-"""No sound bound lies below the exact law of any admissible pair, on 800 random mechanisms.
+"""No bound lies below the exact law of any admissible pair, on 800 random mechanisms.
+
+Entries that are refuted, or rates, are left out; of unproven ones no violation is known.
 
 Each is attacked with a random or a suggested member of a registered construction, whose law serves
 all bounds. A fourth of the mechanisms makes rarer choices, for the constructions that need them.
@@ -18,6 +20,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, bounds, exact
+from audit.bounds import Status
 from audit.bounds.accounting import compose
 from audit.bounds.bsa24 import sampled_batches
 from audit.constructions import Construction, kinds
@@ -47,12 +50,12 @@ def coarse_compositions(monkeypatch):
     monkeypatch.setattr(sampled_batches, "compose", coarse)
 
 
-def sound_claims(m: NoisySGD, random: np.random.Generator) -> Claims:
-    """What every sound entry says, free parameters set at random where optimising takes long."""
+def all_claims(m: NoisySGD, random: np.random.Generator) -> Claims:
+    """What every entry says, free parameters set at random where optimising takes long."""
     found = []
     for id in bounds.applicable(m):
         entry = bounds.CATALOGUE[id]
-        if entry.status.sound and id not in SLOW:
+        if (entry.status.sound or entry.status is Status.UNPROVEN) and id not in SLOW:
             drawn = id in ("bsa24.theorem_4_9", "bsa24.theorem_4_10") and m.steps > 1
             options = {"tau": int(random.integers(1, m.steps))} if drawn else {}
             found.append((id, entry.evaluate(m, **options)))
@@ -60,17 +63,18 @@ def sound_claims(m: NoisySGD, random: np.random.Generator) -> Claims:
 
 
 def claims_for_record(m: NoisySGD, pair: Construction, claims: Claims) -> Claims:
-    """The bounds for one record, by its index: those for any record are never smaller."""
+    """The bounds for one record, by its index or batch: those for any are never smaller."""
     if m.batching is not Batching.CYCLIC:
         return []
     length = m.dataset_size // m.batch_size
     position = getattr(pair, "position", None)
-    batch = (m.steps - 1) % length if position is None else position
-    index = batch * m.batch_size + 1
+    at = (m.steps - 1) % length if position is None else position
+    places = {"index": at * m.batch_size + 1, "position": at, "batch": at + 1}
     return [
-        (f"{id}, index={index},", bounds.evaluate(id, m, index=index))
+        (f"{id}, {name}={place},", bounds.evaluate(id, m, **{name: place}))
         for id, _ in claims
-        if "index" in bounds.CATALOGUE[id].options
+        for name, place in places.items()
+        if name in bounds.CATALOGUE[id].options
     ]
 
 
@@ -113,7 +117,7 @@ def test_no_sound_bound_is_below_an_exact_law(coarse_compositions):
     for number in range(MECHANISMS):
         rare = number % RARE == 0
         m = any_mechanism(random, number // RARE) if rare else random_mechanism(random)
-        claims = sound_claims(m, random)
+        claims = all_claims(m, random)
         pair = random_pair(m, random, SELDOM if number % (2 * RARE) == 0 else ())
         found += violations(m, pair, [*claims, *claims_for_record(m, pair, claims)], random)
         attacked |= {id for id, _ in claims}

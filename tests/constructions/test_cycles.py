@@ -117,20 +117,6 @@ def test_random_skip_leaves_the_first_records_out():
     np.testing.assert_allclose(law.density(x), expected.mean(axis=1), rtol=1e-10)
 
 
-@pytest.mark.parametrize("release", [Release.RANDOM_STOP, Release.RANDOM_SKIP])
-def test_released_at_random_stays_below_its_theorems(release):
-    stop = release is Release.RANDOM_STOP
-    ids = ("fmtt18.theorem_26_corrected", "fmtt18.theorem_26_sharper")
-    m = dataclasses.replace(ONE_PASS, release=release, noise_std=3.0, diameter=30.0)
-    for position in (0, 4, 9):
-        for pair in (TwoSidedWalk(m, position=position), ResetWalk(m, position=position)):
-            law = exact.curve(pair)
-            for id in ids if stop else ("fmtt18.theorem_24",):
-                options = {} if stop else {"index": position + 1}
-                bound = bounds.evaluate(id, m, **options)
-                assert law.renyi_bracket(2.0)[0] <= bound.renyi(2.0)
-
-
 def test_refusals():
     full = dataclasses.replace(ONE_PASS, batching=Batching.FULL, batch_size=10)
     with pytest.raises(Inadmissible, match=r"WallPinnedWalk needs batching='cyclic' .* got .*full"):

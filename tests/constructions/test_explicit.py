@@ -10,11 +10,10 @@ import pytest
 import yaml
 
 from audit import Batching, Relation, Release
-from audit.constructions import decode_any_pair, decode_pair, encode_pair
+from audit.constructions import decode_any_pair, decode_pair
 from audit.constructions.explicit import (
     Densities,
     ExponentialMechanism,
-    Finite,
     Mixture,
     Mixtures,
     NormalVectors,
@@ -200,31 +199,6 @@ def test_mixtures_refuse_uneven_lists_and_no_spread():
         Mixture((1.0,), (0.0, 1.0), (1.0,))
     with pytest.raises(ValueError, match="stds_0 must be a positive finite number, got 0"):
         Mixture((1.0,), (0.0,), (0.0,))
-
-
-@pytest.mark.parametrize(
-    ("pair", "plain"),
-    [
-        (
-            Finite((0.5, 0.5), (0.25, 0.75)),
-            {"kind": "Finite", "first": [0.5, 0.5], "second": [0.25, 0.75]},
-        ),
-        (Densities(1.0, -1.0, 2.0), {"kind": "Densities", "slope": 1.0, "low": -1.0, "high": 2.0}),
-        (Repeated(one_pass(1), 7), {"kind": "Repeated", "times": 7}),
-        (ExponentialMechanism(exponential()), {"kind": "ExponentialMechanism"}),
-        (
-            Mixtures(normal(0.0), normal(1.0, 2.0)),
-            {
-                "kind": "Mixtures",
-                "first": {"weights": [1.0], "means": [0.0], "stds": [1.0]},
-                "second": {"weights": [1.0], "means": [1.0], "stds": [2.0]},
-            },
-        ),
-    ],
-)
-def test_pairs_come_back_from_plain_data(pair, plain):
-    assert encode_pair(pair) == plain
-    assert decode_any_pair(plain, getattr(pair, "mechanism", None)) == pair
 
 
 def test_a_found_pair_can_be_named_by_a_claim():

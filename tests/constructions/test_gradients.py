@@ -84,24 +84,6 @@ def test_a_regulariser_does_not_tell_the_size_of_a_batch(batching, bound, start)
         assert high == pytest.approx(claimed, rel=1e-4)
 
 
-def test_random_members_stay_below_the_bounds():
-    rng = np.random.default_rng(11)
-    ids = ("bsa24.theorem_4_1", "at22.b_1", "cl25.theorem_3_1_gaussian")
-    m = dataclasses.replace(M, noise_std=1.0)
-    best = 0.0
-    for _ in range(12):
-        points = tuple(np.sort(rng.uniform(-1, 1, 3)))
-        slopes = rng.uniform(0, 1.5, 2)
-        values = np.cumsum([rng.uniform(-1, 1), *(slopes * np.diff(points))])
-        others = PiecewiseLinear(points, tuple(np.clip(values, -1, 1)), (0.0, 0.0))
-        pair = GradientPair(m, others, constant(-1.0), constant(1.0), start=rng.uniform(-1, 1))
-        law = exact.curve(pair)
-        best = max(best, law.epsilon_bracket(1e-4)[0])
-        for id in ids:
-            assert law.epsilon_bracket(1e-4)[0] <= bounds.evaluate(id, m).epsilon(1e-4)
-    assert best > 0.5 * bounds.best(m, delta=1e-4).epsilon
-
-
 def test_refusals():
     steep = PiecewiseLinear.clipped(1.6, 0.0, 0.5)
     with pytest.raises(Inadmissible, match=r"slopes of shared \+ others in \[0, 1.5\].*\[0, 1.6\]"):

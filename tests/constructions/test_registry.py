@@ -208,6 +208,8 @@ def test_explicit_pairs_of_a_mechanism() -> None:
     pair = decode_any_pair({"kind": "Repeated", "times": 2}, one)
     assert pair == explicit.Repeated(one, 2)
     assert encode_pair(pair) == {"kind": "Repeated", "times": 2}
+    drawn = dataclasses.replace(one, release=audit.Release.EXPONENTIAL_MECHANISM, diameter=1.0)
+    assert encode_pair(explicit.ExponentialMechanism(drawn)) == {"kind": "ExponentialMechanism"}
     assert decode_any_pair("BiasedWalk", M) == BiasedWalk(M)
     with pytest.raises(ValueError, match=r"^mechanism must be given for a Repeated, got nothing$"):
         decode_any_pair({"kind": "Repeated", "times": 2}, None)

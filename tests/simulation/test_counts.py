@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 import audit
 from audit.constructions import (
@@ -28,7 +27,6 @@ from audit.constructions import (
 )
 from audit.simulation import count_thresholds, final_iterates, run_job, walk_counts
 
-from . import twin
 from .cases import mechanism, process, two_lengths
 
 PAIRS: dict[str, Construction] = {
@@ -128,32 +126,6 @@ def test_a_function_is_described_by_its_code_or_not_at_all(tmp_path: Path) -> No
     ):
         run_job(job, folder=tmp_path / "second")
     assert [row.shape for row in run_job(job)] == [(1,)] * 2  # nothing need be known
-
-
-def test_progress_ends_at_the_total() -> None:
-    seen: list[tuple[int, int]] = []
-    count_thresholds(
-        PAIRS["two lengths"],
-        thresholds=[0.0],
-        trials=5000,
-        seed=0,
-        progress=lambda *a: seen.append(a),
-    )
-    steps = 5000 * (160 + 150)
-    assert seen[-1] == (steps, steps)
-    assert [s[0] for s in seen] == sorted({s[0] for s in seen})
-
-
-def test_counts_of_one_step_are_binomial() -> None:
-    pair = TwoSidedWalk(mechanism(steps=1, batching=audit.Batching.FULL, batch_size=4))
-    first, second = count_thresholds(pair, thresholds=[-0.2, 0.1, 0.5], trials=10**6, seed=5)
-    for counted, push in ((first, 0.05), (second, -0.05)):
-        p = stats.norm.sf((np.array([-0.2, 0.1, 0.5]) - push) / 0.1)
-        tests = [stats.binomtest(c, 10**6, q).pvalue for c, q in zip(counted, p, strict=True)]
-        assert min(tests) > twin.LEVEL
-        wrong = stats.norm.sf((np.array([-0.2, 0.1, 0.5]) - push) / 0.101)
-        tests = [stats.binomtest(c, 10**6, q).pvalue for c, q in zip(counted, wrong, strict=True)]
-        assert min(tests) < twin.LEVEL
 
 
 def test_memory_does_not_grow_with_the_trials() -> None:

@@ -29,16 +29,7 @@ WHOLE_EPOCHS_OF_ONE = Assumption(
 
 @dataclass(frozen=True)
 class TotalVariationCurve(PrivacyCurve):
-    """Bound on the total variation of a pair, and nothing else: (0, distance)-DP.
-
-    distance: The bound, in [0, 1].
-
-    Examples
-    --------
-    >>> curve = TotalVariationCurve(0.1)
-    >>> curve.epsilon(0.1), curve.epsilon(0.01), curve.beta(0.05)
-    (0.0, inf, 0.85)
-    """
+    """Bound on the total variation of a pair, and nothing else: (0, distance)-DP."""
 
     distance: float
 

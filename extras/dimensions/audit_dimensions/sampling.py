@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit import validate
-from audit.simulation.backends import Backend, Parallel, Pool
-from audit.simulation.blocks import Block, Floats, Progress, Stream, block_size, checked_run
+from audit.simulation.backends import Parallel, Pool, in_threads
+from audit.simulation.blocks import Block, Floats, Progress, Stream, block_size
 from audit.simulation.fingerprint import described
 from audit.simulation.runner import run_job
 from audit.simulation.samples import CountsAbove, Draw, Iterates, Samples, Score
@@ -256,9 +256,8 @@ def _drawn(
     progress: Progress | None,
     backend: Parallel | Pool | None,
 ) -> tuple[Floats, Floats]:
-    trials, seed, threads = checked_run(trials, seed, threads)
-    where = Parallel(Backend.THREADS, threads) if backend is None else backend
-    x, x_prime = run_job(Samples(runs, draw, trials, seed), backend=where, progress=progress)
+    job, here = Samples(runs, draw, trials, seed), in_threads(threads)
+    x, x_prime = run_job(job, backend=here if backend is None else backend, progress=progress)
     return x, x_prime
 
 

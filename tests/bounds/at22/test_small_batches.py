@@ -1,7 +1,7 @@
 """Altschuler and Talwar's bounds for sampled batches: refuted and corrected versions."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +13,6 @@ from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22.small_batches import largest_order
 from audit.constructions import Affine, Construction, DriftedWalk, Process, UpdateMap
 from audit.constructions.batches import batched_process
-from tests.bounds.grid import random_mechanism, random_members
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 
@@ -195,53 +194,6 @@ def test_two_mixtures_are_no_worse_than_one():
         )
         worst = sampled_gaussian_renyi(alpha, rate, 1.0)
         assert math.log(moment) / (alpha - 1) <= worst * (1 + 1e-9)
-
-
-def test_composition_is_sound():
-    rng = np.random.default_rng(41)
-    compared = 0
-    for _ in range(16):
-        n = int(rng.integers(2, 7))
-        m = replace(
-            random_mechanism(rng),
-            dataset_size=n,
-            batch_size=int(rng.integers(1, n)),
-            batching=Batching.WITHOUT_REPLACEMENT,
-        )
-        # the latter is unproven, and no violation is known
-        both = ("at22.sampled_gaussian", "at22.b_2_both_orders")
-        ids = [id for id in both if id in bounds.applicable(m)]
-        for pair in random_members(m, rng) if ids else ():
-            law = exact.curve(pair)
-            for alpha in (1.5, 4.0):
-                low = law.renyi_bracket(alpha)[0]
-                for id in ids:
-                    assert low <= renyi(id, m, alpha) * (1 + 1e-9), (id, pair)
-                    compared += 1
-    assert compared > 60
-
-
-SAMPLED = ("sampled_gaussian", "b_2", "b_2_both_orders", "b_3", "b_3_both_orders", "eq_5_7")
-
-
-def test_extremes_are_finite():
-    for noise in (1e-3, 1e6):
-        for steps in (1, 10**9):
-            for n, b in ((10**8, 1), (50, 50)):
-                m = mechanism(
-                    noise_std=noise,
-                    steps=steps,
-                    dataset_size=n,
-                    batch_size=b,
-                    strong_convexity=0.1,
-                    diameter=1e3,
-                )
-                for name in SAMPLED:
-                    curve = bounds.evaluate(f"at22.{name}", m)
-                    values = np.array([curve.renyi(a) for a in (1.001, 2.5, 1e4)])
-                    assert np.all(values >= 0), (name, values)  # infinite where it is vacuous
-                epsilon = bounds.evaluate("at22.sampled_gaussian", m).epsilon(1e-12)
-                assert epsilon >= 0
 
 
 def test_the_best_split_is_that_of_a_fine_grid():

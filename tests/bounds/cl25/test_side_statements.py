@@ -14,7 +14,6 @@ from audit.bounds.cl25.cyclic_batches import (
 from audit.constructions import QuadraticPair
 from tests.bounds.cl25.lemmas import theorem_a_1_sequence
 from tests.bounds.cl25.settings import figure_1
-from tests.bounds.process_pairs import assert_sound, random_pairs
 
 
 def reshuffled(**changes):
@@ -132,13 +131,6 @@ def test_late_places_are_the_worst_and_refusals():
     assert max(values.values()) <= default * (1 + 1e-12)
     with pytest.raises(bounds.NotApplicable, match=r"needs at most 4096 sequences .*=3\^20"):
         bounds.evaluate("cl25.corollary_a_3_reshuffled", reshuffled(steps=60))
-
-
-def test_the_entry_is_sound_on_exact_laws_of_fresh_shuffles():
-    """Walks with and without drift, both relations, any number of steps."""
-    for m, one in random_pairs(Batching.RESHUFFLED, 25, seed=8):
-        assert "cl25.corollary_a_3_reshuffled" in bounds.applicable(m)
-        assert_sound(["cl25.corollary_a_3_reshuffled"], m, exact.curve(one))
 
 
 def test_one_shuffle_is_refused():

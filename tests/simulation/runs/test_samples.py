@@ -14,31 +14,18 @@ from audit.constructions import (
     BiasedWalk,
     Construction,
     DriftedWalk,
-    Mapped,
     Process,
-    Step,
     TwoSidedWalk,
     UpdateMap,
 )
-from audit.simulation import Backend, Parallel, Samples, final_iterates
+from audit.simulation import Samples, final_iterates
 from audit.simulation.fingerprint import digest_of
 from audit.simulation.iterates import walks_of
 from audit.simulation.samples import Iterates
 
-from ..cases import mechanism, process
+from ..cases import mechanism
 
 TRIALS = 20_000
-
-
-@dataclass(frozen=True)
-class Waves(Construction):
-    """Two processes with a map that NumPy runs, so that other processes need not compile."""
-
-    citation = "a test"
-
-    def processes(self) -> tuple[Process, Process]:
-        step = Step((Mapped(np.sin),), (1.0,), 1.0)
-        return process(*[step] * 3), process(*[step] * 3)
 
 
 PAIR = BiasedWalk(mechanism())
@@ -68,38 +55,12 @@ def half(tmp_path: Path) -> Path:
     return folder
 
 
-def test_samples_are_the_same_in_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # which know nothing of the small blocks
-    drawn = [
-        final_iterates(Waves(mechanism()), trials=200_000, seed=3, backend=backend)
-        for backend in (Parallel(workers=1), Parallel(Backend.LOKY, 2))
-    ]
-    assert np.array_equal(drawn[0], drawn[1])
-    assert np.unique(drawn[0]).size > 390_000
-
-
 def test_an_interrupted_run_goes_on_where_it_was(half: Path) -> None:
     seen: list[tuple[int, int]] = []
     x = draw(half, progress=lambda *now: seen.append(now), threads=2)
     assert 0.4 < seen[0][0] / seen[0][1] < 0.7
     assert seen[-1][0] == seen[-1][1]
     assert np.array_equal(x, draw())
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"seed": 4}, r"where seed is 3 \(here 4\)"),
-        ({"trials": 20_001}, r"where trials is 20000 \(here 20001\)"),
-    ],
-)
-def test_the_folder_of_another_configuration_is_refused(
-    half: Path, change: dict[str, int], named: str
-) -> None:
-    kept = {path: path.read_bytes() for path in half.iterdir()}
-    with pytest.raises(ValueError, match=rf"{named}$"):
-        draw(half, **change)
-    assert kept == {path: path.read_bytes() for path in half.iterdir()}
 
 
 def test_another_pair_is_refused(half: Path) -> None:
