@@ -96,8 +96,11 @@ class Entry(ShortRepr):
 
     def __post_init__(self) -> None:
         named = (self.record_scope.option, *self.other_runs, self.runs_option)
-        for name in named:
-            if name is not None and name not in self.options:
+        self._check_options(name for name in named if name is not None)
+
+    def _check_options(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.options:
                 allowed = ", ".join(self.options) if self.options else "none"
                 raise ValueError(f"{self.id} has no option {name!r}; its options: {allowed}")
 
@@ -178,10 +181,7 @@ class Entry(ShortRepr):
             If an option is unknown or out of range.
         """
         validate.instance(NoisySGD, mechanism=mechanism)
-        for name in options:
-            if name not in self.options:
-                allowed = ", ".join(self.options) if self.options else "none"
-                raise ValueError(f"{self.id} has no option {name!r}; its options: {allowed}")
+        self._check_options(options)
         for failure in self.failures(mechanism):
             raise NotApplicable(f"{self.id} {failure}")
         return self.function(mechanism, **options)

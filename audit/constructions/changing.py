@@ -81,8 +81,7 @@ class ChangingPair(Construction):
     start : float, default: 0.0
         Common start point.
     position : int, optional
-        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
-        the batch of the last step.
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
 
     Raises
     ------

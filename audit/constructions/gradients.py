@@ -92,8 +92,7 @@ class GradientPair(PositionedPair):
     start : float, default: 0.0
         Common start point.
     position : int, optional
-        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
-        the batch of the last step.
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
     others_after : PiecewiseLinear, optional
         For cyclic batches, the gradient of other records in batches after the record's; defaults to
         ``others``.
@@ -109,10 +108,8 @@ class GradientPair(PositionedPair):
 
     Raises
     ------
-    Inadmissible
-        If the losses violate an assumption of the mechanism; the message names it.
     ValueError
-        If a parameter is out of range.
+        If a parameter is out of range, or breaks an assumption of the mechanism (`Inadmissible`).
     """
 
     others: PiecewiseLinear = field(default=ZERO, metadata={"draw": _random_others})

@@ -65,8 +65,7 @@ class LatticeWalk(Construction):
     down, up : int, default: 10
         Number of lattice points below and above the start; the outermost ones collect larger moves.
     position : int, optional
-        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
-        the batch of the last step.
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
 
     Raises
     ------

@@ -51,15 +51,12 @@ class ResetWalk(PositionedPair):
     centre, start : float, default: 0.0
         Minimum of the other records' losses, and common start point.
     position : int, optional
-        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
-        the batch of the last step.
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
 
     Raises
     ------
-    Inadmissible
-        If the losses violate an assumption of the mechanism; the message names it.
     ValueError
-        If a parameter is out of range.
+        If a parameter is out of range, or breaks an assumption of the mechanism (`Inadmissible`).
     """
 
     curvature: float = field(default=1.0, metadata={"draw": random_curvature, **REQUIRED})

@@ -101,8 +101,7 @@ class BiasedWalk(_LinearPair):
     start : float, default: 0.0
         Common start point.
     position : int, optional
-        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
-        the batch of the last step.
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 
     start: float = field(default=0.0, metadata={"draw": random_start})
@@ -143,13 +142,12 @@ class TwoSidedWalk(_LinearPair):
     start : float, default: 0.0
         Common start point.
     position : int, optional
-        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
-        the batch of the last step.
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
 
     Raises
     ------
-    Inadmissible
-        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range, or breaks an assumption of the mechanism (`Inadmissible`).
 
     Examples
     --------
@@ -198,15 +196,12 @@ class DriftedWalk(_LinearPair):
     start : float, default: 0.0
         Common start point.
     position : int, optional
-        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
-        the batch of the last step.
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
 
     Raises
     ------
-    Inadmissible
-        If the losses violate an assumption of the mechanism; the message names it.
     ValueError
-        If a parameter is out of range.
+        If a parameter is out of range, or breaks an assumption of the mechanism (`Inadmissible`).
     """
 
     drift: float = field(default=0.0, metadata={"draw": _random_drift, **REQUIRED})

@@ -49,10 +49,13 @@ class Composition(ShortRepr):
     kind: ClassVar[str] = "composition"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _mechanisms(self.parts))
+        if not isinstance(self.parts, tuple | list) or not self.parts:
+            raise validate.fail("parts", "at least one mechanism", self.parts)
+        object.__setattr__(self, "parts", tuple(self.parts))
         first = self.parts[0]
         for number, part in enumerate(self.parts):
             name = f"parts[{number}]"
+            validate.instance(NoisySGD, **{name: part})
             if part.release is not Release.ALL_ITERATES:
                 raise validate.fail(
                     f"{name}.release", repr(Release.ALL_ITERATES.value), part.release.value
@@ -104,11 +107,3 @@ class Composition(ShortRepr):
             The reason: ``"needs a single run, got ..."``.
         """
         return f"needs a single run, got a composition of {len(self.parts)}"
-
-
-def _mechanisms(parts: object) -> tuple[NoisySGD, ...]:
-    if not isinstance(parts, tuple | list) or not parts:
-        raise validate.fail("parts", "at least one mechanism", parts)
-    for number, part in enumerate(parts):
-        validate.instance(NoisySGD, **{f"parts[{number}]": part})
-    return tuple(parts)

@@ -42,6 +42,15 @@ from audit.numerics.display import ShortRepr
 # Fields that belong to some samplers (`Batching.fields`), and what they are for the others.
 _OF_SAMPLERS = {"participations": 1, "max_batch_size": None, "poisson_rate": None}
 
+_OPTIONAL = ("lipschitz", "gradient_sensitivity", "smoothness", "diameter", "clip_norm")
+_CHOICES = {
+    "batching": Batching,
+    "relation": Relation,
+    "release": Release,
+    "divisor": Divisor,
+    "losses": Losses,
+}
+
 
 @dataclass(frozen=True)
 class StepSchedule:
@@ -153,20 +162,11 @@ class NoisySGD(ShortRepr):
         self._check_step_size()
         validate.positive(noise_std=self.noise_std)
         validate.nonnegative(strong_convexity=self.strong_convexity)
-        optional = {
-            "lipschitz": self.lipschitz,
-            "gradient_sensitivity": self.gradient_sensitivity,
-            "smoothness": self.smoothness,
-            "diameter": self.diameter,
-            "clip_norm": self.clip_norm,
-        }
+        optional = {name: getattr(self, name) for name in _OPTIONAL}
         validate.positive(**{name: v for name, v in optional.items() if v is not None})
         validate.instance(bool, convex=self.convex)
-        validate.instance(Batching, batching=self.batching)
-        validate.instance(Relation, relation=self.relation)
-        validate.instance(Release, release=self.release)
-        validate.instance(Divisor, divisor=self.divisor)
-        validate.instance(Losses, losses=self.losses)
+        for name, kind in _CHOICES.items():
+            validate.instance(kind, **{name: getattr(self, name)})
         self._check_batches()
         self._check_losses()
 
@@ -239,7 +239,7 @@ class NoisySGD(ShortRepr):
             A reason such as ``"needs another release, got release='all iterates'"``; None if every
             choice is covered.
         """
-        for name in ("batching", "relation", "release", "divisor", "losses"):
+        for name in _CHOICES:
             choice = getattr(self, name)
             if choice not in COVERED_BY_DEFAULT and choice not in also:
                 return f"needs another {name}, got {name}={choice.value!r}"
@@ -364,11 +364,7 @@ class NoisySGD(ShortRepr):
         """
         if self.smoothness is None:
             return math.inf
-        etas = (
-            np.asarray(self.step_size)
-            if isinstance(self.step_size, tuple)
-            else np.array([self.step_size])
-        )
+        etas = np.atleast_1d(self.step_size)
         if not self.convex:
             return float(np.max(1 + etas * self.smoothness))
         low, high = np.abs(1 - etas * self.strong_convexity), np.abs(1 - etas * self.smoothness)

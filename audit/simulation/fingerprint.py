@@ -35,6 +35,11 @@ def _numba_version() -> str:
     return metadata.version("numba")  # without the second that its import takes
 
 
+def digest_of(value: Any) -> str:
+    """Return the SHA-256 of what `described` returns, as hexadecimal digits."""
+    return hashlib.sha256(canonical({"described": described(value)}).encode()).hexdigest()
+
+
 def canonical(value: Any) -> str:
     """Return the canonical JSON text of plain data: sorted keys, no spaces.
 
@@ -43,12 +48,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def digest(value: Any) -> str:
-    """Return the SHA-256 of plain data, as hexadecimal digits."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
-
-
-def described(value: Any) -> Any:
+def described(value: Any, outer: tuple[int, ...] = ()) -> Any:
     """Return plain data that identify a value, the same in every process.
 
     Numbers, strings, None and lists are kept. A dataclass becomes its type and its fields, an enum
@@ -56,23 +56,15 @@ def described(value: Any) -> Any:
     its compiled code (two lambdas on one line share a source text), its defaults and its closure.
     Globals that a function reads are not included: after a change to them, use a new folder.
     Another version of Python compiles functions differently, and so describes them differently.
+    ``outer`` are the ids of the values that hold this one.
     """
-    return _described(value, ())
-
-
-def digest_of(value: Any) -> str:
-    """Return a digest of what `described` returns, which raises the same errors."""
-    return digest({"described": described(value)})
-
-
-def _described(value: Any, outer: tuple[int, ...]) -> Any:
     if isinstance(value, enum.Enum):
         return value.name
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if id(value) in outer:
         raise _indescribable(value, "it holds itself")
-    inner = functools.partial(_described, outer=(*outer, id(value)))
+    inner = functools.partial(described, outer=(*outer, id(value)))
     if isinstance(value, type):
         return {"type": "class", "name": _name(value)}
     if dataclasses.is_dataclass(value):
