@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,19 +17,18 @@ from audit.search import check_admissible, worst_case
 LINE = PiecewiseLinear.constant
 
 
-def sampled(**changes):
-    given = {
-        "steps": 4,
-        "dataset_size": 20,
-        "batch_size": 4,
-        "step_size": 1.0,
-        "noise_std": 0.25,
-        "lipschitz": 2.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
-        "batching": Batching.WITHOUT_REPLACEMENT,
-    }
-    return NoisySGD(**(given | changes))
+sampled = partial(
+    NoisySGD,
+    steps=4,
+    dataset_size=20,
+    batch_size=4,
+    step_size=1.0,
+    noise_std=0.25,
+    lipschitz=2.0,
+    smoothness=1.0,
+    diameter=1.0,
+    batching=Batching.WITHOUT_REPLACEMENT,
+)
 
 
 def on_cone(along, across, length, slope):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,15 +35,14 @@ def normal(mean, std=1.0):
     return Mixture((1.0,), (mean,), (std,))
 
 
-def exponential(**changes):
-    values = {
-        "dataset_size": 5,
-        "batch_size": 5,
-        "step_size": 0.1,
-        "noise_std": 2.0,
-        "release": Release.EXPONENTIAL_MECHANISM,
-    }
-    return noisy_sgd(**(values | changes))
+exponential = partial(
+    noisy_sgd,
+    dataset_size=5,
+    batch_size=5,
+    step_size=0.1,
+    noise_std=2.0,
+    release=Release.EXPONENTIAL_MECHANISM,
+)
 
 
 def test_repeated_runs_are_two_normal_laws():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,21 +25,19 @@ from audit.search import check_admissible
 from audit.simulation import simulate
 from tests import reference
 
-
-def mechanism(**changes: Any) -> NoisySGD:
-    """Noise multiplier 1/2 for add/remove; one batch's gradients move by 32 deviations."""
-    given: dict[str, Any] = {
-        "steps": 3,
-        "dataset_size": 160,
-        "batch_size": 16,
-        "step_size": 0.5,
-        "noise_std": 1 / 32,
-        "clip_norm": 1.0,
-        "convex": False,
-        "batching": Batching.WITHOUT_REPLACEMENT,
-        "relation": Relation.ADD_REMOVE,
-    }
-    return NoisySGD(**{**given, **changes})
+# Noise multiplier 1/2 for add/remove; one batch's gradients move by 32 deviations.
+mechanism = partial(
+    NoisySGD,
+    steps=3,
+    dataset_size=160,
+    batch_size=16,
+    step_size=0.5,
+    noise_std=1 / 32,
+    clip_norm=1.0,
+    convex=False,
+    batching=Batching.WITHOUT_REPLACEMENT,
+    relation=Relation.ADD_REMOVE,
+)
 
 
 def density_after_two_steps(process: Process, y: float) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Relation
+from audit import Batching, Relation
 from audit.constructions import (
     Affine,
     BiasedWalk,
@@ -18,19 +19,17 @@ from audit.constructions import (
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 
-
-def mechanism(**changes: object) -> NoisySGD:
-    values: dict[str, object] = {
-        "steps": 80,
-        "dataset_size": 6,
-        "batch_size": 2,
-        "step_size": 0.1,
-        "noise_std": 0.5,
-        "lipschitz": 1.5,
-        "batching": Batching.WITHOUT_REPLACEMENT,
-        "smoothness": None,
-    }
-    return noisy_sgd(**(values | changes))
+mechanism = partial(
+    noisy_sgd,
+    steps=80,
+    dataset_size=6,
+    batch_size=2,
+    step_size=0.1,
+    noise_std=0.5,
+    lipschitz=1.5,
+    batching=Batching.WITHOUT_REPLACEMENT,
+    smoothness=None,
+)
 
 
 def shifts(process, step: int = 0) -> dict[float, float]:  # type: ignore[no-untyped-def]

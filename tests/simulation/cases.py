@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -26,20 +27,18 @@ from audit.constructions import (
 from audit.constructions.process import Path
 from audit.constructions.updates import PiecewiseLinear, PolynomialUpdate, PowerUpdate
 
-
-def mechanism(**changes: object) -> audit.NoisySGD:
-    given: dict[str, object] = {
-        "steps": 40,
-        "dataset_size": 4,
-        "batch_size": 1,
-        "step_size": 0.1,
-        "noise_std": 1.0,
-        "lipschitz": 2.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
-        "batching": audit.Batching.WITHOUT_REPLACEMENT,
-    }
-    return audit.NoisySGD(**{**given, **changes})  # type: ignore[arg-type]
+mechanism = partial(
+    audit.NoisySGD,
+    steps=40,
+    dataset_size=4,
+    batch_size=1,
+    step_size=0.1,
+    noise_std=1.0,
+    lipschitz=2.0,
+    smoothness=1.0,
+    diameter=1.0,
+    batching=audit.Batching.WITHOUT_REPLACEMENT,
+)
 
 
 def process(*steps: Step, times: int = 1, start: float = 0.0, **ends: object) -> Process:

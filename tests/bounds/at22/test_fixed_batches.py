@@ -1,6 +1,7 @@
 """Altschuler and Talwar's bounds for fixed batches, and amplification by iteration."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,15 +11,10 @@ from audit.constructions import TwoSidedWalk
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 
-
-def mechanism(**changes):
-    values = {"steps": 100, "dataset_size": 100, "batch_size": 100, "step_size": 0.1}
-    return noisy_sgd(**(values | changes))
+mechanism = partial(noisy_sgd, steps=100, dataset_size=100, batch_size=100, step_size=0.1)
 
 
-def cyclic(**changes):
-    values = {"dataset_size": 20, "batch_size": 4, "batching": Batching.CYCLIC}
-    return mechanism(**{**values, **changes})
+cyclic = partial(mechanism, dataset_size=20, batch_size=4, batching=Batching.CYCLIC)
 
 
 def rho(id, m, **options):

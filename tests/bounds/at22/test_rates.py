@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -14,16 +15,15 @@ from tests.mechanisms import noisy_sgd
 RATES = ("theorem_3_1", "theorem_5_1", "eq_5_5", "eq_1_3", "example_5_8")
 
 
-def mechanism(**changes):
-    values = {
-        "steps": 10**6,
-        "dataset_size": 1000,
-        "batch_size": 10,
-        "step_size": 0.1,
-        "noise_std": 2.0,
-        "batching": Batching.WITHOUT_REPLACEMENT,
-    }
-    return noisy_sgd(**(values | changes))
+mechanism = partial(
+    noisy_sgd,
+    steps=10**6,
+    dataset_size=1000,
+    batch_size=10,
+    step_size=0.1,
+    noise_std=2.0,
+    batching=Batching.WITHOUT_REPLACEMENT,
+)
 
 
 def test_rates_are_never_judged():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -16,17 +17,15 @@ from audit.constructions.batches import batched_process
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 
-
-def mechanism(**changes):
-    values = {
-        "steps": 500,
-        "dataset_size": 100,
-        "batch_size": 5,
-        "step_size": 0.1,
-        "diameter": 0.2,
-        "batching": Batching.WITHOUT_REPLACEMENT,
-    }
-    return noisy_sgd(**(values | changes))
+mechanism = partial(
+    noisy_sgd,
+    steps=500,
+    dataset_size=100,
+    batch_size=5,
+    step_size=0.1,
+    diameter=0.2,
+    batching=Batching.WITHOUT_REPLACEMENT,
+)
 
 
 def renyi(id, m, alpha=2.0, **options):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,24 +19,21 @@ from papers.bsa24_statements import (
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 
-
-def smooth(**changes):
-    values = {
-        "steps": 20,
-        "dataset_size": 4,
-        "batch_size": 4,
-        "step_size": 0.1,
-        "gradient_sensitivity": 1.0,
-        "smoothness": 2.0,
-        "strong_convexity": 0.5,
-        "lipschitz": None,
-        "diameter": None,
-    }
-    return noisy_sgd(**(values | changes))
+smooth = partial(
+    noisy_sgd,
+    steps=20,
+    dataset_size=4,
+    batch_size=4,
+    step_size=0.1,
+    gradient_sensitivity=1.0,
+    smoothness=2.0,
+    strong_convexity=0.5,
+    lipschitz=None,
+    diameter=None,
+)
 
 
-def cyclic(**changes):
-    return smooth(**{"batching": Batching.CYCLIC, "batch_size": 1, **changes})
+cyclic = partial(smooth, batching=Batching.CYCLIC, batch_size=1)
 
 
 def mu(id, m, **options):
@@ -215,8 +213,7 @@ def test_infeasible_choices_raise(options, message):
         bounds.evaluate("bsa24.theorem_3_3", smooth(), **options)
 
 
-def stochastic(**changes):
-    return smooth(**{"batching": Batching.WITHOUT_REPLACEMENT, "batch_size": 1, **changes})
+stochastic = partial(smooth, batching=Batching.WITHOUT_REPLACEMENT, batch_size=1)
 
 
 def test_theorem_4_9_as_printed():
@@ -256,10 +253,8 @@ def test_theorem_4_9_takes_the_best_tau():
         bounds.evaluate("bsa24.theorem_4_9", stochastic(steps=1))
 
 
-def langevin(**changes):
-    """F of n = 1 with sigma = sqrt(2/eta): Langevin Monte Carlo itself."""
-    values = {"dataset_size": 1, "batch_size": 1, "step_size": 0.02, "noise_std": 10.0}
-    return smooth(**{**values, **changes})
+# F of n = 1 with sigma = sqrt(2/eta): Langevin Monte Carlo itself.
+langevin = partial(smooth, dataset_size=1, batch_size=1, step_size=0.02, noise_std=10.0)
 
 
 def test_langevin_bounds_as_printed():

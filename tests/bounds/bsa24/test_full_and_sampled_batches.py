@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,20 +10,10 @@ from tests.bounds import reference
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 
-
-def full(**changes):
-    values = {
-        "steps": 1000,
-        "dataset_size": 20,
-        "batch_size": 20,
-        "step_size": 0.1,
-        "noise_std": 0.5,
-    }
-    return noisy_sgd(**(values | changes))
+full = partial(noisy_sgd, steps=1000, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5)
 
 
-def sampled(**changes):
-    return full(**{"batch_size": 2, "batching": Batching.WITHOUT_REPLACEMENT, **changes})
+sampled = partial(full, batch_size=2, batching=Batching.WITHOUT_REPLACEMENT)
 
 
 def test_theorem_4_1_is_the_sum_of_the_steps():

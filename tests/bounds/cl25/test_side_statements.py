@@ -1,6 +1,7 @@
 """Chien and Li (2025): fresh shuffles in every epoch, and the limit of vanishing Hölder order."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,10 +16,7 @@ from audit.constructions import QuadraticPair
 from tests.bounds.cl25.lemmas import theorem_a_1_sequence
 from tests.bounds.cl25.settings import figure_1
 
-
-def reshuffled(**changes):
-    values = {"dataset_size": 6, "batch_size": 2, "steps": 9, "batching": Batching.RESHUFFLED}
-    return figure_1(**{**values, **changes})
+reshuffled = partial(figure_1, dataset_size=6, batch_size=2, steps=9, batching=Batching.RESHUFFLED)
 
 
 def once(m):
