@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import audit
-from audit import constructions, validate
+from audit import constructions
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -31,7 +31,6 @@ from audit.constructions import (
     encode_pair,
     explicit,
     kinds,
-    registry,
 )
 from tests.bounds.grid import random_members
 from tests.mechanisms import noisy_sgd
@@ -230,32 +229,6 @@ def test_no_mapping() -> None:
 def test_without_a_name_the_class_of_the_error_stays() -> None:
     with pytest.raises(Inadmissible, match=r"^ResetWalk needs curvature in"):
         decode_pair({"kind": "ResetWalk", "curvature": 3.0, "cap": 1.0}, M, name="")
-
-
-def test_a_construction_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))
-
-    @construction
-    @dataclass(frozen=True)
-    class PushedPair(Construction):
-        """A walk that starts where the user says."""
-
-        push: float
-        start: float = 0.0
-        citation: ClassVar[str] = "a test"
-
-        def __post_init__(self) -> None:
-            validate.positive(push=self.push)
-
-        def processes(self) -> tuple[Process, Process]:
-            return BiasedWalk(self.mechanism, start=self.start).processes()
-
-    pair = decode_pair({"kind": "PushedPair", "push": 2}, M)
-    assert pair == PushedPair(M, push=2.0)
-    assert encode_pair(pair) == {"kind": "PushedPair", "push": 2.0}
-    assert kinds()["PushedPair"] is PushedPair
-    with pytest.raises(ValueError, match=r"^pair.push must be a positive finite number, got -1.0$"):
-        decode_pair({"kind": "PushedPair", "push": -1}, M)
 
 
 def test_what_cannot_be_registered() -> None:

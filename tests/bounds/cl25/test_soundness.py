@@ -111,7 +111,7 @@ def test_theorem_3_12_is_refuted_in_one_order():
     assert both == pytest.approx(2.66719609, abs=1e-8)
 
 
-def test_falls_with_noise_and_rises_with_diameter():
+def test_bounds_rise_with_the_diameter():
     for base in (
         figure_1(convex=False),
         figure_1(),
@@ -123,11 +123,6 @@ def test_falls_with_noise_and_rises_with_diameter():
         for id in bounds.applicable(base):
             if not id.startswith("cl25."):
                 continue
-            noise = [
-                bounds.evaluate(id, dataclasses.replace(base, noise_std=s)).renyi(2.0)
-                for s in (2.0, 5.0, 10.0, 20.0, 80.0)
-            ]
-            assert np.all(np.diff(noise) < 0), id
             width = [
                 bounds.evaluate(id, dataclasses.replace(base, diameter=d)).renyi(2.0)
                 for d in (0.01, 0.1, 0.5, 1.0, 2.0, 10.0)
