@@ -49,9 +49,10 @@ class Composition(ShortRepr):
     kind: ClassVar[str] = "composition"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.parts, tuple | list) or not self.parts:
-            raise validate.fail("parts", "at least one mechanism", self.parts)
-        object.__setattr__(self, "parts", tuple(self.parts))
+        parts: object = self.parts
+        if not isinstance(parts, tuple | list) or not parts:
+            raise validate.fail("parts", "at least one mechanism", parts)
+        object.__setattr__(self, "parts", tuple(parts))
         first = self.parts[0]
         for number, part in enumerate(self.parts):
             name = f"parts[{number}]"
