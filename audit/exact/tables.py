@@ -111,12 +111,12 @@ def score_range(law: Normals, low: Array, high: Array, std: float, share: float)
         found = np.empty(points.size)
         for block in _blocks(law, points):
             near, _, logs = _logs(law, points[block])
-            means, variances = law.means[near], law.stds[near] ** 2
+            means, stds = law.means[near], law.stds[near]
             y = points[block, None]
-            # given y, centres are normal
-            pull = 1 - std**2 / variances
+            # given y, centres are normal; std**2 may round above the square of the same deviation
+            pull = 1 - (std / stds) ** 2
             centres = means + (y - means) * pull + side * reach * std * np.sqrt(pull)
-            if np.ptp(variances) > 0:
+            if np.ptp(stds) > 0:
                 rank = np.argsort(centres, axis=1)
                 centres, logs = (np.take_along_axis(a, rank, axis=1) for a in (centres, logs))
             terms = np.exp(logs - logs.max(axis=1, keepdims=True))
