@@ -11,13 +11,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
-    "audit": 63_500,
+    "audit": 63_130,
     "audit/bounds": 10_640,
     "audit/claims": 5_295,
-    "audit/report": 4_650,
+    "audit/report": 4_260,
     "audit/simulation": 3_035,
     "extras/verify/audit_verify": 1_735,
-    "tests": 53_350,
+    "tests": 53_270,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

@@ -23,19 +23,9 @@ class ClaimedCurve(PrivacyCurve):
     """Curve claimed by a library: an upper bound that this package has neither proven nor checked.
 
     It is claimed of every neighbouring pair, in both orders. There are no brackets: the true value
-    may lie anywhere below, or above if the claim is wrong.
-
-    Parameters
-    ----------
-    claimant : str
-        Name of the claimant for messages.
-    epsilon_at : callable
-        Maps a delta in (0, 1) to epsilon.
-    delta_at : callable, optional
-        Maps an epsilon of at least 0 to delta. None if only epsilons are claimed.
-    divergences : mapping of float to float, optional
-        Claimed Renyi divergences by order; empty for none. Other orders use the value of the next
-        larger one, since divergences increase with the order, and infinity beyond the largest.
+    may lie anywhere below, or above if the claim is wrong. Without ``delta_at`` only epsilons are
+    claimed. Renyi divergences of other orders than those of ``divergences`` have the value of the
+    next larger one, since they increase with the order, and infinity beyond the largest.
     """
 
     claimant: str

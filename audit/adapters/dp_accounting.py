@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from audit import validate
@@ -129,115 +129,96 @@ def from_dp_event(
     """
     validate.integer(1, dataset_size=dataset_size)
     validate.positive(clip_norm=clip_norm)
-    reader = _EventConverter(library(), dataset_size, relation_of(relation), clip_norm)
-    steps = list(reader.steps(event, 1, "event"))
+    shared = {
+        "dataset_size": dataset_size,
+        "relation": relation_of(relation),
+        "clip_norm": clip_norm,
+    }
+    steps = [
+        (_step(one, place, shared), times)
+        for one, times, place in _leaves(event, 1, "event", within=False)
+    ]
     if not steps:
         raise ValueError("event must release something in at least one step, got none")
     return composed(steps)
 
 
-class _EventConverter:
-    """Converter of the nodes of an event to steps."""
+def _is(event: Any, name: str) -> bool:
+    """Return whether an event has a class, which older versions of the library may lack."""
+    cls = getattr(library(), name, None)
+    return cls is not None and isinstance(event, cls)
 
-    def __init__(
-        self, library: Any, dataset_size: int, relation: Relation, clip_norm: float
-    ) -> None:
-        self._library = library
-        self._dataset_size = dataset_size
-        self._relation = relation
-        self._clip_norm = clip_norm
 
-    def _is(self, event: Any, name: str) -> bool:
-        """Return whether an event has a class, which older versions of the library may lack."""
-        cls = getattr(self._library, name, None)
-        return cls is not None and isinstance(event, cls)
+def _leaves(event: Any, times: int, place: str, *, within: bool) -> Iterator[tuple[Any, int, str]]:
+    """Yield the nodes that are no compositions, each with its repetitions and its place.
 
-    def _refused(self, event: Any, place: str, known: Sequence[str]) -> ValueError:
-        kind = type(event).__name__ if self._is(event, "DpEvent") else validate.shown(event)
-        return ValueError(f"{place} must be one of {', '.join(known)}, got {kind}")
+    ``within`` a sample, where each node is a query, nothing is ignored.
+    """
+    if _is(event, "NoOpDpEvent") and not within:
+        return
+    if _is(event, "ComposedDpEvent") and (event.events or not within):
+        for number, part in enumerate(event.events):
+            yield from _leaves(part, times, f"{place}.events[{number}]", within=within)
+    elif _is(event, "SelfComposedDpEvent"):
+        validate.integer(1, **{f"{place}.count": event.count})
+        yield from _leaves(event.event, times * int(event.count), f"{place}.event", within=within)
+    else:
+        yield event, times, place
 
-    def steps(self, event: Any, times: int, place: str) -> Iterator[tuple[NoisySGD, int]]:
-        """Yield the steps of a node, each with its number of repetitions."""
-        if self._is(event, "NoOpDpEvent"):
-            return
-        if self._is(event, "ComposedDpEvent"):
-            for number, part in enumerate(event.events):
-                yield from self.steps(part, times, f"{place}.events[{number}]")
-        elif self._is(event, "SelfComposedDpEvent"):
-            validate.integer(1, **{f"{place}.count": event.count})
-            yield from self.steps(event.event, times * int(event.count), f"{place}.event")
-        else:
-            yield self._step(event, place), times
 
-    def _step(self, event: Any, place: str) -> NoisySGD:
-        """Return the single step of a node that is not a composition."""
-        if self._is(event, "GaussianDpEvent"):
-            return self._made(place, self._noise(event, place), 1.0, Batching.FULL)
-        if self._is(event, "PoissonSampledDpEvent"):
-            noise = self._noise(event.event, f"{place}.event")
-            return self._made(place, noise, event.sampling_probability, Batching.POISSON)
-        if self._is(event, "SampledWithoutReplacementDpEvent"):
-            noise = self._noise(event.event, f"{place}.event")
-            self._check_size(f"{place}.source_dataset_size", event.source_dataset_size)
-            validate.integer(1, **{f"{place}.sample_size": event.sample_size})
-            rate = event.sample_size / self._dataset_size
-            return self._made(place, noise, rate, Batching.WITHOUT_REPLACEMENT)
-        if self._is(event, "TruncatedSubsampledGaussianDpEvent"):
-            self._check_size(f"{place}.dataset_size", event.dataset_size)
-            size = event.truncated_batch_size
-            validate.integer(1, **{f"{place}.truncated_batch_size": size})
-            return self._made(
-                place,
-                event.noise_multiplier,
-                event.sampling_probability,
-                Batching.TRUNCATED_POISSON,
-                max_batch_size=int(size),
-            )
-        raise self._refused(event, place, _READ)
+def _step(event: Any, place: str, shared: Mapping[str, Any]) -> NoisySGD:
+    """Return the single step of a node that is not a composition."""
+    noise, rate, batching, most = math.nan, 1.0, Batching.FULL, None
+    if _is(event, "GaussianDpEvent"):
+        noise = _noise(event, place)
+    elif _is(event, "PoissonSampledDpEvent"):
+        noise = _noise(event.event, f"{place}.event")
+        rate, batching = event.sampling_probability, Batching.POISSON
+    elif _is(event, "SampledWithoutReplacementDpEvent"):
+        noise = _noise(event.event, f"{place}.event")
+        _check_size(f"{place}.source_dataset_size", event.source_dataset_size, shared)
+        validate.integer(1, **{f"{place}.sample_size": event.sample_size})
+        rate = event.sample_size / event.source_dataset_size
+        batching = Batching.WITHOUT_REPLACEMENT
+    elif _is(event, "TruncatedSubsampledGaussianDpEvent"):
+        _check_size(f"{place}.dataset_size", event.dataset_size, shared)
+        validate.integer(1, **{f"{place}.truncated_batch_size": event.truncated_batch_size})
+        noise, rate, most = (
+            event.noise_multiplier,
+            event.sampling_probability,
+            int(event.truncated_batch_size),
+        )
+        batching = Batching.TRUNCATED_POISSON
+    else:
+        raise _refused(event, place, _READ)
+    try:
+        return step(noise, rate, batching=batching, max_batch_size=most, **shared)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
 
-    def _noise(self, event: Any, place: str) -> float:
-        """Return the noise multiplier of one query equivalent to all on a sample.
 
-        Their noisy values form one Gaussian vector, so z^-2 adds up.
-        """
-        if self._is(event, "GaussianDpEvent"):
-            validate.positive(**{f"{place}.noise_multiplier": event.noise_multiplier})
-            return float(event.noise_multiplier)
-        if self._is(event, "SelfComposedDpEvent"):
-            validate.integer(1, **{f"{place}.count": event.count})
-            return self._noise(event.event, f"{place}.event") / math.sqrt(event.count)
-        if self._is(event, "ComposedDpEvent") and event.events:
-            noises = (
-                self._noise(part, f"{place}.events[{number}]")
-                for number, part in enumerate(event.events)
-            )
-            return 1 / math.hypot(*(1 / noise for noise in noises))
-        raise self._refused(event, place, _QUERIES)
+def _noise(event: Any, place: str) -> float:
+    """Return the noise multiplier of one query equivalent to all on a sample.
 
-    def _check_size(self, name: str, size: int) -> None:
-        if size != self._dataset_size:
-            raise validate.fail(name, f"the given dataset_size ({self._dataset_size})", size)
+    Their noisy values form one Gaussian vector, so z^-2 adds up.
+    """
+    queries = []
+    for query, times, where in _leaves(event, 1, place, within=True):
+        if not _is(query, "GaussianDpEvent"):
+            raise _refused(query, where, _QUERIES)
+        validate.positive(**{f"{where}.noise_multiplier": query.noise_multiplier})
+        queries.append(float(query.noise_multiplier) / math.sqrt(times))
+    return queries[0] if len(queries) == 1 else 1 / math.hypot(*(1 / noise for noise in queries))
 
-    def _made(
-        self,
-        place: str,
-        noise_multiplier: float,
-        sampling_rate: float,
-        batching: Batching,
-        max_batch_size: int | None = None,
-    ) -> NoisySGD:
-        try:
-            return step(
-                noise_multiplier,
-                sampling_rate,
-                dataset_size=self._dataset_size,
-                relation=self._relation,
-                clip_norm=self._clip_norm,
-                batching=batching,
-                max_batch_size=max_batch_size,
-            )
-        except ValueError as error:
-            raise ValueError(f"{place}: {error}") from None
+
+def _check_size(name: str, size: int, shared: Mapping[str, Any]) -> None:
+    if size != shared["dataset_size"]:
+        raise validate.fail(name, f"the given dataset_size ({shared['dataset_size']})", size)
+
+
+def _refused(event: Any, place: str, known: Sequence[str]) -> ValueError:
+    kind = type(event).__name__ if _is(event, "DpEvent") else validate.shown(event)
+    return ValueError(f"{place} must be one of {', '.join(known)}, got {kind}")
 
 
 def to_dp_event(mechanism: NoisySGD | Composition) -> Any:

@@ -183,15 +183,12 @@ def _numbers(name: str, given: NDArray[Any]) -> Array:
     called = f"column {name!r}"
     if given.dtype.kind not in "US":
         return validate.real_sample(**{called: given})
-    try:
-        return validate.sample(**{called: given.astype(np.float64)})
-    except ValueError:
-        for place, word in enumerate(given.tolist()):
-            if not _is_number(word):
-                raise ValueError(
-                    f"{called} must hold numbers, got {validate.shown(word)} at position {place}"
-                ) from None
-        raise
+    for place, word in enumerate(given.tolist()):
+        if not _is_number(word):
+            raise ValueError(
+                f"{called} must hold numbers, got {validate.shown(word)} at position {place}"
+            )
+    return validate.sample(**{called: given.astype(np.float64)})
 
 
 def _is_number(word: str) -> bool:

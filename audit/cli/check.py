@@ -255,15 +255,12 @@ def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
     begin(names)
     with on_terminal() as bars:
         for name in names:
-            shown = bars.stage(name)
+            judging = {"size": size, "jobs": options.jobs, "progress": bars.stage(name)}
             try:
                 if Path(name).suffix == ".py" or "/" in name:
-                    path = Path(name)
-                    found = panel.judge_file(path, size=size, jobs=options.jobs, progress=shown)
+                    found = panel.judge_file(Path(name), **judging)
                 else:
-                    found = panel.judge_entries(
-                        [name], size=size, jobs=options.jobs, progress=shown
-                    )
+                    found = panel.judge_entries([name], **judging)
                 for verdict in found:
                     if verdict.id in written:
                         files = f"{written[verdict.id]} and {name}"

@@ -32,24 +32,6 @@ _LONGEST = 2**28  # bytes of a message
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Verdicts:
-    """Judgements of a command, each good or not; sent to the process that waits."""
-
-    def __init__(self, send: Callable[[bytes], None], nonce: bytes) -> None:
-        self._send, self._nonce = send, nonce
-
-    def expect(self, names: Sequence[str]) -> None:
-        """Say what will be judged; before any user code runs."""
-        self._message({"expected": list(names)})
-
-    def end(self, status: int, good: Sequence[str]) -> None:
-        """Say the exit status and what has a good verdict; once, after all output."""
-        self._message({"status": status, "good": list(good)})
-
-    def _message(self, content: dict[str, object]) -> None:
-        self._send(self._nonce + json.dumps(content).encode())
-
-
 Command = Callable[[argparse.Namespace, Callable[[Sequence[str]], None]], tuple[int, Sequence[str]]]
 
 
@@ -136,13 +118,16 @@ def _child(
         signal.signal(signal.SIGINT, interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     own = os.getpid()
-    verdicts = Verdicts(sender.send_bytes, nonce)
-    status, good = command(options, verdicts.expect)
+
+    def send(**content: object) -> None:
+        sender.send_bytes(nonce + json.dumps(content).encode())
+
+    status, good = command(options, lambda names: send(expected=list(names)))
     if os.getpid() != own:  # a fork made by user code has returned
         os._exit(1)
     sys.stdout.flush()
     sys.stderr.flush()
-    verdicts.end(status, good)
+    send(status=status, good=list(good))
     os._exit(status)  # skips threads that compute laws, and exit handlers of user code
 
 

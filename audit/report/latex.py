@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from audit.report.document import Cell, Column, Style, Table
+from audit.report.document import Cell, Style, Table
 from audit.report.run_report import summaries
 from audit.results import Result
 
@@ -106,15 +106,10 @@ def _widths(content: Table) -> str:
     """Return the column types: numbers to the right, long text in lines of a quarter's width."""
     found = []
     for i, column in enumerate(content.columns):
-        found.append(_width(column, [row[i] for row in content.rows]))
+        longest = max((len(row[i].text) + len(row[i].note) for row in content.rows), default=0)
+        short = "r" if column.numeric else "l"
+        found.append(short if longest <= _LONGEST_LINE else r"p{0.2\linewidth}")
     return "@{}" + "".join(found) + "@{}"
-
-
-def _width(column: Column, cells: Sequence[Cell]) -> str:
-    longest = max((len(cell.text) + len(cell.note) for cell in cells), default=0)
-    if longest > _LONGEST_LINE:
-        return r"p{0.2\linewidth}"
-    return "r" if column.numeric else "l"
 
 
 def of_run(result: Result) -> bytes:

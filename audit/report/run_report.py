@@ -22,11 +22,10 @@ def build(result: Result) -> Document:
 
     def section(setting: SettingResult, stem: str) -> Section:
         if isinstance(setting, StudyResult):
-            made = study_section.section(setting, stem, first_shown=stem == shown_stem)
-        else:
-            made = setting_section.section(setting, stem, bound_looks)
-        return replace(made, folded=len(settings) > _OPEN)
+            return study_section.section(setting, stem, first_shown=stem == shown_stem)
+        return setting_section.section(setting, stem, bound_looks)
 
+    folded = len(settings) > _OPEN
     summary, *more = summaries(result)
     scenario = result.scenario
     sentences = [part.rstrip(".") for part in (scenario.summary, scenario.reference) if part]
@@ -37,7 +36,10 @@ def build(result: Result) -> Document:
         summary=summary,
         statements=more[0] if more else None,
         overview=overview,
-        sections=(*(section(*one) for one in settings), *appendix.sections(result)),
+        sections=(
+            *(replace(section(*one), folded=folded) for one in settings),
+            *appendix.sections(result),
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from audit.mechanism import NoisySGD, Relation, Release
 from audit.numerics.number_format import Rounding, count, number, plain
 from audit.report import queries, setting_tables
 from audit.report.document import Gallery, Part, Picture, Section, Table, Text
-from audit.report.figures import laws, positions, renyi, scores, steps, tradeoff
+from audit.report.figures import laws, places, steps, tradeoff
 from audit.report.figures.style import Look
 from audit.report.queries import ComparedResult
 from audit.results import Derived, PairResult
@@ -46,26 +46,18 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
     return Section(ident=f"setting-{stem}", title=queries.title(setting), parts=tuple(parts))
 
 
-def _tables(setting: ComparedResult) -> tuple[Table, ...]:
-    judged = (
-        setting_tables.claims(setting),
-        setting_tables.inconclusive(setting),
-        setting_tables.inapplicable(setting),
-    )
+def _tables(setting: ComparedResult) -> list[Table]:
+    tables = setting_tables
+    found = [make(setting) for make in (tables.claims, tables.inconclusive, tables.inapplicable)]
     if not isinstance(setting, PairResult):
-        return *judged, setting_tables.estimators(setting), setting_tables.per_record(setting)
-    return (
-        *judged,
-        setting_tables.positions(setting),
-        setting_tables.orders(setting),
-        setting_tables.renyi(setting),
-        setting_tables.found_pair(setting),
-    )
+        return [*found, tables.estimators(setting), tables.per_record(setting)]
+    of_pairs = (tables.positions, tables.orders, tables.renyi, tables.found_pair)
+    return [*found, *(make(setting) for make in of_pairs)]
 
 
 def _pictures(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> tuple[Picture, ...]:
     if not isinstance(setting, PairResult):
-        return (scores.draw(setting.scores, setting.trials, stem),)
+        return (laws.draw_scores(setting.scores, setting.trials, stem),)
     unsound = queries.unsound(setting)
     pictures = [
         laws.draw(setting.laws, setting.trials, stem),
@@ -73,16 +65,16 @@ def _pictures(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> tup
     ]
     if steps.has_curve(setting.epsilon_against_steps):
         pictures.append(steps.draw(setting.epsilon_against_steps, stem, looks, unsound))
-    if renyi.has_curve(setting.renyi):
-        pictures.append(renyi.draw(setting.renyi, stem, looks))
+    if places.has_renyi(setting.renyi):
+        pictures.append(places.draw_renyi(setting.renyi, stem, looks))
     if setting.positions:
-        pictures.append(positions.draw(setting.positions, stem, looks))
+        pictures.append(places.draw_positions(setting.positions, stem, looks))
     return tuple(pictures)
 
 
 def _subject(setting: ComparedResult) -> str:
     if isinstance(setting, PairResult):
-        return mechanism_in_words(setting.mechanism, setting.derived)
+        return _mechanism_in_words(setting.mechanism, setting.derived)
     sentences = [
         f"The scores are those of {setting.source}: nothing else is known of the mechanism.",
         columns_in_words(setting.audit.columns),
@@ -124,21 +116,21 @@ def group_in_words(size: int) -> str:
     )
 
 
-def mechanism_in_words(m: NoisySGD, derived: Derived) -> str:
-    """Return a mechanism as sentences."""
-    sentences = [_run(m), _noise(m, derived), _losses(m), _domain(m, derived)]
+def _mechanism_in_words(m: NoisySGD, derived: Derived) -> str:
+    n, b = plain(m.dataset_size), plain(m.batch_size)
+    rate = f"{b}/{n}" if m.poisson_rate is None else plain(m.poisson_rate)
+    batches = m.batching.sentence.format(n=n, b=b, q=rate)
+    sentences = [
+        f"Noisy-SGD takes T = {plain(m.steps)} steps, with {batches}.",
+        _noise(m, derived),
+        _losses(m),
+        _domain(m, derived),
+    ]
     if m.relation in _RELATIONS:
         sentences.append(f"Neighbouring datasets {_RELATIONS[m.relation]}.")
     if m.release in _RELEASES:
         sentences.append(_RELEASES[m.release])
-    return " ".join(sentence for sentence in sentences if sentence)
-
-
-def _run(m: NoisySGD) -> str:
-    text = f"Noisy-SGD takes T = {plain(m.steps)} steps"
-    n, b = plain(m.dataset_size), plain(m.batch_size)
-    rate = f"{b}/{n}" if m.poisson_rate is None else plain(m.poisson_rate)
-    return f"{text}, with {m.batching.sentence.format(n=n, b=b, q=rate)}."
+    return " ".join(sentences)
 
 
 def _noise(m: NoisySGD, derived: Derived) -> str:

@@ -28,7 +28,6 @@ from audit.results import (
     AtDelta,
     BoundRow,
     Estimate,
-    OtherPair,
     PairResult,
     Verdict,
 )
@@ -208,39 +207,29 @@ def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str
 
 def orders(setting: PairResult) -> Table:
     """Return the exact epsilon in both orders, in full, for this pair and the other ones."""
-    own = [(row, row.exact) for row in setting.deltas if row.exact]
-    return Table.of(
-        "Exact epsilon in both orders, to the digits that are certain",
-        {
-            "Pair": TEXT,
-            "δ": PARAMETER,
-            "X against X'": FULL,
-            "X' against X": FULL,
-            "Worse of the two": FULL,
-            "Width of its bracket": TEXT,
-        },
-        [
-            *(
-                (setting.pair.name, row.delta, one.forward, one.reverse, one.worst, _widths(row))
-                for row, one in own
-            ),
-            *(
-                (_other_pair(other), at.delta, None, None, at.epsilon, None)
-                for other in setting.other_pairs
-                for at in other.epsilons
-            ),
-        ],
-    )
+    rows: list[tuple[object, ...]] = [
+        (setting.pair.name, row.delta, one.forward, one.reverse, one.worst, _widths(row))
+        for row in setting.deltas
+        if (one := row.exact)
+    ]
+    for other in setting.other_pairs:
+        name = f"{other.pair.name}, found by search" if other.found_by else in_words(other.pair)
+        rows += [(name, at.delta, None, None, at.epsilon, None) for at in other.epsilons]
+    columns = {
+        "Pair": TEXT,
+        "δ": PARAMETER,
+        "X against X'": FULL,
+        "X' against X": FULL,
+        "Worse of the two": FULL,
+        "Width of its bracket": TEXT,
+    }
+    return Table.of("Exact epsilon in both orders, to the digits that are certain", columns, rows)
 
 
 def _widths(row: AtDelta) -> str:
     """Return the parts of a bracket's width; those that are exactly 0 are left out."""
     parts = [f"{cause} {width:.1e}" for cause, width in row.errors.items() if width]
     return ", ".join(parts) or "0"
-
-
-def _other_pair(other: OtherPair) -> str:
-    return f"{other.pair.name}, found by search" if other.found_by else in_words(other.pair)
 
 
 def renyi(setting: PairResult) -> Table:
@@ -274,11 +263,18 @@ def estimators(setting: ComparedResult) -> Table:
         "What the first estimator certifies, and two beside, each confident by itself",
         {"Estimator": TEXT, "δ": PARAMETER, "Certified lower bound": LOWER, "Claim refuted": TEXT},
         (
-            (one.estimator.value, row.delta, one.epsilon, _refuted_after(one) or None)
+            (one.estimator.value, row.delta, one.epsilon, "; ".join(_refuted_after(one)) or None)
             for row in setting.deltas
             for one in row.estimates
         ),
     )
+
+
+def _refuted_after(estimate: Estimate) -> list[str]:
+    return [
+        f"{one.claim}: {'not refuted' if one.pairs is None else f'after {count(one.pairs)} pairs'}"
+        for one in estimate.refuted_after
+    ]
 
 
 def per_record(setting: ComparedResult) -> Table:
@@ -299,27 +295,19 @@ def per_record(setting: ComparedResult) -> Table:
     )
 
 
-def _refuted_after(estimate: Estimate) -> str:
-    return "; ".join(
-        f"{one.claim}: "
-        + ("not refuted" if one.pairs is None else f"after {count(one.pairs)} pairs")
-        for one in estimate.refuted_after
-    )
-
-
 def found_pair(setting: PairResult) -> Table:
     """Return the pair that a search found, by its parameters; without rows if there is none."""
-    found = [(one.pair, one.found_by) for one in setting.other_pairs if one.found_by]
     rows: list[tuple[object, ...]] = []
     delta = ""
-    for pair, by in found[:1]:
-        delta = plain(by.delta)
-        rows += [
-            ("pair", pair.name),
-            ("pairs tried", COUNT.cell(by.evaluations)),
-            ("seed", PARAMETER.cell(by.seed)),
-        ]
-        rows += [(name, _value_cell(value)) for name, value in _own_values(pair)]
+    for other in setting.other_pairs:
+        if other.found_by and not rows:
+            delta = plain(other.found_by.delta)
+            rows = [
+                ("pair", other.pair.name),
+                ("pairs tried", COUNT.cell(other.found_by.evaluations)),
+                ("seed", PARAMETER.cell(other.found_by.seed)),
+                *((name, _value_cell(value)) for name, value in _own_values(other.pair)),
+            ]
     return Table.of(
         f"A pair found by search, for the largest epsilon at δ = {delta}",
         {"Parameter": TEXT, "Value": TEXT},
@@ -338,18 +326,15 @@ def positions(setting: PairResult) -> Table:
                 claimed, _, verdict = _claim_cells(bound)
                 exact = strongest.epsilon, strongest.pair
                 rows.append((place.index, row.delta, *exact, claimed, verdict))
-    return Table.of(
-        "The leak of each record, by its index in the order of use",
-        {
-            "Record": PARAMETER,
-            "δ": PARAMETER,
-            "Exact value of the strongest pair": EXACT,
-            "Pair": TEXT,
-            "Tightest claimed upper bound": UPPER,
-            "Verdict": VERDICT,
-        },
-        rows,
-    )
+    columns = {
+        "Record": PARAMETER,
+        "δ": PARAMETER,
+        "Exact value of the strongest pair": EXACT,
+        "Pair": TEXT,
+        "Tightest claimed upper bound": UPPER,
+        "Verdict": VERDICT,
+    }
+    return Table.of("The leak of each record, by its index in the order of use", columns, rows)
 
 
 # parameters in words

@@ -108,13 +108,16 @@ def first_chart(study: StudyResult, stem: str, *, alone: bool) -> Picture:
 
 def _statements(study: StudyResult) -> Table:
     value = ColumnFormat(value_cell)
+    error = ColumnFormat(
+        lambda error: Cell.number(plain(float(number(error, 2, Rounding.UP))), error)
+    )
     return Table.of(
         "Statements: claims and findings",
         {
             "Statement": TEXT,
             "Expected": value,
             "Found": value,
-            "Error allowed for": ColumnFormat(_error_cell),
+            "Error allowed for": error,
             "Verdict": VERDICT,
         },
         (
@@ -128,10 +131,6 @@ def _statements(study: StudyResult) -> Table:
             for one in study.findings.statements
         ),
     )
-
-
-def _error_cell(value: float) -> Cell:
-    return Cell.number(plain(float(number(value, 2, Rounding.UP))), value)
 
 
 def _table(table: FoundTable) -> Table:
@@ -164,7 +163,8 @@ def value_cell(value: Value) -> Cell:
         return Cell(text=value)
     if isinstance(value, bool):
         return Cell(text=plain(value))
-    if isinstance(value, int) or _ends_within(value):
+    # zeros need not follow a number that six digits write in full
+    if isinstance(value, int) or float(f"{value:.{_DIGITS}g}") == value:
         return Cell.number(plain(value), value)
     return Cell.number(number(value, _DIGITS), value)
 
@@ -172,11 +172,6 @@ def value_cell(value: Value) -> Cell:
 def _found_cell(one: Statement) -> Cell:
     text = queries.found(one.expected, one.found, one.verdict, lambda value: value_cell(value).text)
     return replace(value_cell(one.found), text=text)
-
-
-def _ends_within(value: float) -> bool:
-    """Whether six digits write the number in full, so that zeros need not follow."""
-    return float(f"{value:.{_DIGITS}g}") == value
 
 
 def _settings(study: StudyResult) -> Table:

@@ -25,8 +25,9 @@ _WORST_FIRST = (Verdict.REFUTED, Verdict.ERROR, Verdict.INCONCLUSIVE, Verdict.CO
 
 def show(result: Result) -> None:
     """Print a row for each setting and delta, and for each statement, to standard output."""
-    names = [setting.name for setting in queries.compared(result.settings)]
-    rows = Rows(result.scenario.title, names, _claims(result))
+    compared = queries.compared(result.settings)
+    claims = [bound.id for one in compared for row in one.deltas for bound in row.bounds]
+    rows = Rows(result.scenario.title, [setting.name for setting in compared], claims)
     for setting in result.settings:
         rows.add(setting)
     rows.end(result)
@@ -35,14 +36,7 @@ def show(result: Result) -> None:
 class Rows:
     """The table of a run on standard output, whose rows are printed as settings end.
 
-    Parameters
-    ----------
-    title
-        The table's title.
-    settings
-        Names of the settings that will come: they and the claims set the widths of columns.
-    claims
-        Ids of the bounds that will come.
+    The names of the settings that will come, and the ids of the bounds, set the widths of columns.
     """
 
     def __init__(self, title: str, settings: Sequence[str], claims: Sequence[str]) -> None:
@@ -89,6 +83,7 @@ class Rows:
             table.add_column("claimed by", overflow="fold", min_width=self._claim)
         verdict = "verdict on" if narrow else "verdict"
         table.add_column(verdict, overflow="fold", min_width=len(verdict))
+        between = "\n" if narrow else " "
         for row in setting.deltas:
             best = queries.tightest(row.bounds, row.best)
             none = _without_finite(row)
@@ -99,21 +94,12 @@ class Rows:
                 plain(row.delta),
                 _number(row.sampled.epsilon),
                 _number(row.exact.worst.low if row.exact else None),
-                _worst_pair(row, "\n" if narrow else " "),
+                f"{_number(row.certified.epsilon)}{between}{row.certified.by}",
                 _number(best.value if best else None),
                 _number(best.ratio if best else None),
                 *([f"{claimed_by}\n{verdicts}"] if narrow else [claimed_by, verdicts]),
             )
         return table
-
-
-def _claims(result: Result) -> list[str]:
-    return [
-        bound.id
-        for setting in queries.compared(result.settings)
-        for row in setting.deltas
-        for bound in row.bounds
-    ]
 
 
 def _table(title: str | None, narrow: bool) -> Table:
@@ -151,19 +137,12 @@ def _verdicts(row: AtDelta) -> str:
         for verdict in (Verdict.REFUTED, Verdict.INCONCLUSIVE)
         if (names := [bound.id for bound in row.bounds if bound.verdict is verdict])
     ]
-    if queries.tightest(row.bounds, row.best) is None:
-        return "; ".join(others) or _overall(row).value
-    return "; ".join((Verdict.CONSISTENT.value, *others))
-
-
-def _overall(row: AtDelta) -> Verdict:
-    """Return the worst verdict on the bounds that apply."""
-    verdicts = {bound.verdict for bound in row.bounds}
-    return next((one for one in _WORST_FIRST if one in verdicts), Verdict.NOT_APPLICABLE)
-
-
-def _worst_pair(row: AtDelta, between: str) -> str:
-    return f"{_number(row.certified.epsilon)}{between}{row.certified.by}"
+    if queries.tightest(row.bounds, row.best) is not None:
+        others.insert(0, Verdict.CONSISTENT.value)
+    if others:
+        return "; ".join(others)
+    verdicts = [bound.verdict for bound in row.bounds]
+    return next((v for v in _WORST_FIRST if v in verdicts), Verdict.NOT_APPLICABLE).value
 
 
 def _number(value: float | None) -> str:

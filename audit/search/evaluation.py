@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -20,7 +22,6 @@ from audit.mechanism import NoisySGD
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels, gauss_legendre, interpolate
 from audit.numerics.transfer import State, mixture
-from audit.search.clock import Clock
 from audit.search.families import families
 from audit.search.objectives import Epsilon, Objective
 from audit.search.quick_laws import quick_states
@@ -32,13 +33,53 @@ Array = NDArray[np.float64]
 # where products within a block of an operator underflow.
 _ORDER, _WIDTH, _REACH, _LARGEST_REACH = 14, 4.0, 9.0, 92.0
 _PIECES, _FINE_ORDER = 32, 4  # cells of a panel; the event of a test may end inside one
-_ENDLESS = Clock()
 _TYPICAL_DELTA = 1e-5
 # Measured seconds per kernel value and per product, and the number of nodes that a node reaches.
 _PER_KERNEL, _PER_PRODUCT, _REACHED_NODES = 2e-8, 4e-10, 100
 _SAME_MASS = 1e-3
 _MOST_NODES = 1e6  # beyond, a law takes gigabytes
 _MOST_STEPS = 10_000  # most steps of a candidate that are computed one by one
+
+
+class OutOfTime(Exception):
+    """A computation was stopped at its time limit."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Measures the seconds since its creation against a limit, infinite for none."""
+
+    limit: float = math.inf
+    begun: float = field(default_factory=time.perf_counter)
+
+    @property
+    def is_limited(self) -> bool:
+        """True if there is a limit."""
+        return math.isfinite(self.limit)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the clock was created."""
+        return time.perf_counter() - self.begun
+
+    @property
+    def left(self) -> float:
+        """Seconds until the limit, negative after it."""
+        return self.limit - self.spent
+
+    def up_to(self, share: float) -> Clock:
+        """Return a clock that ends when ``share`` of the remaining time is spent."""
+        if not self.is_limited:
+            return self
+        return Clock(self.spent + share * max(self.left, 0.0), self.begun)
+
+    def check(self, *_: object) -> None:
+        """Raise `OutOfTime` after the limit; the arguments of a progress report are ignored."""
+        if self.left < 0:
+            raise OutOfTime(f"budget must be larger than {self.limit:g} s for this mechanism")
+
+
+_ENDLESS = Clock()
 
 
 def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLESS) -> float:

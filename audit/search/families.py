@@ -18,8 +18,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import Construction, GradientPair, PiecewiseLinear
+from audit.constructions import ChangingPair, Construction, GradientPair, Phase, PiecewiseLinear
 from audit.constructions.batches import cycle_length, last_position
+from audit.constructions.changing import refusal
 from audit.constructions.epochs import follows_others
 from audit.constructions.gradient_limits import both_hold_record, others_range, record_pushes
 from audit.constructions.gradients import ZERO
@@ -31,7 +32,7 @@ _CELLS = 6  # parts of the domain; the others' gradient has one slope in each
 _STRONGEST_DRIFT = 10.0  # drift per step, in standard deviations of its noise
 _STRONGEST_KICK = 12.0  # difference of a batch's drift from that of the other batches, likewise
 _SMALLEST_KICK = 0.1  # below, kicks are on a linear scale
-KICKS = ("own kick", "kick before", "kick after")
+_KICKS = ("own kick", "kick before", "kick after")
 # Cycles that are good where pushes are weak or strong: drift, kick of the record's batch and of the
 # one before, in standard deviations of a step's noise, and start in half diameters. The kicks are
 # there and back; or all batches drift to a wall, which the record's batch leaves.
@@ -47,18 +48,25 @@ def _log_scale(u: float) -> float:
     return 0.0 if u <= 0 else float(_WEAKEST ** (1 - u))
 
 
+def _spread(t: float, end: float, unit: float) -> float:
+    """Map [-1, 1] to [-end, end], on a linear scale below ``unit`` and a logarithmic one above."""
+    if end <= 0:
+        return 0.0
+    return math.copysign(min(unit * math.sinh(abs(t) * math.asinh(end / unit)), end), t)
+
+
+def _gathered(size: float, end: float, unit: float) -> float:
+    """Return the inverse of `_spread`, within [-1, 1]."""
+    share = math.asinh(abs(size) / unit) / math.asinh(end / unit) if end > 0 else 0.0
+    return math.copysign(min(share, 1.0), size)
+
+
 @dataclass(frozen=True)
 class Family:
     """Pairs with one kind of other records; for cyclic batches, with a drift for each batch.
 
-    Attributes
-    ----------
-    mechanism
-        The mechanism whose assumptions every pair satisfies.
-    position
-        The batch of the cycle that contains the record, for cyclic batches.
-    many_dimensions
-        Whether the domain may cancel a gradient of all records (`audit.constructions.cone`).
+    ``position`` is the batch of the cycle that contains the record. In ``many_dimensions`` the
+    domain may cancel a gradient of all records (`audit.constructions.cone`).
     """
 
     mechanism: NoisySGD
@@ -70,14 +78,12 @@ class Family:
         """Names of the coordinates that each stage adds."""
         m = self.mechanism
         alone = self._alone
-        first: list[str] = []
-        if not alone:
-            first.append("drift")
+        first = [] if alone else ["drift"]
         if m.diameter is not None:
             first.append("start")
             if not alone and self._cycle > 1:
                 # of the record's batch, and of the batches next to it
-                first += KICKS[: self._cycle]
+                first += _KICKS[: self._cycle]
         if self._leans:
             first.append("lean")
         second = [] if alone else ["curvature", "centre", *(["split"] if not self._leans else [])]
@@ -98,7 +104,7 @@ class Family:
 
     def _neutral(self, name: str) -> float:
         signed = not self.mechanism.convex and ("curvature" in name or "slope" in name)
-        middle = ("drift", "start", "lean", "centre", "split", *KICKS)
+        middle = ("drift", "start", "lean", "centre", "split", *_KICKS)
         return 0.5 if signed or name in middle else 0.0
 
     @cached_property
@@ -109,7 +115,7 @@ class Family:
     @property
     def has_kicks(self) -> bool:
         """True if batches of a cycle have drifts of their own."""
-        return any(name in KICKS for name in self.names(0))
+        return any(name in _KICKS for name in self.names(0))
 
     def _slope(self, u: dict[str, float], name: str) -> float:
         """Return a share of the steepest slope; non-convex losses may have negative curvature."""
@@ -183,22 +189,13 @@ class Family:
     def _drift(self, u: float) -> float:
         """Map [0, 1] to the allowed gradients, with a fine resolution near zero."""
         low, high = self._drifts
-        t = 2 * u - 1
-        end = high if t > 0 else -low
-        if end <= 0:
-            return 0.0
-        size = self._unit * math.sinh(abs(t) * math.asinh(end / self._unit))
-        return math.copysign(min(size, end), t)
+        return _spread(2 * u - 1, high if u > 0.5 else -low, self._unit)
 
     def locate(self, gradient: float, start: float, lean: float = 0.0) -> Array:
         """Return the point of the first stage with this gradient of the others, start and lean."""
         low, high = self._drifts
-        end = high if gradient > 0 else -low
-        share = 0.0
-        if end > 0:
-            share = math.asinh(abs(gradient) / self._unit) / math.asinh(end / self._unit)
         known = {
-            "drift": (1 + math.copysign(min(share, 1.0), gradient)) / 2,
+            "drift": (1 + _gathered(gradient, high if gradient > 0 else -low, self._unit)) / 2,
             "start": (1 + start / self._half) / 2,
             "lean": (1 + lean) / 2,
         }
@@ -219,9 +216,9 @@ class Family:
         start = (2 * u.get("start", 0.5) - 1) * self._half if m.diameter is not None else 0.0
 
         def others(kick: float) -> PiecewiseLinear:
-            return self._others(u, "drift", "curvature", centre, floor, shift, kick)
+            return self._others(u, centre, floor, shift, kick)
 
-        kicks = [self._kick(u[name]) for name in KICKS if name in u]
+        kicks = [_spread(2 * u[name] - 1, *self._kicks) for name in _KICKS if name in u]
         kicked = any(kicks)
         return GradientPair(
             m,
@@ -234,12 +231,6 @@ class Family:
             others_by_batch=self._by_batch(kicks, others) if kicked else (),
             cancelled=-shift if self._cancels else 0.0,
         )
-
-    def _kick(self, u: float) -> float:
-        """Map [0, 1] to differences of gradients between batches, with a fine resolution near 0."""
-        end, unit = self._kicks
-        t = 2 * u - 1
-        return math.copysign(min(unit * math.sinh(abs(t) * math.asinh(end / unit)), end), t)
 
     @cached_property
     def _kicks(self) -> tuple[float, float]:
@@ -267,7 +258,7 @@ class Family:
         push to a wall that the record's batch leaves.
         """
         names = self.names(0)
-        plain = [name for name in names if name not in KICKS]
+        plain = [name for name in names if name not in _KICKS]
         points = [
             [at.get(name, 0.5) for name in names]
             for values in itertools.product((0.0, 0.5, 1.0), repeat=len(plain))
@@ -280,17 +271,11 @@ class Family:
         for sign, shape in itertools.product(signs, _CYCLES):
             drift, own, before, start = (sign * value for value in shape)
             known = {"own kick": own * noise, "kick before": before * noise}
-            kicks = {name: self._kicked(size) for name, size in known.items()}
+            kicks = {name: (1 + _gathered(size, *self._kicks)) / 2 for name, size in known.items()}
             base = dict(zip(names, self.locate(drift * noise, start * self._half), strict=True))
             points.append([{**base, **kicks}[name] for name in names])
         # what is beyond the largest drift or kick may come to the same
         return np.array(list(dict.fromkeys(map(tuple, points))))
-
-    def _kicked(self, size: float) -> float:
-        """Return the coordinate of a kick: the inverse of `_kick`."""
-        end, unit = self._kicks
-        share = math.asinh(abs(size) / unit) / math.asinh(end / unit) if end > 0 else 0.0
-        return (1 + math.copysign(min(share, 1.0), size)) / 2
 
     def _regulariser(self, u: dict[str, float]) -> tuple[float, PiecewiseLinear]:
         least = self.mechanism.strong_convexity
@@ -303,19 +288,17 @@ class Family:
     def _others(
         self,
         u: dict[str, float],
-        drift: str,
-        curvature: str,
         centre: float,
         floor: float,
         shift: float,
-        kick: float = 0.0,
+        kick: float,
     ) -> PiecewiseLinear:
         if self._alone:
             return ZERO
         low, high = self._allowed(shift)
-        constant = min(max(self._drift(u.get(drift, 0.5)) + kick, low), high)
+        constant = min(max(self._drift(u.get("drift", 0.5)) + kick, low), high)
         room = self._steepest - floor
-        slope = room * self._slope(u, curvature)
+        slope = room * self._slope(u, "curvature")
         more = [room * self._slope(u, f"slope {k}") for k in range(_CELLS)]
         if not any(more):
             reach = slope * np.array([-self._half - centre, self._half - centre]) + constant
@@ -409,3 +392,69 @@ def families(mechanism: NoisySGD, *, many_dimensions: bool = False) -> Iterator[
     back = [0, 1, 3, length // 3, length // 2, length - 1]
     for steps in dict.fromkeys(b for b in back if b < min(length, mechanism.steps)):
         yield Family(mechanism, (last - steps) % length)
+
+
+@dataclass(frozen=True)
+class ChangingFamily(Family):
+    """Pairs of linear losses whose common drift changes at a few fixed times.
+
+    The first stage adds a trend to the drift and the start: the difference of the last phase's
+    drift from the first one's, on the scale of the drift. The second stage adds one coordinate for
+    each later phase, the difference of its drift from the trend.
+    """
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Number of steps of each phase; on an unbounded domain, times are shares of the run."""
+        m = self.mechanism
+        steps = m.steps
+        crossing = steps if m.diameter is None else (m.diameter / (self._eta * m.noise_std)) ** 2
+        marks = {round(share * crossing) for share in ChangingPair.TIMES} | {1}
+        ends = sorted({0, steps, *(mark for mark in marks if 0 < mark < steps)}, reverse=True)
+        return tuple(a - b for a, b in itertools.pairwise(ends))
+
+    @cached_property
+    def stages(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the coordinates that each stage adds."""
+        first = tuple(name for name in super().stages[0] if name not in _KICKS)
+        later = range(1, len(self.lengths))
+        if "drift" not in first or not later:
+            return first, (), ()
+        return (*first, "trend"), tuple(f"change {k}" for k in later), ()
+
+    @property
+    def _leans(self) -> bool:
+        return False
+
+    def _neutral(self, name: str) -> float:
+        return 0.5 if name == "trend" or name.startswith("change") else super()._neutral(name)
+
+    def pair(self, point: Array, stage: int) -> Construction:
+        """Return the pair at a point of the unit cube of ``stage``."""
+        u = dict(zip(self.names(stage), np.clip(point, 0, 1).tolist(), strict=True))
+        base = super().pair(point, stage)
+        assert isinstance(base, GradientPair)
+        if "trend" not in u:
+            return base
+        phases = []
+        for k, length in enumerate(self.lengths):
+            trend = (2 * u["trend"] - 1) * k / (len(self.lengths) - 1)
+            drift = u["drift"] + trend + 2 * u.get(f"change {k}", 0.5) - 1
+            moved = {"drift": min(max(drift, 0.0), 1.0)}
+            others = self._others(moved, 0.0, 0.0, 0.0, 0.0)
+            phases.append(Phase(length, others, base.record, base.record_prime))
+        return ChangingPair(
+            self.mechanism, tuple(phases), base.shared, base.start, position=base.position
+        )
+
+
+def all_families(mechanism: NoisySGD, *, many_dimensions: bool = False) -> Iterator[Family]:
+    """Yield the families of a mechanism, with losses that change if the mechanism allows them.
+
+    For cyclic batches they change in the last batch's family only, beside the fixed ones.
+    """
+    found = list(families(mechanism, many_dimensions=many_dimensions))
+    if refusal(mechanism) is None:
+        changing = ChangingFamily(mechanism, found[0].position)
+        found = [changing, *found] if mechanism.batching is Batching.CYCLIC else [changing]
+    yield from found

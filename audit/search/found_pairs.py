@@ -26,14 +26,7 @@ from audit.search.optimizer import Found
 class StoredPair(ShortRepr):
     """A pair read from a file; it is admissible, but its laws were not recomputed.
 
-    Attributes
-    ----------
-    construction : Construction
-        The pair.
-    objective : Objective
-        The objective that the search maximised.
-    bracket : tuple of float
-        The bracket of the objective that is stored in the file.
+    ``bracket`` is that of the ``objective`` that the search maximised, as stored in the file.
     """
 
     construction: Construction
@@ -54,12 +47,11 @@ class FoundObjective:
 
     def objective(self) -> Epsilon | RenyiDivergence:
         """Return the objective that was maximised."""
-        if (self.epsilon_at_delta is None) == (self.renyi_order is None):
-            raise ValueError("objective must be epsilon_at_delta or renyi_order")
-        if self.epsilon_at_delta is not None:
+        if self.epsilon_at_delta is not None and self.renyi_order is None:
             return Epsilon(self.epsilon_at_delta)
-        assert self.renyi_order is not None  # checked above
-        return RenyiDivergence(self.renyi_order)
+        if self.renyi_order is not None and self.epsilon_at_delta is None:
+            return RenyiDivergence(self.renyi_order)
+        raise ValueError("objective must be epsilon_at_delta or renyi_order")
 
 
 @dataclass(frozen=True)
@@ -87,10 +79,9 @@ def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
     content = FoundFile(
         mechanism=found.construction.mechanism,
         pair=encode_pair(found.construction),
-        objective=(
-            FoundObjective(epsilon_at_delta=objective.delta)
-            if isinstance(objective, Epsilon)
-            else FoundObjective(renyi_order=objective.alpha)
+        objective=FoundObjective(
+            epsilon_at_delta=objective.delta if isinstance(objective, Epsilon) else None,
+            renyi_order=None if isinstance(objective, Epsilon) else objective.alpha,
         ),
         bracket=found.bracket,
         found_by=SearchRun(audit.__version__, found.seed, found.evaluations),

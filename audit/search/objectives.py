@@ -165,17 +165,7 @@ class RenyiDivergence(Objective):
 class ClaimedEpsilon(Objective):
     """Maximise the ratio of epsilon to a claim, over several deltas; above 1 refutes the claim.
 
-    Parameters
-    ----------
-    claim : callable
-        The claimed epsilon as a function of delta, positive at each of ``deltas``.
-    deltas : tuple of float
-        The deltas, in [0, 1).
-
-    Raises
-    ------
-    ValueError
-        If there is no delta, one is not in [0, 1), or a claimed epsilon is not positive.
+    ``claim`` is the claimed epsilon as a function of delta, positive at each of ``deltas``.
     """
 
     claim: Callable[[float], float]

@@ -16,10 +16,8 @@ from audit.mechanism import Losses, NoisySGD
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
 from audit.search.admissible import check_admissible
-from audit.search.changing_families import all_families
-from audit.search.clock import Clock, OutOfTime
-from audit.search.evaluation import fine_law, quick_value
-from audit.search.families import Family
+from audit.search.evaluation import Clock, OutOfTime, fine_law, quick_value
+from audit.search.families import Family, all_families
 from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tightest_bound
 
 Array = NDArray[np.float64]
@@ -402,9 +400,4 @@ def _refined(
 def _simplex(start: Array) -> Array:
     """Return corners around a point, inside the cube."""
     size = 0.08
-    corners = [start]
-    for axis in range(start.size):
-        corner = start.copy()
-        corner[axis] += size if corner[axis] <= 1 - size else -size
-        corners.append(corner)
-    return np.array(corners)
+    return np.vstack([start, start + np.diag(np.where(start <= 1 - size, size, -size))])

@@ -11,7 +11,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,49 +47,46 @@ def quick_states(
         finite = math.isfinite(process.lower) and math.isfinite(process.upper)
         if len(process.paths) > 1 or process.memories > 1 or Wall.ABSORB in walls or not finite:
             return None
-    grid = _Nodes.of(processes)
-    if grid.places.size > LARGEST_DENSE:
+    places, weights = _nodes(processes)
+    if places.size > LARGEST_DENSE:
         return None
-    return [_Run(process, grid, panels, check).law() for process in processes]
+    return [_Run(process, places, weights, panels, check).law() for process in processes]
 
 
-@dataclass(frozen=True, eq=False)
-class _Nodes:
-    """The lower end, nodes, and the upper end; weights of the nodes, and 1 for the ends."""
-
-    places: Array
-    weights: Array
-
-    @staticmethod
-    def of(processes: Sequence[Process]) -> _Nodes:
-        lower, upper = processes[0].lower, processes[0].upper
-        steps = dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes)))
-        std = min(step.noise_std for step in steps)
-        scale = max(1.0, steepest(processes, lower, upper)) / std
-        kinks = {kink for step in steps for phi in step.maps for kink in phi.kinks}
-        ends = [lower, *sorted(kink for kink in kinks if lower < kink < upper), upper]
-        places, weights = [np.array([lower])], [np.ones(1)]
-        for low, high in itertools.pairwise(ends):
-            parts = max(1, math.ceil((high - low) * scale / _WIDEST))
-            half = 0.5 * (high - low) / parts
-            # even orders, of which few are different
-            order = _NODES_AT_ENDS + 2 * math.ceil(_NODES_A_DEVIATION * half * scale)
-            nodes, own = gauss_legendre(order)
-            middles = low + half * (2 * np.arange(parts) + 1)
-            places.append((middles[:, None] + half * nodes).ravel())
-            weights.append(np.tile(half * own, parts))
-        places.append(np.array([upper]))
-        weights.append(np.ones(1))
-        return _Nodes(np.concatenate(places), np.concatenate(weights))
+def _nodes(processes: Sequence[Process]) -> tuple[Array, Array]:
+    """Return the lower end, nodes, and the upper end; and the nodes' weights, 1 for the ends."""
+    lower, upper = processes[0].lower, processes[0].upper
+    steps = dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes)))
+    std = min(step.noise_std for step in steps)
+    scale = max(1.0, steepest(processes, lower, upper)) / std
+    kinks = {kink for step in steps for phi in step.maps for kink in phi.kinks}
+    ends = [lower, *sorted(kink for kink in kinks if lower < kink < upper), upper]
+    places, weights = [np.array([lower])], [np.ones(1)]
+    for low, high in itertools.pairwise(ends):
+        parts = max(1, math.ceil((high - low) * scale / _WIDEST))
+        half = 0.5 * (high - low) / parts
+        # even orders, of which few are different
+        order = _NODES_AT_ENDS + 2 * math.ceil(_NODES_A_DEVIATION * half * scale)
+        nodes, own = gauss_legendre(order)
+        middles = low + half * (2 * np.arange(parts) + 1)
+        places.append((middles[:, None] + half * nodes).ravel())
+        weights.append(np.tile(half * own, parts))
+    return np.concatenate([*places, [upper]]), np.concatenate([*weights, [1.0]])
 
 
 class _Run:
     """One process: its matrices, and the masses at the places of the grid."""
 
     def __init__(
-        self, process: Process, grid: _Nodes, panels: Panels, check: Callable[[], None]
+        self,
+        process: Process,
+        places: Array,
+        weights: Array,
+        panels: Panels,
+        check: Callable[[], None],
     ) -> None:
-        self.process, self.grid, self.panels, self.check = process, grid, panels, check
+        self.process, self.panels, self.check = process, panels, check
+        self.places, self.weights = places, weights
         self.matrices: dict[Step, Array] = {}
 
     def law(self) -> State:
@@ -103,15 +99,14 @@ class _Run:
             return first_step(noisy, self.panels, self.process.start)
         most, last = split(rest, len(path) - 2)
         start = np.array([self.process.start])
-        masses = self._densities(first, start, self.grid.places)[:, 0] * self.grid.weights
+        masses = self._densities(first, start, self.places)[:, 0] * self.weights
         masses[[0, -1]] = self._beyond(first, start)[:, 0]
         for segment in most:
             self.check()
             masses = self._moved(segment, masses / masses.sum())
         end = last[0].steps[0]
         masses /= masses.sum()
-        places = self.grid.places
-        density = self._densities(end, places, self.panels.nodes.ravel()) @ masses
+        density = self._densities(end, self.places, self.panels.nodes.ravel()) @ masses
         with np.errstate(divide="ignore"):
             logs = np.log(density).reshape(self.panels.nodes.shape)
             return State(logs, np.log(self.matrix(end)[[0, -1]] @ masses))
@@ -136,10 +131,9 @@ class _Run:
         """Return the stochastic matrix of a step."""
         if step in self.matrices:
             return self.matrices[step]
-        places = self.grid.places
-        matrix = self._densities(step, places, places)
-        matrix *= self.grid.weights[:, None]
-        matrix[[0, -1]] = self._beyond(step, places)
+        matrix = self._densities(step, self.places, self.places)
+        matrix *= self.weights[:, None]
+        matrix[[0, -1]] = self._beyond(step, self.places)
         matrix /= matrix.sum(axis=0)
         self.matrices[step] = matrix
         return matrix
@@ -159,7 +153,7 @@ class _Run:
 
     def _beyond(self, step: Step, sources: Array) -> Array:
         """Return the probabilities of the lower and of the upper end, shape (2, sources)."""
-        low, high = self.grid.places[[0, -1]]
+        low, high = self.places[[0, -1]]
         total = np.zeros((2, sources.size))
         for phi, weight in zip(step.maps, step.weights, strict=True):
             image = phi(sources)

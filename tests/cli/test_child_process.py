@@ -56,19 +56,12 @@ def command(folder: Path, harm: str, *words: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("harm", "how"),
-    [
-        ("os._exit(0)", "its process ended with status 0"),
-        ("sys.exit(0)", "its process ended with status 0"),
-        ("os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
-    ],
-)
-def test_a_command_whose_process_ends_is_no_success(harm: str, how: str, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
+def run_apart(folder: Path, body: str) -> tuple[int, str, str]:
+    """Run a command with these lines in a child process; return its status and what it printed."""
+    script = folder / "script.py"
     script.write_text(
         "import argparse, os, sys\nfrom audit.cli.child_process import status_apart\n"
-        f"def command(options, begin):\n    begin(['a'])\n    {harm}\n    return 0, ['a']\n"
+        f"def command(options, begin):\n    {body}\n"
         "if __name__ == '__main__':\n"
         "    sys.exit(status_apart(command, argparse.Namespace()))\n"
     )
@@ -80,8 +73,30 @@ def test_a_command_whose_process_ends_is_no_success(harm: str, how: str, tmp_pat
         check=False,
         env=environment(),
     )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"ended before the work was done: {how}\n"
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("harm", "how"),
+    [
+        ("os._exit(0)", "its process ended with status 0"),
+        ("sys.exit(0)", "its process ended with status 0"),
+        ("os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
+    ],
+)
+def test_a_command_whose_process_ends_is_no_success(harm: str, how: str, tmp_path: Path) -> None:
+    ended = run_apart(tmp_path, f"begin(['a']); {harm}; return 0, ['a']")
+    assert ended == (2, "", f"ended before the work was done: {how}\n")
+
+
+@pytest.mark.parametrize(
+    ("expected", "good", "status"), [(["a"], ["a"], 0), (["a", "b"], ["a"], 2), ([], ["a"], 2)]
+)
+def test_a_table_that_lacks_a_claim_is_no_success(
+    expected: list[str], good: list[str], status: int, tmp_path: Path
+) -> None:
+    told = "ended without a verdict for everything\n" if status else ""
+    assert run_apart(tmp_path, f"begin({expected}); return 0, {good}") == (status, "", told)
 
 
 def test_a_pair_that_does_no_harm_is_judged(tmp_path: Path) -> None:
@@ -184,19 +199,3 @@ def test_no_attack_ends_with_status_0_and_no_table(
     assert run.returncode != 0
     assert "consistent" not in out
     assert len(err.strip().splitlines()) >= 1
-
-
-def test_a_table_that_lacks_a_claim_is_no_success(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    for expected, good, status in ((["a"], ["a"], 0), (["a", "b"], ["a"], 2), ([], ["a"], 2)):
-        script.write_text(
-            "import argparse, sys\nfrom audit.cli.child_process import status_apart\n"
-            f"def command(options, begin):\n    begin({expected})\n    return 0, {good}\n"
-            "if __name__ == '__main__':\n"
-            "    sys.exit(status_apart(command, argparse.Namespace()))\n"
-        )
-        done = subprocess.run(
-            [sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False
-        )
-        assert done.returncode == status
-        assert done.stderr == ("ended without a verdict for everything\n" if status else "")

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from audit.report import run_report
-from audit.report.figures import charts, positions, scores, style, sweep
+from audit.report.figures import charts, laws, places, style, sweep
 from audit.report.joined_rows import JoinedRow
 from audit.results import BoundCurve, BurnIn, Result, ScoreHistograms, Verdict
 
@@ -96,12 +96,12 @@ def test_crowded_figures_collide_nowhere(found: Drawn) -> None:
 
 def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
     looks = style.looks(["fmtt18.theorem_23"])
-    places = by_record(*(1.5 * i for i in range(1, 31)))
-    positions.draw(places, "full_batch", looks)
-    positions.draw([places[i] for i in (0, 9, 19, 29)], "full_batch", looks)
+    records = by_record(*(1.5 * i for i in range(1, 31)))
+    places.draw_positions(records, "full_batch", looks)
+    places.draw_positions([records[i] for i in (0, 9, 19, 29)], "full_batch", looks)
     edges = np.linspace(-1e-6, 3e-6, 81)
     shares = floats(np.full(80, 1 / 80))
-    scores.draw(ScoreHistograms(edges=floats(edges), first=shares, second=shares), 1000, "own")
+    laws.draw_scores(ScoreHistograms(edges=floats(edges), first=shares, second=shares), 1000, "own")
     for chart in study().findings.charts:
         charts.draw(chart, "powers")
     assert len(found) == 5
@@ -117,6 +117,7 @@ def ratios(settings: int) -> list[JoinedRow]:
             delta=delta,
             certified=1.0,
             claimed=1.0 + i / 50 if i else 0.99,
+            ratio=1.0 + i / 50 if i else None,
             claimed_by="a",
             verdict=Verdict.unless(i == 0),
         )
@@ -144,10 +145,10 @@ def planted(change: Callable[[Figure], None]) -> list[str]:
         axes = figure.add_subplot()
         axes.plot([0.2, 0.9], [1.0, 1.2], label="a line")
         axes.set_xlabel("steps")
-        style.legend_below(figure, axes)
-        change(figure)
 
-    return collisions(style.figure(on, 3.0))
+    figure = style.figure(on, 3.0)
+    change(figure)
+    return collisions(figure)
 
 
 def test_planted_collisions_are_found() -> None:

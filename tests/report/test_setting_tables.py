@@ -13,7 +13,7 @@ from audit.constructions import GradientPair, PiecewiseLinear
 from audit.report import joined, queries, setting_tables
 from audit.report.conclusion import conclusion
 from audit.report.document import EXACT, LOWER, PARAMETER, UPPER
-from audit.report.figures import positions, renyi, sandwich, scores
+from audit.report.figures import laws, places, sandwich
 from audit.results import (
     AtPosition,
     FoundBy,
@@ -61,7 +61,7 @@ def with_positions(*claimed: float) -> Result:
 
 
 def test_the_leak_of_each_record_in_words_and_rows() -> None:
-    text = positions.caption(by_record(2.0, 6.0, 3.3))
+    text = places.positions_caption(by_record(2.0, 6.0, 3.3))
     assert text == (
         "Record 3 leaks most, at least 3.000; record 1 least, 1.000. The tightest claim that "
         "stands is 1.100 times the strongest pair's exact value at record 3 and 3.000 times at "
@@ -79,25 +79,27 @@ def test_a_claim_refuted_for_one_record_is_in_the_first_sentence() -> None:
         "for some records fmtt18.theorem_23 is refuted"
         in conclusion(with_positions(2.0, 1.5))[0].lower()
     )
-    assert "Refuted at some record: fmtt18.theorem_23." in positions.caption(by_record(2.0, 1.5))
+    assert "Refuted at some record: fmtt18.theorem_23." in places.positions_caption(
+        by_record(2.0, 1.5)
+    )
 
 
 def test_an_unproven_bound_is_never_the_tightest_of_a_record() -> None:
-    places = by_record(2.0, status=Status.UNPROVEN)
-    assert "tightest" not in positions.caption(places)
-    table = setting_tables.positions(replace(pair_settings()[0], positions=places))
+    records = by_record(2.0, status=Status.UNPROVEN)
+    assert "tightest" not in places.positions_caption(records)
+    table = setting_tables.positions(replace(pair_settings()[0], positions=records))
     assert table.rows[0][4].text == "none applies"
 
 
 def test_renyi_curves_say_how_tight_and_what_is_refuted() -> None:
     rows = pair_settings()[0].renyi
-    assert renyi.has_curve(rows)
-    assert not renyi.has_curve(rows[:2])
-    text = renyi.caption(rows)
+    assert places.has_renyi(rows)
+    assert not places.has_renyi(rows[:2])
+    text = places.renyi_caption(rows)
     assert "At order 2 the tightest claim that stands is 9.000 times the exact value" in text
     assert "refuted" not in text
     wrong = replace(rows[1], bounds=(*rows[1].bounds, bound("b", 0.1, 1.9)))
-    assert "hence refuted: b." in renyi.caption((rows[0], wrong, rows[2]))
+    assert "hence refuted: b." in places.renyi_caption((rows[0], wrong, rows[2]))
 
 
 def test_a_claim_refuted_at_one_order_is_in_the_first_sentence(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_no_exact_value_is_claimed_where_samples_are_all(tmp_path: Path) -> None
 
 def test_scores_in_common() -> None:
     own = user_mechanism()
-    assert "75% of their area in common" in scores.caption(own.scores, own.trials)
+    assert "75% of their area in common" in laws.scores_caption(own.scores, own.trials)
 
 
 def test_pairs_are_written_with_their_parameters() -> None:

@@ -8,7 +8,7 @@ import pytest
 from audit import Losses, bounds, exact
 from audit.constructions import ChangingPair, GradientPair
 from audit.search import check_admissible, worst_case
-from audit.search.changing_families import ChangingFamily, all_families
+from audit.search.families import ChangingFamily, all_families
 from tests.search.cases import DELTA, mechanism
 from tests.search.test_families import MECHANISMS
 

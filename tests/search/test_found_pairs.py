@@ -21,7 +21,7 @@ from audit.constructions import (
     registry,
 )
 from audit.search import Epsilon, RenyiDivergence, optimizer, read_found, write_found
-from audit.search.clock import Clock
+from audit.search.evaluation import Clock
 from tests.mechanisms import noisy_sgd
 from tests.search.cases import DELTA, mechanism, search
 

@@ -25,7 +25,7 @@ from audit.search import (
     worst_case,
     write_found,
 )
-from audit.search.clock import Clock
+from audit.search.evaluation import Clock
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 from tests.search.cases import DELTA, mechanism, search

@@ -16,20 +16,9 @@ from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 class Loader:
     """Batches that a data loader draws for the logical steps.
 
-    Attributes
-    ----------
-    sampler : str
-        Class name of PyTorch's or Opacus' sampler.
-    batching : Batching
-        Its batching scheme.
-    records : int
-        Number of records that it draws from.
-    batches : int
-        Number of batches per epoch; Opacus uses 1/batches as sampling rate.
-    batch_size : int, optional
-        Records per batch; the last batch of an epoch may be smaller. None for Poisson batches.
-    rate : float, optional
-        Sampling rate of Poisson batches; None for others.
+    ``sampler`` is the class of PyTorch's or Opacus' sampler, and ``batches`` the number of batches
+    an epoch. Poisson batches have a ``rate``, others a ``batch_size``, which the last batch of an
+    epoch may not reach.
     """
 
     sampler: str

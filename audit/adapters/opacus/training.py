@@ -21,13 +21,8 @@ _SAME_RATE = 1e-12
 class Clipping(enum.Enum):
     """Clipping of a record's gradient.
 
-    Attributes
-    ----------
-    FLAT
-        The whole gradient, with per-sample gradients or ghost clipping.
-    PER_LAYER
-        Each parameter to its own norm. The whole gradient has at most the norm of the vector of
-        these norms, to which Opacus scales the noise.
+    Per layer, the whole gradient has at most the norm of the vector of the layers' norms, to which
+    Opacus scales the noise.
     """
 
     FLAT = "flat"

@@ -27,7 +27,6 @@ def draw(chart: Chart, stem: str) -> Picture:
             _draw_series(axes, series, shown[series.name], i)
         axes.set_xlabel(chart.x_label)
         axes.set_ylabel(chart.y_label)
-        style.legend_below(figure, axes)
 
     return style.picture(f"{stem}-{chart.name}", chart.title, chart.caption, on, _HEIGHT)
 

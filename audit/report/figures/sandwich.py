@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -61,35 +62,34 @@ class _Scale:
 def draw(settings: Sequence[ComparedResult], looks: dict[str, Look]) -> Picture:
     """Draw one bar for each delta of each setting."""
     scale = _scale(settings)
-    drawn = {claim.bound.id for claim in queries.judged(settings)}
-    body = sum(
-        _title_height(setting) + sum(_height(scale, row) for row in setting.deltas)
-        for setting in settings
-    )
-    height = body + 0.6
+    y, titles, bars = 0.0, [], []
+    for setting in settings:
+        lines = textwrap.wrap(queries.title(setting), _LETTERS)
+        y -= _TITLE + _TITLE_LINE * (len(lines) - 1)
+        titles.append((y + 0.05, "\n".join(lines)))
+        for row in setting.deltas:
+            marks = _marks(scale, row)
+            bars.append((row, marks, y - 0.36))
+            y -= _ROW + _LEVEL * max((mark.level for mark in marks), default=0)
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
         style.logarithmic(axes, "x")
         axes.set_xlim(scale.low, scale.high)
-        axes.set_ylim(-body, 0)
+        axes.set_ylim(y, 0)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.set_xlabel("epsilon")
-        y = 0.0
-        for setting in settings:
-            y -= _title_height(setting)
+        for at, words in titles:
             axes.text(
-                0, y + 0.05, "\n".join(_lines(setting)), weight="bold", linespacing=1.15,
+                0, at, words, weight="bold", linespacing=1.15,
                 transform=axes.get_yaxis_transform(), va="bottom",
             )  # fmt: skip
-            for row in setting.deltas:
-                _bar(axes, scale, row, y - 0.36, looks)
-                y -= _height(scale, row)
-        _keys(axes, looks, sorted(drawn), settings)
-        style.legend_below(figure, axes)
+        for row, marks, at in bars:
+            _bar(axes, scale, row, marks, at, looks)
+        _keys(axes, looks, settings)
 
-    return style.picture("sandwich", "The sandwich", caption(settings), on, height)
+    return style.picture("sandwich", "The sandwich", caption(settings), on, 0.6 - y)
 
 
 def _scale(settings: Sequence[ComparedResult]) -> _Scale:
@@ -109,14 +109,6 @@ def _worst(row: AtDelta) -> tuple[float, float]:
     return (row.certified.epsilon, math.inf) if row.exact is None else row.exact.worst.bracket
 
 
-def _lines(setting: ComparedResult) -> list[str]:
-    return textwrap.wrap(queries.title(setting), _LETTERS)
-
-
-def _title_height(setting: ComparedResult) -> float:
-    return _TITLE + _TITLE_LINE * (len(_lines(setting)) - 1)
-
-
 @dataclass(frozen=True)
 class _Mark:
     """A claim on a bar: its value, and how far below the bar its marker stands."""
@@ -125,28 +117,29 @@ class _Mark:
     epsilon: float
     level: int
 
-    @property
-    def refuted(self) -> bool:
-        return self.bound.verdict is Verdict.REFUTED
-
 
 def _marks(scale: _Scale, row: AtDelta) -> list[_Mark]:
-    claims = [
-        (bound.value, bound)
-        for bound in row.bounds
-        if bound.verdict is not Verdict.NOT_APPLICABLE and bound.value is not None
-    ]
-    claims.sort(key=lambda claim: claim[0])
+    claims = sorted(
+        (
+            (bound.value, bound)
+            for bound in row.bounds
+            if bound.verdict is not Verdict.NOT_APPLICABLE and bound.value is not None
+        ),
+        key=lambda claim: claim[0],
+    )
     above = [_worst(row)[0], queries.strongest(row)[0], row.sampled.epsilon]
     levels = scale.levels([value for value, _ in claims], above)
     return [_Mark(b, value, level) for (value, b), level in zip(claims, levels, strict=True)]
 
 
-def _height(scale: _Scale, row: AtDelta) -> float:
-    return _ROW + _LEVEL * max((mark.level for mark in _marks(scale, row)), default=0)
-
-
-def _bar(axes: Axes, scale: _Scale, row: AtDelta, y: float, looks: dict[str, Look]) -> None:
+def _bar(
+    axes: Axes,
+    scale: _Scale,
+    row: AtDelta,
+    marks: Sequence[_Mark],
+    y: float,
+    looks: dict[str, Look],
+) -> None:
     sampled, exact = row.sampled.epsilon, _worst(row)[0]
     strongest, other = queries.strongest(row)
     best = queries.tightest(row.bounds, row.best)
@@ -186,7 +179,6 @@ def _bar(axes: Axes, scale: _Scale, row: AtDelta, y: float, looks: dict[str, Loo
             scale.place(strongest), y, marker="d", ms=10, mfc="white", mec=style.EXACT, mew=1.6,
             clip_on=False, zorder=6,
         )  # fmt: skip
-    marks = _marks(scale, row)
     for mark in marks:
         _draw_mark(axes, scale, mark, y - _LEVEL * mark.level, looks[mark.bound.id])
     _call_refuted(axes, scale, marks, y)
@@ -205,7 +197,7 @@ def _draw_mark(axes: Axes, scale: _Scale, mark: _Mark, y: float, look: Look) -> 
               clip_on=False, zorder=7)  # fmt: skip
     if math.isinf(mark.epsilon):
         _infinite(axes, x, y)
-    if mark.refuted:
+    if mark.bound.verdict is Verdict.REFUTED:
         axes.plot(
             x, y, "o", ms=13, mfc="none", mec=_WRONG, mew=_RING_WIDTH, clip_on=False, zorder=8
         )
@@ -216,7 +208,7 @@ def _call_refuted(axes: Axes, scale: _Scale, marks: Sequence[_Mark], y: float) -
     shares = [scale.share(mark.epsilon) for mark in marks]
     free = -math.inf
     for at, mark in zip(shares, marks, strict=True):
-        if not mark.refuted or at < free:
+        if mark.bound.verdict is not Verdict.REFUTED or at < free:
             continue
         free = at + _WORD
         right = free > 1
@@ -240,36 +232,27 @@ def _any_stronger(settings: Sequence[ComparedResult]) -> bool:
     return any(queries.strongest(row)[1] for row in _rows(settings))
 
 
-def _keys(
-    axes: Axes, looks: dict[str, Look], drawn: list[str], settings: Sequence[ComparedResult]
-) -> None:
-    axes.plot([], [], ">", ms=8, color=style.SAMPLED, label="certified lower bound")
+def _keys(axes: Axes, looks: dict[str, Look], settings: Sequence[ComparedResult]) -> None:
+    """Draw the markers of the legend."""
+
+    def key(marker: str, label: str, **options: Any) -> None:
+        axes.plot([], [], marker, label=label, **options)
+
+    key(">", "certified lower bound", ms=8, color=style.SAMPLED)
     if _any_exact(settings):
-        axes.plot([], [], "|", ms=13, mew=3, color=style.EXACT, label="exact value of the pair")
+        key("|", "exact value of the pair", ms=13, mew=3, color=style.EXACT)
     if _any_stronger(settings):
-        axes.plot(
-            [],
-            [],
-            "d",
-            ms=9,
-            mfc="white",
-            mec=style.EXACT,
-            label="exact value of the strongest pair",
-        )
-    for name in drawn:
-        axes.plot(
-            [], [], looks[name].marker, ms=7, color=looks[name].colour, label=f"claimed: {name}"
-        )
+        key("d", "exact value of the strongest pair", ms=9, mfc="white", mec=style.EXACT)
+    for name in sorted({claim.bound.id for claim in queries.judged(settings)}):
+        key(looks[name].marker, f"claimed: {name}", ms=7, color=looks[name].colour)
     if any(queries.refuted(row.bounds) for row in _rows(settings)):
-        axes.plot(
-            [], [], "o", ms=10, mfc="none", mec=_WRONG, mew=_RING_WIDTH, label="refuted claim"
-        )
+        key("o", "refuted claim", ms=10, mfc="none", mec=_WRONG, mew=_RING_WIDTH)
 
 
 def caption(settings: Sequence[ComparedResult]) -> str:
     """Say how far apart the sides are, and where the gap is on the samples' side."""
     rows = [(setting, row) for setting in settings for row in setting.deltas]
-    wrong = [bound.id for _, row in rows for bound in queries.refuted(row.bounds)]
+    wrong = queries.refuted_ids(row for _, row in rows)
     stronger, known = _any_stronger(settings), _any_exact(settings)
     of_pair = ", exact value of the pair" if known else ""
     parts = [f"Certified lower bound{of_pair} and claimed upper bounds on epsilon."]
@@ -277,7 +260,7 @@ def caption(settings: Sequence[ComparedResult]) -> str:
     if not known:
         value = "what samples certify"
     if wrong:
-        parts.append(f"Left of {value}, hence refuted: {', '.join(sorted(set(wrong)))}.")
+        parts.append(f"Left of {value}, hence refuted: {', '.join(wrong)}.")
     elif any(row.bounds for _, row in rows):
         parts.append(f"Every claim lies to the right of {value}.")
     gaps = [
@@ -304,6 +287,5 @@ def caption(settings: Sequence[ComparedResult]) -> str:
 
 def _at_limit(row: AtDelta) -> bool:
     value, most = row.sampled.epsilon, row.sampled.largest_certifiable
-    if row.exact is None:
-        return False
-    return value > 0.8 * most and math.inf > row.exact.worst.high > 1.5 * most
+    high = row.exact.worst.high if row.exact else math.inf
+    return value > 0.8 * most and math.inf > high > 1.5 * most

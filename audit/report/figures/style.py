@@ -23,10 +23,10 @@ from matplotlib.ticker import (
     ScalarFormatter,
 )
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from audit.numerics.number_format import plain
 from audit.report.document import Picture
-from audit.results import AtOrder, PositionAtDelta
 
 Array = NDArray[np.float64]
 
@@ -109,13 +109,6 @@ def finite(values: Iterable[float | None]) -> Array:
     return np.where(np.isfinite(found), found, np.nan)
 
 
-def claimed(rows: Sequence[AtOrder] | Sequence[PositionAtDelta]) -> dict[str, Array]:
-    """Return the claims of rows as curves by the ids of their bounds, sorted."""
-    by_row = [{bound.id: bound.value for bound in row.bounds} for row in rows]
-    names = sorted({name for row in by_row for name in row})
-    return {name: finite(row.get(name) for row in by_row) for name in names}
-
-
 def looks(ids: Sequence[str]) -> dict[str, Look]:
     """Give each bound a colour, a line and a marker of its own."""
     found = {}
@@ -154,9 +147,13 @@ def picture(
 
 
 def figure(draw: Callable[[Figure], None], height: float) -> Figure:
-    """Return a fresh figure of the common width, drawn; the height is in inches."""
+    """Return a fresh figure of the common width, drawn, with a legend of what has a label.
+
+    The height in inches is that without the legend.
+    """
     fresh = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
     draw(fresh)
+    _legend_below(fresh)
     _plain_numbers(fresh)
     return fresh
 
@@ -240,9 +237,16 @@ def _plain(axis: Axis) -> Callable[[float, int | None], str]:
     return written
 
 
-def legend_below(figure: Figure, axes: Axes) -> None:
+def _legend_below(figure: Figure) -> None:
     """Put the legend under the axes, where it covers nothing, and make room for it."""
-    handles, labels = axes.get_legend_handles_labels()
+    known = [
+        entry
+        for axes in figure.axes
+        for entry in zip(*axes.get_legend_handles_labels(), strict=True)
+    ]
+    if not known:
+        return
+    handles, labels = zip(*known, strict=True)
     half = math.ceil(len(labels) / 2)
     lengths = [max(map(len, column), default=0) for column in (labels[:half], labels[half:])]
     columns = 2 if sum(lengths) <= _LETTERS else 1
@@ -258,26 +262,12 @@ def spaced(
 
     They stay between ``low`` and ``high`` where there is room for all of them.
     """
-    blocks: list[list[int]] = []
-
-    def middle(block: list[int]) -> float:
-        return sum(positions[i] for i in block) / len(block)
-
-    order = sorted(range(len(positions)), key=lambda i: positions[i])
-    for i in order:
-        blocks.append([i])
-        while len(blocks) > 1:
-            room = gap * (len(blocks[-2]) + len(blocks[-1])) / 2
-            if middle(blocks[-1]) - middle(blocks[-2]) >= room:
-                break
-            last = blocks.pop()
-            blocks[-1] += last
-    result = [0.0] * len(positions)
-    for block in blocks:
-        for k, i in enumerate(block):
-            result[i] = middle(block) + gap * (k - (len(block) - 1) / 2)
-    for k, i in enumerate(reversed(order)):
-        result[i] = min(result[i], high - k * gap)
-    for k, i in enumerate(order):
-        result[i] = max(result[i], low + k * gap)
-    return result
+    if not positions:
+        return []
+    order = np.argsort(positions, kind="stable")
+    least = gap * np.arange(len(positions))
+    # the least squares of all moves: without the gaps, the nearest increasing sequence
+    moved = isotonic_regression(np.take(positions, order) - least).x + least
+    result = np.empty(len(positions))
+    result[order] = np.maximum(np.minimum(moved, high - least[::-1]), low + least)
+    return [float(value) for value in result]

@@ -67,7 +67,6 @@ def draw(rows: Sequence[JoinedRow]) -> Picture | None:
         else:
             axes.set_ylabel("settings and deltas, sorted")
             axes.set_yticks([])
-        style.legend_below(figure, axes)
 
     middle = ratio(float(np.median(values)))
     words = (
@@ -79,9 +78,10 @@ def draw(rows: Sequence[JoinedRow]) -> Picture | None:
 
 def _ratio(row: JoinedRow) -> float | None:
     """Return claimed over certain, of a refuted claim too; None if it is not finite."""
-    if row.claimed is None or not row.certified or not math.isfinite(row.claimed / row.certified):
-        return None
-    return row.claimed / row.certified
+    value = row.ratio
+    if row.verdict is Verdict.REFUTED and row.claimed is not None and row.certified:
+        value = row.claimed / row.certified
+    return value if value is not None and math.isfinite(value) else None
 
 
 def line_name(row: JoinedRow) -> str:
@@ -97,7 +97,7 @@ class _Point:
 
     parameters: dict[str, float]
     delta: float
-    ratio: float | None
+    ratio: float
     refuted: bool
 
 
@@ -107,21 +107,17 @@ def maps(runs: Sequence[Run]) -> tuple[Picture, ...]:
     for run in runs:
         if run.result is not None:
             for setting in queries.compared(run.result.settings):
-                key = (run.result.scenario.name, setting.name)
-                groups.setdefault(key, []).append(_point(setting))
+                row = setting.deltas[-1]
+                best = queries.tightest(row.bounds, row.best)
+                point = _Point(
+                    _numeric_parameters(setting),
+                    row.delta,
+                    math.nan if best is None or best.ratio is None else best.ratio,
+                    bool(queries.refuted(row.bounds)),
+                )
+                groups.setdefault((run.result.scenario.name, setting.name), []).append(point)
     drawn = [_map(key, points) for key, points in groups.items()]
     return tuple(picture for picture in drawn if picture is not None)
-
-
-def _point(setting: ComparedResult) -> _Point:
-    row = setting.deltas[-1]
-    best = queries.tightest(row.bounds, row.best)
-    return _Point(
-        _numeric_parameters(setting),
-        row.delta,
-        None if best is None else best.ratio,
-        bool(queries.refuted(row.bounds)),
-    )
 
 
 def _numeric_parameters(setting: ComparedResult) -> dict[str, float]:
@@ -177,13 +173,10 @@ class _Map:
 
 
 def _map(key: tuple[str, str], points: Sequence[_Point]) -> Picture | None:
-    if len(points) < 2:
-        return None
     varied = _varied(points)
     if len(varied) not in (1, 2):
         return None
-    across = varied[0]
-    down = varied[1] if len(varied) == 2 else None
+    across, down = varied[0], varied[1] if len(varied) == 2 else None
     columns = sorted({p.parameters[across] for p in points})
     lines = sorted({p.parameters[down] for p in points}) if down else [0.0]
     values = np.full((len(lines), len(columns)), np.nan)
@@ -191,18 +184,19 @@ def _map(key: tuple[str, str], points: Sequence[_Point]) -> Picture | None:
     for point in points:
         i = lines.index(point.parameters[down]) if down else 0
         j = columns.index(point.parameters[across])
-        values[i, j] = np.nan if point.ratio is None else point.ratio
+        values[i, j] = point.ratio
         refuted[i, j] |= point.refuted
     if not np.any(np.isfinite(values)):
         return None
     found = _Map(values, refuted, across, down, columns, lines)
-    name = f"map-{'-'.join(key)}"
-    title = f"{key[0]}, {key[1]}: the tightest claim that stands over what is certain"
-    height = 1.5 + min(0.34 * len(lines), 3.5) if down else 3.0
-    draw_on = _cells if down else _line
     where = ", ".join(plain(delta) for delta in sorted({p.delta for p in points}))
-    words = f"At δ = {where}. {_caption(found)}"
-    return style.picture(name, title, words, lambda figure: draw_on(figure, found), height)
+    return style.picture(
+        f"map-{'-'.join(key)}",
+        f"{key[0]}, {key[1]}: the tightest claim that stands over what is certain",
+        f"At δ = {where}. {_caption(found)}",
+        lambda figure: (_cells if down else _line)(figure, found),
+        1.5 + min(0.34 * len(lines), 3.5) if down else 3.0,
+    )
 
 
 def _cells(figure: Figure, data: _Map) -> None:
@@ -249,7 +243,6 @@ def _line(figure: Figure, data: _Map) -> None:
     axes.set_ylim(min(0.9, float(known.min())), max(2.0, 1.1 * float(known.max())))
     axes.set_xlabel(_label(data.across))
     axes.set_ylabel("claimed / certain")
-    style.legend_below(figure, axes)
 
 
 def _ticks(size: int) -> list[int]:

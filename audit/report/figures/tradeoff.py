@@ -60,7 +60,6 @@ def draw(
             )
         axes.set_xlabel("type I error α")
         axes.set_ylabel("least type II error β")
-        style.legend_below(figure, axes)
 
     words = caption(curves, unsound, logarithmic=logarithmic)
     return style.picture(f"{stem}-tradeoff", "The tradeoff function", words, on, 3.3)

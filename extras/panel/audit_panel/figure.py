@@ -41,7 +41,6 @@ def draw(verdict: PanelVerdict) -> Picture:
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
         axes.set_ylabel("claimed over certified")
-        style.legend_below(figure, axes)
 
     return style.picture("panel", "Claimed over certified", _caption(verdict), on, _HEIGHT)
 
