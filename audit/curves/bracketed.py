@@ -27,15 +27,7 @@ EPSILONS = np.concatenate([[0.0], np.geomspace(0.05, 60.0, 36)])
 
 @dataclass(frozen=True)
 class MuBracket:
-    """Bracket of the least mu for which a pair is mu-GDP.
-
-    Attributes
-    ----------
-    low, high : float
-        Lower and upper bound on mu.
-    epsilon : float
-        Epsilon at which the pair's delta proves ``low``.
-    """
+    """Bracket of the least mu for which a pair is mu-GDP; delta at ``epsilon`` proves ``low``."""
 
     low: float
     high: float

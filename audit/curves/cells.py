@@ -21,26 +21,15 @@ class Cells:
     into two outcomes with the smallest and the largest loss, which keep its two masses, gains
     information: of all laws on the cell with losses in this range, the split is the extreme one in
     the convex order, so that the pair is a post-processing of the split one (Blackwell 1953).
-
-    Parameters
-    ----------
-    log_p, log_q : ndarray
-        Computed log masses of each cell, shape ``(n,)`` each.
-    low, high : ndarray
-        Bounds on log p - log q within each cell, shape ``(n,)`` each; may be infinite.
-    error_p, error_q : ndarray
-        Bounds on the errors of the log masses, shape ``(n,)`` each.
-    log_lost_p, log_lost_q : float, default: -inf
-        Log of a bound on the mass of each law that is in no cell.
     """
 
-    log_p: Array
+    log_p: Array  # computed log masses of each cell, shape (n,)
     log_q: Array
-    low: Array
+    low: Array  # bounds on log p - log q within each; may be infinite
     high: Array
-    error_p: Array
+    error_p: Array  # bounds on the errors of the log masses
     error_q: Array
-    log_lost_p: float = -np.inf
+    log_lost_p: float = -np.inf  # logs of bounds on the masses that are in no cell
     log_lost_q: float = -np.inf
 
     @property

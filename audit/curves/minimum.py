@@ -24,26 +24,7 @@ class MinimumCurve(PrivacyCurve):
 
     ``epsilon``, ``delta`` and ``renyi`` are the smallest over the components, ``beta`` the largest.
     Each value is a valid bound, but ``beta`` need not be convex, and no single pair need attain all
-    values.
-
-    Parameters
-    ----------
-    curves : tuple of PrivacyCurve
-        Components, at least one.
-    labels : tuple of str
-        One name per component, as reported by `winner`.
-
-    Raises
-    ------
-    ValueError
-        If there is no curve, or the number of labels differs from that of curves.
-
-    Examples
-    --------
-    >>> from audit.curves import GaussianCurve, MinimumCurve, PureCurve
-    >>> best = MinimumCurve((GaussianCurve(1.0), PureCurve(2.0)), ("gaussian", "pure"))
-    >>> best.epsilon(1e-5) < 2.0, best.winner(1e-5), best.winner(0.3)
-    (True, 'pure', 'gaussian')
+    values. Each component has a label, as reported by `winner`.
     """
 
     curves: tuple[PrivacyCurve, ...]

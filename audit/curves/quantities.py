@@ -55,52 +55,24 @@ class SampledBounds(Protocol):
 
 @dataclass(frozen=True)
 class Quantity(ABC):
-    """A number of a pair of laws, larger for a more distinguishable pair.
+    """A number of a pair of laws, larger for a more distinguishable pair."""
 
-    Attributes
-    ----------
-    kind
-        Key of the quantity in files.
-    name
-        Name in sentences and in witnesses.
-    value
-        Name of its value in files, where that is not ``kind``.
-    limits
-        Values that it can have, in words.
-    place, places
-        Name of ``at``, and its plural where a source may be asked at several; empty if there is no
-        ``at``.
-    rows
-        Key of a list of values with their places; a value and its place are then keys of a claim,
-        while those of other quantities are a mapping from places to values.
-    exceeds
-        Key of the claim that the number exceeds a value; empty if files have none.
-    written
-        An example of the claim in files.
-    rises
-        Whether the number of any pair increases or decreases with ``at``; None if there is none.
-    asked
-        What brackets of a curve are asked for.
-    in_range
-        Raises ``ValueError`` for a place out of its range.
-    at
-        The place where the number is taken: delta, the order or alpha.
-    """
-
-    kind: ClassVar[str]
-    name: ClassVar[str]
-    value: ClassVar[str] = ""
-    limits: ClassVar[str] = "at least 0"
-    place: ClassVar[str] = ""
-    places: ClassVar[str] = ""
+    kind: ClassVar[str]  # key of the quantity in files
+    name: ClassVar[str]  # in sentences and in witnesses
+    value: ClassVar[str] = ""  # name of its value in files, where that is not ``kind``
+    limits: ClassVar[str] = "at least 0"  # values that it can have, in words
+    place: ClassVar[str] = ""  # name of ``at``; empty if there is none
+    places: ClassVar[str] = ""  # its plural, where a source may be asked at several
+    # Key of a list of values with their places; a value and its place are then keys of a claim,
+    # while those of other quantities are a mapping from places to values.
     rows: ClassVar[str] = ""
-    exceeds: ClassVar[str] = ""
-    written: ClassVar[str]
-    rises: ClassVar[bool | None] = None
-    asked: ClassVar[str] = ""
-    in_range: ClassVar[Callable[..., None]]
+    exceeds: ClassVar[str] = ""  # key of the claim that the number exceeds a value; "" for none
+    written: ClassVar[str]  # an example of the claim in files
+    rises: ClassVar[bool | None] = None  # whether the number increases or decreases with ``at``
+    asked: ClassVar[str] = ""  # what brackets of a curve are asked for
+    in_range: ClassVar[Callable[..., None]]  # raises ``ValueError`` for a place out of its range
 
-    at: float | None = None
+    at: float | None = None  # where the number is taken: delta, the order or alpha
 
     @property
     def where(self) -> str:

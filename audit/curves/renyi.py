@@ -27,16 +27,9 @@ def _linear(alpha: Array, rho: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """Orders alpha with what the conversions take from them, and the conversions.
+    """Orders alpha by ``logs`` of alpha - 1, with what the conversions take from them.
 
-    Attributes
-    ----------
-    logs, gaps
-        Log of (alpha - 1), and alpha - 1.
-    alphas, log_alphas
-        The orders and their logarithms.
-    log_share
-        Log of alpha/(alpha - 1).
+    ``log_share`` is the log of alpha/(alpha - 1).
     """
 
     logs: Array

@@ -180,16 +180,9 @@ class CellBracketedCurve(BracketedCurve):
 
 @dataclass(frozen=True, eq=False)
 class CellCurve(CellBracketedCurve):
-    """Curve of an explicit pair given by its cells.
+    """Curve of an explicit pair given by its cells, which are cut where it matters.
 
-    The Gaussian parameter mu has no upper end.
-
-    Parameters
-    ----------
-    grid : Grid
-        Cells of the pair; they are cut where it matters.
-    rounded : bool, default: True
-        Whether rounding counts; else masses and losses are taken as exact.
+    Mu has no upper end. Unless ``rounded``, masses and losses are taken as exact.
     """
 
     grid: Grid

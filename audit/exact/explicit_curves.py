@@ -57,20 +57,11 @@ class RepeatedCurve(BracketedCurve):
     """Curve of independent draws of a pair, from compositions below and above.
 
     Both ends of a bracket are certified. The Gaussian parameter mu has no upper end.
-
-    Parameters
-    ----------
-    dominating : DominatingCurve
-        The compositions.
-    pure : callable
-        Maps an order to a bracket of epsilon at delta = 0.
-    divergence : callable
-        Maps a Renyi order and an order of the pair to a bracket of the divergence.
     """
 
     dominating: DominatingCurve
-    pure: Callable[[Order], Bracket]
-    divergence: Callable[[float, Order], Bracket]
+    pure: Callable[[Order], Bracket]  # of epsilon at delta = 0
+    divergence: Callable[[float, Order], Bracket]  # of a Renyi order
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         if delta == 0:

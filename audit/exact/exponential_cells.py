@@ -26,32 +26,16 @@ _CELLS = 2_000  # of all pieces, that refinement starts from
 
 @dataclass(frozen=True, eq=False)
 class ExponentialCells(Grid):
-    """Cells between points, and the two ends.
+    """Cells between points, and the two ends."""
 
-    Parameters
-    ----------
-    points : ndarray
-        Ends of the cells, rising, shape ``(n + 1,)``; all kinks are among them.
-    kinks : ndarray
-        Ends of the pieces, rising, shape ``(k + 1,)``.
-    scale : float
-        The scale b.
-    rising, falling : ndarray
-        Logs of b times the rising part of each density at the right end of each piece, and of the
-        falling part at its left end, shape ``(2, k)`` each.
-    outside : ndarray
-        Log masses of both laws below and above all pieces, shape ``(2, 2)``.
-    error : float
-        Bound on the relative error of the parts.
-    """
-
-    points: Array
-    kinks: Array
-    scale: float
+    points: Array  # ends of the cells, rising, all kinks among them
+    kinks: Array  # ends of the pieces, rising, shape (k + 1,)
+    scale: float  # b
+    # logs of b times the parts of each density at the right and at the left ends of pieces, (2, k)
     rising: Array
     falling: Array
-    outside: Array
-    error: float
+    outside: Array  # log masses of both laws below and above all pieces, shape (2, 2)
+    error: float  # bound on the relative error of the parts
 
     @classmethod
     def of(cls, pair: LaplaceMixtures | Densities, per_pair: int = _CELLS) -> ExponentialCells:

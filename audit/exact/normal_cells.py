@@ -47,16 +47,9 @@ _NO_SHARE, _MOST_SHARES = -80.0, 20_000_000
 
 @dataclass(frozen=True, eq=False)
 class NormalCells(Grid):
-    """Cells between points of the domain of two laws, with half-lines or atoms at the ends.
+    """Cells between rising points of the domain of two laws, with half-lines or atoms at the ends.
 
-    Parameters
-    ----------
-    first, second : Law
-        Laws of X and X', on one domain.
-    points : ndarray
-        Ends of the cells, rising, shape ``(n + 1,)``.
-    tables : tuple of (EdgeTable, EdgeTable)
-        Values of both laws at the points.
+    ``tables`` are the values of both laws at the points.
     """
 
     first: Law
@@ -298,16 +291,9 @@ def largest_ratio(
 ) -> Array:
     """Bound log p - log q on intervals: the chord of log p minus the tangents of log q.
 
-    Both after t^2/2s^2 is added, with t from the left end, so that both are convex.
-
-    Parameters
-    ----------
-    width
-        Widths of the intervals, shape ``(n,)``.
-    p, q
-        Values of each law at the left and at the right ends.
-    std
-        Smallest standard deviation of a normal of either law, on all or on each of the intervals.
+    Both after t^2/2s^2 is added, with t from the left end, so that both are convex: s is at most
+    the deviation of a normal of either law, on all or on each interval. ``p`` and ``q`` are values
+    at the left and at the right ends.
     """
     bend = width**2 / (2 * std**2)
     (p0, p1), (q0, q1) = p, q

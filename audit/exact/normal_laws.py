@@ -47,13 +47,7 @@ class NormalLaw(Law):
 
 @dataclass(frozen=True)
 class GaussianPairCurve(GaussianCurve, BracketedCurve):
-    """Exact curve of two normal laws of equal variance; ``mu`` is their distance.
-
-    Attributes
-    ----------
-    first, second : NormalLaw
-        The laws of X and X'.
-    """
+    """Exact curve of two normal laws of equal variance; ``mu`` is their distance."""
 
     first: NormalLaw
     second: NormalLaw

@@ -71,18 +71,10 @@ def steepest(processes: Sequence[Process], lower: float, upper: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """Densities before a step, by memory of the batches.
-
-    Attributes
-    ----------
-    states : dict of int to State
-        Log densities and log masses of the atoms, by memory.
-    counted : float
-        Number of steps whose relative errors they hold.
-    """
+    """Densities before a step, by memory of the batches."""
 
     states: dict[int, State]
-    counted: float
+    counted: float  # number of steps whose relative errors they hold
 
     def total(self) -> State:
         """Return the density whatever the memory."""
@@ -119,18 +111,8 @@ class Counter:
 class Runner:
     """Runs the paths of one process; operators are built once for each distinct step.
 
-    Parameters
-    ----------
-    process
-        The process.
-    panels
-        Where densities are held.
-    reach
-        Standard deviations of a step's noise that are followed on long intervals.
-    banded
-        Use panels with exponents of their own even where plain doubles look sufficient.
-    counter
-        Counts the steps.
+    On long intervals noise is followed for ``reach`` standard deviations; with ``banded`` they have
+    panels with exponents of their own even where plain doubles look sufficient.
     """
 
     def __init__(

@@ -50,22 +50,11 @@ def log_moment_bracket(
 ) -> tuple[float, float]:
     """Return bounds on the log of the integral of p^alpha q^(1 - alpha), atoms included.
 
-    Where the laws lose mass, their far tails A may hold more of the integral than is computed. With
-    k > 1, Hoelder's inequality bounds that by the power 1/k of the whole integral of order k alpha,
-    which is at most e^((k alpha - 1) k alpha rate), times Q(A)^(1 - 1/k).
-
-    Parameters
-    ----------
-    grid
-        The cells of two laws.
-    cells
-        Their enclosure in the order of the divergence.
-    alpha
-        Renyi order, above 1.
-    forward
-        Whether the first law of ``grid`` is that of P.
-    rate
-        Bound on D_a / a for every order a.
+    ``cells`` are those of ``grid`` in the order of the divergence, ``forward`` or not. Where the
+    laws lose mass, their far tails A may hold more of the integral than is computed. With k > 1,
+    Hoelder's inequality bounds that by the power 1/k of the whole integral of order k alpha, which
+    is at most e^((k alpha - 1) k alpha rate), times Q(A)^(1 - 1/k); the ``rate`` bounds D_a / a for
+    every a.
     """
     count = max(grid.points.size - 1, 0)
     p, q = (grid.first, grid.second) if forward else (grid.second, grid.first)
@@ -280,19 +269,10 @@ def _moment_range(
 
 
 def log_tail_moment(p: Law, q: Law, alpha: float, ends: dict[int, float]) -> float:
-    """Bound the log of the integral of p^alpha q^(1 - alpha) beyond ends.
+    """Bound the log of the integral of p^alpha q^(1 - alpha) below (-1) and above (1) ends.
 
     With n normals, (a_1 + ... + a_n)^alpha <= n^(alpha - 1) (a_1^alpha + ... + a_n^alpha); and q is
     at least any one of its normals. What is left are integrals of e to a quadratic.
-
-    Parameters
-    ----------
-    p, q
-        Exact laws.
-    alpha
-        Renyi order, above 1.
-    ends
-        An end for each side: -1 for what is below, 1 for what is above.
     """
     if p.means.size * q.means.size > _MOST_PAIRS:
         return math.inf

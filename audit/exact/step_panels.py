@@ -68,21 +68,11 @@ _SAMPLES = 4097  # of a function of which nothing else is known
 
 @dataclass(frozen=True, eq=False)
 class StepPanels:
-    """Panels, and the relative error of a step's quadrature on them.
-
-    Attributes
-    ----------
-    panels : Panels
-        The panels.
-    error : float
-        Bound on the relative error of one step.
-    proven : bool
-        Whether the bound is proven: not for maps of which only values are known.
-    """
+    """Panels, and the relative error of a step's quadrature on them."""
 
     panels: Panels
-    error: float
-    proven: bool
+    error: float  # bound for one step
+    proven: bool  # whether it is: not for maps of which only values are known
 
 
 def step_panels(processes: Sequence[Process], lower: float, upper: float) -> StepPanels:
@@ -164,23 +154,11 @@ class _Domain:
 
 @dataclass(frozen=True, eq=False)
 class _MapBounds:
-    """Properties of a map that the theorem uses.
+    """Properties of a map that the theorem uses, and whether all of them are proven.
 
-    Attributes
-    ----------
-    phi : UpdateMap
-        The map.
-    kinks : ndarray
-        Its kinks in the domain.
-    steepest : float
-        Largest slope within the domain, and where a line is cut beyond it for piecewise linear
-        maps; infinite for a power below 1.
-    spread : float
-        Largest difference of two of its slopes.
-    past : float
-        Largest distance by which it moves points past an end of the domain.
-    proven : bool
-        Whether all bounds are proven.
+    ``steepest`` is its largest slope within the domain, for piecewise linear maps also beyond the
+    cut of a line, and infinite for a power below 1; ``spread`` the largest difference of two
+    slopes; ``past`` the largest distance by which it moves points past an end of the domain.
     """
 
     phi: UpdateMap

@@ -29,15 +29,9 @@ _NODES = 12  # of a cell
 class Algebra:
     """Moments that a law carries beside its probabilities, and how they combine in a sum.
 
-    Moment m of a cell is the expectation over it of a function f_m. In a sum of independent
-    variables x + y each f_c(x + y) is a sum of products f_a(x) f_b(y).
-
-    Parameters
-    ----------
-    degrees
-        Of each moment: it is held in units of e^(degree * point). f_0 = 1 and f_1(x) = x.
-    products
-        The triples (a, b, c).
+    Moment m of a cell is the expectation over it of a function f_m, in units of e^(degree * point);
+    f_0 = 1 and f_1(x) = x. In a sum of independent variables x + y each f_c(x + y) is a sum of
+    products f_a(x) f_b(y), over the triples (a, b, c) of ``products``.
     """
 
     degrees: tuple[float, ...]
@@ -60,36 +54,16 @@ class GridLaw:
     """A law on [0, infinity] that lies above or below the wanted one in the convex order.
 
     Cell i stands for an atom near e^(i interval): of probability ``masses[i - first]``, at
-    ``means[i - first] / masses[i - first]`` times that point.
-
-    Parameters
-    ----------
-    above
-        Whether the law is above the wanted one; the atoms are then grid points.
-    interval
-        Distance of two grid points, in logarithms.
-    first
-        Index of the first cell.
-    moments
-        Expectations over each cell of the functions of ``algebra``, in units of
-        e^(degree * point); shape ``(functions, cells)``.
-    zero
-        Probability of the value 0.
-    beyond
-        E[X; X = infinity]: what a vanishing probability at an ever larger value adds to the mean.
-    rounding
-        Bound on the relative error of ``moments``, and of every atom's place.
-    algebra
-        What ``moments`` are: of the functions 1 and x, and more, below; of 1 above.
+    ``means[i - first] / masses[i - first]`` times that point, itself a grid point if ``above``.
     """
 
     above: bool
-    interval: float
-    first: int
-    moments: Array
-    zero: float = 0.0
-    beyond: float = 0.0
-    rounding: float = 0.0
+    interval: float  # distance of two grid points, in logarithms
+    first: int  # index of the first cell
+    moments: Array  # of the algebra (of 1 only above), shape (functions, cells)
+    zero: float = 0.0  # probability of the value 0
+    beyond: float = 0.0  # E[X; X = infinity]: of a vanishing mass at ever larger values
+    rounding: float = 0.0  # bound on the relative error of moments, and of atoms' places
     algebra: Algebra = MEAN
 
     @property

@@ -104,19 +104,11 @@ def first_step(step: NoisyMap, panels: Panels, start: float) -> State:
 
 
 class DenseOperator:
-    """A step as a stochastic matrix on masses: the low atom, the nodes, the high atom.
+    """Some ``steps`` as a stochastic matrix on masses: the low atom, the nodes, the high atom.
 
-    Column sums are made exactly 1 (they are 1 but for quadrature and rounding), here and after
-    every multiplication: repeated squaring would lose mass otherwise.
-
-    Parameters
-    ----------
-    matrix
-        The matrix, target first.
-    order
-        Nodes of a panel: sums are taken panel by panel, which rounds less.
-    steps
-        Number of steps that the operator stands for.
+    Column sums (the target is first) are made exactly 1 (they are 1 but for quadrature and
+    rounding), here and after every multiplication: repeated squaring would lose mass otherwise.
+    Sums are taken panel by panel, of ``order`` nodes, which rounds less.
     """
 
     def __init__(self, matrix: Array, order: int, steps: int = 1) -> None:
