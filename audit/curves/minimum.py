@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +11,6 @@ from audit import validate
 from audit.curves.base import Order, PrivacyCurve
 
 Array = NDArray[np.float64]
-
-
-def _stack(values: Iterable[float | Array]) -> Array:
-    return np.stack([np.asarray(value, dtype=np.float64) for value in values])
 
 
 @dataclass(frozen=True)
@@ -54,16 +49,19 @@ class MinimumCurve(PrivacyCurve):
         return all(curve.symmetric for curve in self.curves)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        return np.asarray(_stack(curve.epsilon(delta, order) for curve in self.curves).min(axis=0))
+        return self._over("epsilon", delta, order, np.minimum)
 
     def _pure_epsilon(self, order: Order) -> float:
         return min(curve.epsilon(0.0, order) for curve in self.curves)
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        return np.asarray(_stack(curve.delta(epsilon, order) for curve in self.curves).min(axis=0))
+        return self._over("delta", epsilon, order, np.minimum)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(_stack(curve.beta(alpha, order) for curve in self.curves).max(axis=0))
+        return self._over("beta", alpha, order, np.maximum)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(_stack(curve.renyi(alpha, order) for curve in self.curves).min(axis=0))
+        return self._over("renyi", alpha, order, np.minimum)
+
+    def _over(self, name: str, at: Array, order: Order, best: np.ufunc) -> Array:
+        return np.asarray(best.reduce([getattr(curve, name)(at, order) for curve in self.curves]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -238,22 +238,19 @@ def _repeated(pairs: Sequence[Drawn], dominating: DominatingCurve) -> RepeatedCu
         return single_curve(pair) if normal is None else normal
 
     def total(ask: Callable[[BracketedCurve], Bracket]) -> Bracket:
+        # rounding is far below the width of any of them
         ends = [ask(single(number)) for number in range(len(pairs))]
-        return _sum(
-            ((pair.times * a, pair.times * b) for pair, (a, b) in zip(pairs, ends, strict=True))
+        low, high = (
+            math.fsum(pair.times * end[k] for pair, end in zip(pairs, ends, strict=True))
+            for k in (0, 1)
         )
+        return low, high
 
     return RepeatedCurve(
         dominating,
         lambda order: total(lambda curve: curve.epsilon_bracket(0.0, order)),
         lambda alpha, order: total(lambda curve: curve.renyi_bracket(alpha, order)),
     )
-
-
-def _sum(brackets: Iterable[Bracket]) -> Bracket:
-    """Return the sum of all; rounding is far below the width of any of them."""
-    lows, highs = zip(*brackets, strict=True)
-    return math.fsum(lows), math.fsum(highs)
 
 
 def _interval(log_p: Array, log_q: Array) -> float:

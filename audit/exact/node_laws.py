@@ -72,7 +72,8 @@ def computed_laws(
     long = panels.panels.nodes.size * wanted[-1] > _LONG
     (reach, relevant), banded = _FIRST_LONG if long else _FIRST, False
     # how far long laws must be followed shows with few nodes
-    levels = [replace(panels, panels=_sketch(panels.panels)), panels] if long else [panels]
+    few = replace(panels, panels=Panels(panels.panels.edges, panels.panels.order * 3 // 8))
+    levels = [few, panels] if long else [panels]
 
     def one(index: int) -> list[Law]:
         def report(now: int, _: int) -> None:
@@ -99,21 +100,12 @@ def computed_laws(
                 before = math.inf
                 continue
             before = lost
-            raised = (
-                math.sqrt(reach**2 + 2 * need) + 0.5 if banded else max(reach, _needed(need, laws))
-            )
+            if banded:
+                raised = math.sqrt(reach**2 + 2 * need) + 0.5
+            else:  # noise to follow instead of doubles that underflow
+                least = min(law.log_lost for group in laws for law in group)
+                raised = math.sqrt(2 * max(need - least, 0.0)) + 1
             reach, banded = min(max(raised, reach + 1), LARGEST_REACH), True
-
-
-def _sketch(panels: Panels) -> Panels:
-    """Return the panels with few nodes each, for laws within some factors."""
-    return Panels(panels.edges, panels.order * 3 // 8)
-
-
-def _needed(need: float, laws: list[list[Law]]) -> float:
-    """Noise to follow instead of doubles that underflow."""
-    lost = min(law.log_lost for group in laws for law in group)
-    return math.sqrt(2 * max(need - lost, 0.0)) + 1
 
 
 def _lacking(laws: Sequence[Law], relevant: float) -> float:
@@ -126,9 +118,8 @@ def _lacking(laws: Sequence[Law], relevant: float) -> float:
     high = max(float(law.means[-1]) for law in laws)
     low, high = max(low, laws[0].lower), min(high, laws[0].upper)
     points = np.linspace(low, high, max(math.ceil((high - low) / std), 2))
-    logs = np.stack([edge_table(law, points, tails=False).log_density for law in laws]) + math.log(
-        std
-    )
+    tables = [edge_table(law, points, tails=False) for law in laws]
+    logs = np.stack([table.log_density for table in tables]) + math.log(std)
     matter = logs.max(axis=0) > relevant
     return float(np.max(lost + _BELOW - logs[:, matter], initial=0.0))
 
@@ -163,7 +154,7 @@ class _ProcessLaws:
         for path, before in zip(self.process.paths, reached, strict=True):
             if path.probability == 0:
                 continue
-            last = _step_at(path, min(steps, len(path)) - 1)
+            last = split(path.segments, min(steps, len(path)) - 1)[1][0].steps[0]
             share = math.log(path.probability)
             if any(self.runner.stuck):
                 stuck = np.logaddexp(stuck, np.where(self.runner.stuck, share, -np.inf))
@@ -249,9 +240,3 @@ class _ProcessLaws:
             elif self.runner.underflows:
                 parts.append(_LOG_TINY + math.log(self.places.size**2 * steps))
         return float(log_sum(np.array(parts))) if parts else -math.inf
-
-
-def _step_at(path: Path, index: int) -> Step:
-    """Return the step after ``index`` steps of a path."""
-    _, rest = split(path.segments, index)
-    return rest[0].steps[0]

@@ -214,11 +214,16 @@ class NormalCells(Grid):
         return np.asarray(np.minimum(*found))
 
     def _half_line(self, side: int) -> tuple[float, float]:
-        """Bound the loss beyond the outermost point of a line."""
-        laws = self.first, self.second
+        """Bound the loss beyond the outermost point of a line: both laws over an outermost normal."""
+        laws, point = (self.first, self.second), float(self.points[0 if side < 0 else -1])
+        low, high = -math.inf, math.inf
         if not all(law.exact for law in laws):
-            return -math.inf, math.inf
-        return half_line(laws, side, float(self.points[0 if side < 0 else -1]))
+            return low, high
+        for law in laws:
+            reference = _outermost(law, side)[0]
+            (least_p, most_p), (least_q, most_q) = (_over(p, reference, side, point) for p in laws)
+            low, high = max(low, least_p - most_q), min(high, most_p - least_q)
+        return low, high
 
     def _log_lost(self, law: Law, table: EdgeTable) -> float:
         """Log of the mass that is neither in a cell nor below the rounding of all of them."""
@@ -243,16 +248,6 @@ def _outermost(law: Law, side: int) -> tuple[tuple[float, float], float]:
     farthest = max(places)
     own = [place == farthest for place in places]
     return farthest, float(np.logaddexp.reduce(law.log_masses[own]))
-
-
-def half_line(laws: tuple[Law, Law], side: int, point: float) -> tuple[float, float]:
-    """Bound the loss of exact laws beyond a point, with both over either outermost normal."""
-    low, high = -math.inf, math.inf
-    for law in laws:
-        reference = _outermost(law, side)[0]
-        (least_p, most_p), (least_q, most_q) = (_over(p, reference, side, point) for p in laws)
-        low, high = max(low, least_p - most_q), min(high, most_p - least_q)
-    return low, high
 
 
 def _over(law: Law, reference: tuple[float, float], side: int, point: float) -> tuple[float, float]:

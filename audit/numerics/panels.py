@@ -1,4 +1,4 @@
-"""Gauss-Legendre panels on an interval: quadrature, and interpolation in log space."""
+"""Gauss-Legendre panels on an interval."""
 
 from __future__ import annotations
 
@@ -39,28 +39,6 @@ def _legendre(order: int, x: Decimal) -> tuple[Decimal, Decimal]:
     for k in range(2, order + 1):
         before, value = value, ((2 * k - 1) * x * value - (k - 1) * before) / k
     return value, order * (before - x * value) / (1 - x * x)
-
-
-@cache
-def _barycentric_weights(order: int) -> Array:
-    """Weights of barycentric interpolation at Legendre nodes (Wang and Xiang 2012)."""
-    nodes, weights = gauss_legendre(order)
-    signs = (-1.0) ** np.arange(order)
-    return np.asarray(signs * np.sqrt((1 - nodes**2) * weights))
-
-
-def interpolate(values: Array, points: Array) -> Array:
-    """Value at ``points`` in [-1, 1] of the polynomial through ``values`` at Legendre nodes.
-
-    ``values`` has shape (n,), ``points`` any shape; barycentric form, stable for n in the tens.
-    """
-    order = values.shape[0]
-    nodes, _ = gauss_legendre(order)
-    gaps = points[..., None] - nodes
-    hit = gaps == 0
-    terms = _barycentric_weights(order) / np.where(hit, 1.0, gaps)
-    result = (terms @ values) / terms.sum(axis=-1)
-    return np.asarray(np.where(hit.any(axis=-1), hit @ values, result))
 
 
 @dataclass(frozen=True, eq=False)

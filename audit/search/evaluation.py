@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
 from audit import exact
@@ -20,7 +21,7 @@ from audit.exact.propagation import LARGEST_DENSE, Counter, Runner, domain_ends,
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.mechanism import NoisySGD
 from audit.numerics.log_sums import log_sum
-from audit.numerics.panels import Panels, gauss_legendre, interpolate
+from audit.numerics.panels import Panels, gauss_legendre
 from audit.numerics.transfer import State, mixture
 from audit.search.families import families
 from audit.search.objectives import Epsilon, Objective
@@ -210,5 +211,8 @@ def _finer(order: int) -> tuple[Array, Array]:
     edges = np.linspace(-1, 1, _PIECES + 1)
     middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
     fine = (middle[:, None] + half[:, None] * points).ravel()
-    values = [interpolate(unit, fine) for unit in np.eye(order)]
-    return np.stack(values, axis=1), np.outer(half, weights).ravel()
+    # polynomials of each degree at the fine points, and their coefficients by the nodes' own rule
+    nodes, node_weights = gauss_legendre(order)
+    coefficients = legvander(nodes, order - 1).T * node_weights
+    values = legvander(fine, order - 1) * (np.arange(order) + 0.5) @ coefficients
+    return values, np.outer(half, weights).ravel()

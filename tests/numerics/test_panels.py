@@ -1,22 +1,11 @@
-"""Panels: quadrature and interpolation."""
+"""Panels that cover an interval."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from audit.numerics.panels import Panels, interpolate
-
-
-@pytest.mark.parametrize("order", [4, 16, 24])
-def test_interpolation_is_exact_for_polynomials(order: int) -> None:
-    nodes, _ = np.polynomial.legendre.leggauss(order)
-    x = np.concatenate([np.linspace(-1, 1, 37), nodes[:2]])
-    coefficients = np.arange(1.0, order + 1)
-    values = np.polynomial.chebyshev.chebval(nodes, coefficients)
-    expected = np.polynomial.chebyshev.chebval(x, coefficients)
-    np.testing.assert_allclose(interpolate(values, x), expected, rtol=1e-10, atol=1e-10)
-    np.testing.assert_array_equal(interpolate(values, nodes), values)
+from audit.numerics.panels import Panels
 
 
 @pytest.mark.parametrize("breaks", [(), (0.0,), (-5.0, 0.3, 0.3, 7.0), (0.1, 0.1 + 1e-12)])
