@@ -15,7 +15,7 @@ from audit.curves.brackets import Bracket
 from audit.exact.cell_curve import CellBracketedCurve
 from audit.exact.law import Law
 from audit.exact.normal_cells import NormalCells, law_range
-from audit.exact.renyi_moments import is_infinite, log_moment_bracket, moment_cells
+from audit.exact.renyi_moments import log_moment_bracket
 
 Array = NDArray[np.float64]
 
@@ -83,10 +83,5 @@ class LawCurve(CellBracketedCurve):
         }
 
     def _log_moment(self, alpha: float, order: Order) -> Bracket:
-        forward = order is Order.FORWARD
-        laws = (self.first, self.second) if forward else (self.second, self.first)
-        if is_infinite(*laws, alpha):
-            return math.inf, math.inf
-        grid = moment_cells(self._base, alpha, forward)
-        cells = grid.cells() if forward else grid.cells().reversed
-        return log_moment_bracket(grid, cells, alpha, forward, self.rate)
+        grid = self._base if order is Order.FORWARD else self._base.swapped
+        return log_moment_bracket(grid, alpha, self.rate)

@@ -81,6 +81,12 @@ class NormalCells(Grid):
             points = _even_points(*law_range(laws), std, per_deviation)
         return cls(first, second, points, (edge_table(first, points), edge_table(second, points)))
 
+    @property
+    def swapped(self) -> NormalCells:
+        """The same cells of the two laws in the other order."""
+        p, q = self.tables
+        return replace(self, first=self.second, second=self.first, tables=(q, p))
+
     def refined(self, points: Array) -> NormalCells:
         """Return the cells cut at more points."""
         if self.points.size == 0:
@@ -214,7 +220,7 @@ class NormalCells(Grid):
         return np.asarray(np.minimum(*found))
 
     def _half_line(self, side: int) -> tuple[float, float]:
-        """Bound the loss beyond the outermost point of a line: both laws over an outermost normal."""
+        """Bound the loss beyond the outermost point of a line, over either outermost normal."""
         laws, point = (self.first, self.second), float(self.points[0 if side < 0 else -1])
         low, high = -math.inf, math.inf
         if not all(law.exact for law in laws):

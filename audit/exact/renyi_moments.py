@@ -45,19 +45,19 @@ _FAR, _MOST_PAIRS = 12.0, 4_000_000
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-def log_moment_bracket(
-    grid: NormalCells, cells: Cells, alpha: float, forward: bool, rate: float
-) -> tuple[float, float]:
+def log_moment_bracket(grid: NormalCells, alpha: float, rate: float) -> tuple[float, float]:
     """Return bounds on the log of the integral of p^alpha q^(1 - alpha), atoms included.
 
-    ``cells`` are those of ``grid`` in the order of the divergence, ``forward`` or not. Where the
-    laws lose mass, their far tails A may hold more of the integral than is computed. With k > 1,
-    Hoelder's inequality bounds that by the power 1/k of the whole integral of order k alpha, which
-    is at most e^((k alpha - 1) k alpha rate), times Q(A)^(1 - 1/k); the ``rate`` bounds D_a / a for
-    every a.
+    Where the laws p and q of a grid lose mass, their far tails A may hold more of the integral than
+    is computed. With k > 1, Hoelder's inequality bounds that by the power 1/k of the whole integral
+    of order k alpha, which is at most e^((k alpha - 1) k alpha rate), times Q(A)^(1 - 1/k); the
+    ``rate`` bounds D_a / a for every a.
     """
-    count = max(grid.points.size - 1, 0)
-    p, q = (grid.first, grid.second) if forward else (grid.second, grid.first)
+    p, q = grid.first, grid.second
+    if _is_infinite(p, q, alpha):
+        return math.inf, math.inf
+    grid = _moment_cells(grid, alpha)
+    cells, count = grid.cells(), max(grid.points.size - 1, 0)
     lost = cells.log_lost_p, cells.log_lost_q
     error = alpha * cells.error_p + (alpha - 1) * cells.error_q
     merged, upper = _terms(cells, alpha)
@@ -80,11 +80,13 @@ def log_moment_bracket(
             missed = {side: float(grid.points[k]) for side, k, cell in ends if not certain[cell]}
             exact = log_tail_moment(p, q, alpha, missed)
             tail = min(tail, exact + alpha * (p.rounding + q.rounding))
-    integrals = None if tail == math.inf else _integrals(p, q, grid, inner, alpha, lost)
+    integrals = None if tail == math.inf else _integrals(grid, inner, alpha, lost)
     if integrals is None:  # the cells enclose the moment, too
         bounds = _log_sum((merged - error)[inner]), _log_sum((upper + error)[inner])
         if max(lost) == -math.inf:
-            bounds, rest[:count] = _of_cells(grid, cells, alpha, forward), False
+            finer = grid.refined(moment_cuts(grid.points, cells, alpha))
+            inside = finer.cells().part(slice(finer.points.size - 1))
+            bounds, rest[:count] = inside.enclosure().log_moment(alpha), False
         integrals = *bounds, -math.inf
     low, high, quadrature = integrals
     lows = [_log_sum((merged - error)[outer]), low]
@@ -101,20 +103,8 @@ def log_moment_bracket(
     return least, _log_sum(np.array(highs))
 
 
-def _of_cells(grid: NormalCells, cells: Cells, alpha: float, forward: bool) -> tuple[float, float]:
-    """Bounds on the log of the moment between all points, from merged and split cells."""
-    finer = grid.refined(moment_cuts(grid.points, cells, alpha))
-    cells = finer.cells() if forward else finer.cells().reversed
-    return cells.part(slice(finer.points.size - 1)).enclosure().log_moment(alpha)
-
-
 def _integrals(
-    p: Law,
-    q: Law,
-    grid: NormalCells,
-    cells: NDArray[np.intp],
-    alpha: float,
-    lost: tuple[float, float],
+    grid: NormalCells, cells: NDArray[np.intp], alpha: float, lost: tuple[float, float]
 ) -> tuple[float, float, float] | None:
     """Return logs of the least and the largest sum over cells, and of the quadrature's error.
 
@@ -122,6 +112,7 @@ def _integrals(
     """
     if cells.size == 0:
         return -math.inf, -math.inf, -math.inf
+    p, q = grid.first, grid.second
     std = min(p.narrowest, q.narrowest)
     reach = (_RHO - 1 / _RHO) / 4
     starts = np.flatnonzero(np.diff(cells, prepend=-2) > 1)
@@ -215,7 +206,7 @@ def _kept(merged: Array, upper: Array, certain: NDArray[np.bool_] | None = None)
     return upper > top - _NEGLIGIBLE - math.log(max(merged.size, 1))
 
 
-def is_infinite(p: Law, q: Law, alpha: float) -> bool:
+def _is_infinite(p: Law, q: Law, alpha: float) -> bool:
     """Whether the integral of p^alpha q^(1 - alpha) is certainly infinite, by the widest normals.
 
     It is where alpha/s^2 < (alpha - 1)/s'^2, with the deviation s of p's widest normal and s' of
@@ -227,15 +218,14 @@ def is_infinite(p: Law, q: Law, alpha: float) -> bool:
     return alpha * other**2 * (1 + 16 * UNIT) < (alpha - 1) * widest**2 * (1 - 16 * UNIT)
 
 
-def moment_cells(grid: NormalCells, alpha: float, forward: bool) -> NormalCells:
+def _moment_cells(grid: NormalCells, alpha: float) -> NormalCells:
     """Return cells of exact laws over all places that may matter to a moment, and narrow there."""
-    p, q = (grid.first, grid.second) if forward else (grid.second, grid.first)
+    p, q = grid.first, grid.second
     if not (p.exact and q.exact) or p.means.size * q.means.size > _MOST_PAIRS:
         return grid
-    grid = NormalCells.of(grid.first, grid.second, reach=_moment_range(grid, p, q, alpha, forward))
+    grid = NormalCells.of(p, q, reach=_moment_range(grid, alpha))
     for _ in range(_ROUNDS):
-        cells = grid.cells() if forward else grid.cells().reversed
-        merged, upper = _terms(cells, alpha)
+        merged, upper = _terms(grid.cells(), alpha)
         wide = np.diff(grid.points) > 0.5 * grid.stds
         chosen = np.flatnonzero(_kept(merged, upper)[: wide.size] & wide)
         if chosen.size == 0 or chosen.size * _PARTS > _MOST_CELLS:
@@ -245,18 +235,16 @@ def moment_cells(grid: NormalCells, alpha: float, forward: bool) -> NormalCells:
     return grid
 
 
-def _moment_range(
-    grid: NormalCells, p: Law, q: Law, alpha: float, forward: bool
-) -> tuple[float, float]:
+def _moment_range(grid: NormalCells, alpha: float) -> tuple[float, float]:
     """Interval of the mass of tilted normals, wide enough for all bounded losses."""
+    p, q = grid.first, grid.second
     logs, centres, precisions = _tilted(p, q, alpha)
     best = np.argmin(logs, axis=1)[:, None]
     centres, precisions = (np.take_along_axis(a, best, axis=1) for a in (centres, precisions))
     some = np.isfinite(centres)
     # beyond, `log_tail_moment` is small in spite of its factor
     far = np.sqrt((_FAR**2 + 2 * (alpha - 1) * math.log(p.means.size)) / precisions[some])
-    cells = grid.cells() if forward else grid.cells().reversed
-    count = grid.points.size - 1
+    cells, count = grid.cells(), grid.points.size - 1
     outer = cells.high[[0, count - 1, count, count + 1]]
     most = max(float(outer[np.isfinite(outer)].max(initial=0.0)), 0.0)
     window = math.sqrt(WINDOW**2 + 2 * (alpha - 1) * most)
