@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import enum
 import itertools
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import version
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -375,7 +377,7 @@ def _total(parts: Sequence[tuple[int, Pieces]]) -> Pieces:
     """Return the sum of functions times whole numbers."""
     found = []
     for x in sorted({piece[0] for _, line in parts for piece in line}):
-        at = [(n, [piece for piece in line if piece[0] <= x][-1]) for n, line in parts]
+        at = [(n, line[bisect.bisect_right(line, x, key=itemgetter(0)) - 1]) for n, line in parts]
         slope, shift = (sum((n * piece[i] for n, piece in at), Fraction(0)) for i in (1, 2))
         found.append((x, slope, shift))
     return found

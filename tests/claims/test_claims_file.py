@@ -156,18 +156,6 @@ def test_laws_given_by_numbers_need_no_mechanism(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    ["without replacement", "WITHOUT_REPLACEMENT", "without_replacement", "Without-Replacement"],
-)
-def test_choices_in_any_spelling(spelling: str, tmp_path: Path) -> None:
-    fields = "{base: one_step, dataset_size: 2, diameter: 1, batching: " + spelling + "}"
-    claim = only(tmp_path, f"mu: 1\nmechanism: {fields}\nexpected: NOT_APPLICABLE")
-    assert claim.mechanism is not None
-    assert claim.mechanism.batching is Batching.WITHOUT_REPLACEMENT
-    assert claim.expected is c.Expected.NOT_APPLICABLE
-
-
 def test_a_pair_of_the_defaults_that_does_not_fit_is_named_where_it_is_used(tmp_path: Path) -> None:
     head = f"""\
 defaults: {{mechanism: m, pair: {{kind: DriftedWalk, drift: 0.5}}}}

@@ -25,14 +25,6 @@ def registry() -> Iterator[None]:
     KINDS.update(before)
 
 
-def test_the_kinds_of_the_package() -> None:
-    from audit.scenario import PairSetting, StudySetting, UserMechanismSetting
-
-    assert KINDS["pair"] is PairSetting
-    assert KINDS["own"] is UserMechanismSetting
-    assert KINDS["study"] is StudySetting
-
-
 @dataclass(frozen=True, kw_only=True)
 class Constant(Setting):
     """A setting that finds the same number always."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from audit import exact
-from audit.constructions import TwoSidedWalk, decode_pair, encode_pair
+from audit.constructions import decode_pair, encode_pair
 from audit.report import setting_tables
 from audit.results import Certified, FoundBy, Verdict
 from audit.scenario import run
@@ -86,12 +86,6 @@ def test_the_report_shows_its_parameters(found):
     assert text["drift"] == f"{found.other_pairs[0].pair.drift:g}"
     without = result(setting(search=None))
     assert not setting_tables.found_pair(without).rows
-
-
-def test_without_a_search_nothing_is_searched():
-    made = setting(search=None)
-    assert made.search is None
-    assert isinstance(made.pair, TwoSidedWalk)
 
 
 @pytest.mark.parametrize(
