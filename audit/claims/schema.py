@@ -13,7 +13,7 @@ from audit.claims.named_mechanisms import BASE, WRITTEN
 from audit.claims.statements import ACCOUNTANTS, FORMS, PLACES, TARGET, NumberSource
 from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import hints_of, init_fields
-from audit.codec.schemas import Schemas, document, holds, one_of
+from audit.codec.schemas import Schemas, document, field_text, holds, one_of
 from audit.constructions import all_kinds
 from audit.constructions.schema import of_laws, of_pairs
 from audit.curves.quantities import QUANTITIES
@@ -111,16 +111,11 @@ def _of_common_keys(schemas: Schemas) -> dict[str, Any]:
     hints = hints_of(Claim)
     return {
         key: {
-            **_described(Claim, key),
+            **({"description": _KEYS[key]} if key in _KEYS else field_text(Claim, key)),
             **(known[key] if key in known else schemas.of(hints[key])),
         }
         for key in claims_file.COMMON_KEYS
     }
-
-
-def _described(cls: type, key: str) -> dict[str, str]:
-    text = _KEYS.get(key) or about_fields(cls).get(key)
-    return {} if text is None else {"description": text}
 
 
 def _of_mechanism(schemas: Schemas) -> dict[str, Any]:

@@ -216,10 +216,9 @@ class Schemas:
         hint = hints_of(cls)[field.name]
         shorter = self._shorthands(cls).get(field.name)
         described = self.of(hint if shorter is None else hint | shorter)
-        about = docstrings.about_fields(cls).get(field.name)
         default = default_of(field)
         return {
-            **({} if about is None else {"description": about}),
+            **field_text(cls, field.name),
             **({} if default is MISSING else {"default": encode(default)}),
             **described,
         }
@@ -232,6 +231,12 @@ class Schemas:
         if not shorthands:
             raise TypeError(f"{cls.__name__} must have shorthands, the hints of shorter spellings")
         return shorthands
+
+
+def field_text(cls: type, name: str) -> dict[str, str]:
+    """Return the description of a field, for its schema; nothing if it has none."""
+    text = docstrings.about_fields(cls).get(name)
+    return {} if text is None else {"description": text}
 
 
 def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import MISSING, default_of
-from audit.codec.schemas import FieldsOf, Schemas, by_value, document, holds, one_of
+from audit.codec.schemas import FieldsOf, Schemas, by_value, document, field_text, holds, one_of
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
@@ -44,7 +44,7 @@ def schema(*output: type) -> dict[str, Any]:
         **own["properties"],
         **{name: one for fields in beside for name, one in fields["properties"].items()},
         "bounds": {
-            **_described(Scenario, "bounds"),
+            **field_text(Scenario, "bounds"),
             **schemas.open({"type": "array", "items": ids}),
         },
         "settings": {
@@ -110,7 +110,7 @@ def _of_kind(schemas: Schemas, cls: type[Setting]) -> dict[str, Any]:
         "properties": {
             key: {
                 **(described if key in needed else _or_null(described)),
-                **_described(cls, key),
+                **field_text(cls, key),
             }
             for key, described in ((key, schemas.of(hint)) for key, hint in hints.items())
         },
@@ -126,11 +126,6 @@ def _needed(cls: type[Setting], key: str, hint: Any) -> bool:
     if field is None:
         return isinstance(hint, type | FieldsOf)
     return default_of(field) is MISSING
-
-
-def _described(cls: type, key: str) -> dict[str, str]:
-    text = about_fields(cls).get(key)
-    return {} if text is None else {"description": text}
 
 
 def _or_null(described: Mapping[str, Any]) -> dict[str, Any]:
