@@ -186,9 +186,12 @@ def _gaps(a: Mixture, b: Mixture, grid: Array) -> list[tuple[float, float]]:
     ):
         more = weights if len(weights) > 1 else weights_prime
         return list(zip(more, np.abs(first - second).max(axis=1).tolist(), strict=True))
+    ordered = np.concatenate([np.argsort(first, axis=0), np.argsort(second, axis=0)])
+    # many states have the same orders
+    orders, which = np.unique(ordered, axis=1, return_inverse=True)
     gap = 0.0
-    for x, y in zip(first.T, second.T, strict=True):
-        order_x, order_y = np.argsort(x), np.argsort(y)
+    for number, both in enumerate(orders.T):
+        order_x, order_y = both[: len(first)], both[len(first) :]
         upto_x, upto_y = (
             np.cumsum(np.take(weights, order_x)),
             np.cumsum(np.take(weights_prime, order_y)),
@@ -196,9 +199,10 @@ def _gaps(a: Mixture, b: Mixture, grid: Array) -> list[tuple[float, float]]:
         # ignore tiny weights that come from rounding
         levels = np.unique(np.round(np.concatenate([upto_x, upto_y]), 12))
         middles = (np.concatenate([[0.0], levels[:-1]]) + levels) / 2
-        i = np.minimum(np.searchsorted(upto_x, middles), len(x) - 1)
-        j = np.minimum(np.searchsorted(upto_y, middles), len(y) - 1)
-        gap = max(gap, float(np.max(np.abs(x[order_x][i] - y[order_y][j]))))
+        i = order_x[np.minimum(np.searchsorted(upto_x, middles), len(first) - 1)]
+        j = order_y[np.minimum(np.searchsorted(upto_y, middles), len(second) - 1)]
+        here = which.ravel() == number
+        gap = max(gap, float(np.max(np.abs(first[i][:, here] - second[j][:, here]))))
     return [(0.0, gap)]
 
 
