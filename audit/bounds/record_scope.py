@@ -37,13 +37,11 @@ class RecordScope(enum.Enum):
         if self.option is None or self.option not in options:
             return None
         number, size = int(cast(SupportsInt, options[self.option])), mechanism.batch_size
-        if self is RecordScope.INDEX:
-            return _only((number - 1) // size)
-        if self is RecordScope.POSITION:
-            return _only(number)
-        if self is RecordScope.BATCH:
-            return _only(number - 1)
-        return range((mechanism.dataset_size - number) // size)
+        if self is RecordScope.PRIVATE:
+            return range((mechanism.dataset_size - number) // size)
+        one_based = {RecordScope.INDEX: (number - 1) // size, RecordScope.BATCH: number - 1}
+        only = one_based.get(self, number)
+        return range(only, only + 1)
 
     def options_at(self, mechanism: NoisySGD, position: int) -> dict[str, int]:
         """Return the options that select the first record of a batch."""
@@ -58,7 +56,3 @@ _OPTIONS = {
     RecordScope.BATCH: "batch",
     RecordScope.PRIVATE: "public",
 }
-
-
-def _only(position: int) -> range:
-    return range(position, position + 1)

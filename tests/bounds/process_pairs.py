@@ -1,4 +1,4 @@
-"""Hand-made pairs of processes and random mechanisms, to compare bounds with exact laws."""
+"""Hand-made pairs of processes, to compare bounds with exact laws."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ import audit
 from audit import Batching, NoisySGD, Relation, Release
 from audit.adapters.steps import any_dataset_size
 from audit.bounds.calibration import needed_noise
-from audit.bounds.training_risks import epsilon_risk, power_risk
-from audit.bounds.trainings import _ANY_SIZE, _COMPOSED
+from audit.bounds.trainings import _ANY_SIZE, _COMPOSED, epsilon_risk, power_risk
 from audit.curves import GaussianCurve
 from audit.dominating import dominating_curve
 from audit.dominating.curve import GaussianDominatingCurve

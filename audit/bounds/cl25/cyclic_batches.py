@@ -100,7 +100,7 @@ def _smooth_cyclic_square(
         constant = mechanism.step_sizes[0] * (mechanism.smoothness or 0.0)
         free = HolderModulus(float(constant), 1.0)
         met = HolderModulus(float(constant) * others_share(mechanism), 1.0)
-        growth = Growth(lambda d: float(free(d)), lambda d: float(met(d)), shift, speed, widest)
+        growth = Growth(free, met, shift, speed, widest)
         tracked = growth.after(meetings)
 
     def cost(lengths: Array) -> Array:

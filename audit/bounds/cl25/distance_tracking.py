@@ -123,8 +123,8 @@ class Growth:
     In both cases it grows by at most ``speed``, and never beyond ``widest``.
     """
 
-    free: Callable[[float], float]
-    met: Callable[[float], float]
+    free: Callable[[float], float | Array]
+    met: Callable[[float], float | Array]
     shift: float
     speed: float
     widest: float
@@ -133,7 +133,7 @@ class Growth:
         """Return the distances before the first and after each step, until they are constant."""
         distances, now = [0.0], 0.0
         for met in meetings:
-            grown = self.met(now) + self.shift if met else self.free(now)
+            grown = float(self.met(now)) + self.shift if met else float(self.free(now))
             now = min(grown, now + self.speed, self.widest)
             distances.append(now)
             if now == self.widest:
@@ -170,13 +170,7 @@ def lipschitz_growth(mechanism: NoisySGD, batch: int, surplus: float) -> Growth:
 def holder_growth(mechanism: NoisySGD, batch: int, share: float = 1.0) -> Growth:
     """Return Lemmas 3.10 and A.2: g(d) + 2 eta K/batch at a meeting, with ``share`` of L in g."""
     free, met = holder_modulus(mechanism), holder_modulus(mechanism, share)
-    return Growth(
-        lambda d: float(free(d)),
-        lambda d: float(met(d)),
-        step_shift(mechanism, batch),
-        clip_speed(mechanism),
-        domain(mechanism),
-    )
+    return Growth(free, met, step_shift(mechanism, batch), clip_speed(mechanism), domain(mechanism))
 
 
 def others_share(mechanism: NoisySGD) -> float:

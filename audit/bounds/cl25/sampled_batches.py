@@ -46,7 +46,7 @@ def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | N
     branches: list[tuple[Growth, HolderModulus | None, float]] = []
     if HOLDER.holds(mechanism):
         met = holder_modulus(mechanism, (b - 1) / b)
-        growth = Growth(lambda d: float(met(d)), lambda d: float(met(d)), speed / b, speed, widest)
+        growth = Growth(met, met, speed / b, speed, widest)
         branches.append((growth, holder_modulus(mechanism), 0.0))
     if SMOOTH.holds(mechanism):
         surplus = excess(mechanism)
