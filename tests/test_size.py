@@ -12,10 +12,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
     "audit": 63_130,
-    "audit/bounds": 10_640,
+    "audit/bounds": 10_615,
     "audit/claims": 5_295,
     "audit/report": 4_260,
-    "audit/simulation": 3_035,
+    "audit/simulation": 3_030,
     "extras/verify/audit_verify": 1_735,
     "tests": 53_270,
 }
