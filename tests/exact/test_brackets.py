@@ -16,6 +16,7 @@ from audit.constructions import (
     Mapped,
     PiecewiseLinear,
     TwoSidedWalk,
+    Wall,
 )
 from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve, law, node_laws
@@ -233,8 +234,6 @@ def test_a_domain_off_the_origin_widens_the_bracket() -> None:
 
 
 def test_absorbed_mass_stays() -> None:
-    from audit.constructions import Wall
-
     walk = process(
         noisy(Affine()), times=400, lower=-1.0, upper=1.0, lower_wall=Wall.ABSORB, start=0.4
     )
@@ -244,8 +243,6 @@ def test_absorbed_mass_stays() -> None:
 
 
 def test_a_start_on_an_absorbing_wall_stays() -> None:
-    from audit.constructions import Wall
-
     for times in (1, 6):
         stuck = process(
             noisy(Affine()), times=times, start=-1.0, lower=-1.0, upper=1.0, lower_wall=Wall.ABSORB

@@ -207,7 +207,11 @@ class TestClosedForm:
         with pytest.raises(ValueError, match="slope must not let the iterate overflow"):
             law(process(noisy(Affine(0.1, 2.0)), times=3000))
 
-    def test_normal_law_probabilities(self) -> None:
+    def test_normal_law_answers_like_scipys(self) -> None:
+        own = law(process(noisy(Affine(0.3, 0.5)), times=7))
+        x, reference = np.array([-40.0, -1.0, 0.5, 3.0]), norm(own.means[0], own.stds[0])
+        np.testing.assert_allclose(own.log_density(x), reference.logpdf(x), rtol=1e-14)
+        np.testing.assert_allclose(own.cdf(x[1:]), reference.cdf(x[1:]), rtol=1e-13)
         own = law(process(noisy(Affine(1.0)), times=4))
         assert own.probability() == 1
         assert own.probability(4.0) == pytest.approx(0.5)
@@ -231,12 +235,3 @@ def test_shuffled_means_that_agree_are_one_normal_law() -> None:
     assert isinstance(exact, GaussianPairCurve)
     assert exact.mu == pytest.approx(6 / math.sqrt(12))
     assert divergence_rates(*pair.processes(), [12])[0] >= exact.mu**2 / 2
-
-
-def test_a_normal_law_answers_like_scipys() -> None:
-    normal = law(process(noisy(Affine(0.3, 0.5)), times=7))
-    reference = norm(normal.mean, normal.std)
-    x = np.array([-40.0, -1.0, 0.5, 3.0])
-    np.testing.assert_allclose(normal.log_density(x), reference.logpdf(x), rtol=1e-14)
-    np.testing.assert_allclose(normal.density(x[1:]), reference.pdf(x[1:]), rtol=1e-14)
-    assert normal.log_atoms == (-math.inf, -math.inf)

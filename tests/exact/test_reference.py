@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit import Batching, Order
-from audit.constructions import Construction, DriftedWalk, Mapped, PowerUpdate
+from audit.constructions import Affine, Construction, DriftedWalk, Mapped, PowerUpdate
 from audit.exact import LawCurve, curve, law
 from tests import reference
 from tests.choices import BATCHINGS
-from tests.exact.cases import CASES, mapped_pair, mechanism
+from tests.exact.cases import CASES, mapped_pair, mechanism, noisy, process
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 # The twin keeps or drops whole cells: it errs by (h r)^2 / 8 relatively in delta where the
@@ -102,9 +102,6 @@ def test_a_map_with_an_infinite_slope() -> None:
 @pytest.mark.parametrize("shift", [0.0, 0.4])
 def test_one_sided_domain(shift: float) -> None:
     """A wall below only, against the twin on a domain that ends out of reach."""
-    from audit.constructions import Affine
-    from tests.exact.cases import noisy, process
-
     step = noisy(Affine(shift), Affine(-0.5), weights=(0.7, 0.3))
     own = law(process(step, times=12, lower=-1.0))
     twin = reference.grid_law(process(step, times=12, lower=-1.0, upper=40.0))
@@ -117,9 +114,6 @@ def test_one_sided_domain(shift: float) -> None:
 @pytest.mark.parametrize("value", [0.2, 3.0])
 def test_the_twin_itself_is_right(value: float) -> None:
     """A test of the test: the grid's epsilon and delta on two normal laws."""
-    from audit.constructions import Affine
-    from tests.exact.cases import noisy, process
-
     p, q = (
         reference.grid_law(process(noisy(Affine(s)), lower=-12.0, upper=12.0))
         for s in (value / 2, -value / 2)
