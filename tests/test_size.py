@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
-    "audit": 63_130,
+    "audit": 62_900,
     "audit/bounds": 10_615,
     "audit/claims": 5_295,
     "audit/report": 4_260,
