@@ -51,9 +51,9 @@ from .rare_events import event_epsilon as event_epsilon
 from .rate_limits import clopper_pearson as clopper_pearson
 from .rate_limits import rate_lower as rate_lower
 from .rate_limits import rate_upper as rate_upper
-from .record import AuditRecord as AuditRecord
 from .regions import Rates as Rates
 from .result import Audit as Audit
+from .result import AuditRecord as AuditRecord
 from .samples import audit_counts as audit_counts
 from .samples import audit_samples as audit_samples
 from .score_source import ScoreSource as ScoreSource

@@ -12,7 +12,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 from audit.curves import Order
 from audit.estimation.evidence import CountedTest, Evidence
 from audit.estimation.regions import Region, two_point_renyi
-from audit.estimation.tradeoff_hull import hull_points, hull_renyi, tradeoff_points
+from audit.estimation.tradeoff_hull import hull_points, hull_renyi
 from audit.estimation.two_rates import (
     Hypothesis,
     Indices,
@@ -94,7 +94,14 @@ class RegionCertificate:
 
     @cached_property
     def _hulls(self) -> dict[Order, tuple[Array, Array]]:
-        return {o: tradeoff_points(corners, self._starts) for o, corners in self._corners.items()}
+        # a region of many corners enters with its bounding rectangle
+        return {
+            o: hull_points(
+                1 - np.minimum.reduceat(corners.first, self._starts),
+                np.maximum.reduceat(corners.second, self._starts),
+            )
+            for o, corners in self._corners.items()
+        }
 
     def _largest(self, bound: Callable[[Region], Array], order: Order | None) -> Array:
         """Return the largest over the tests of the minimum over a test's corners; >= 0."""

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from audit import validate
 from audit.curves import Order, PrivacyCurve
-from audit.estimation.record import AnyThresholds
+from audit.estimation.result import AnyThresholds
 from audit.estimation.samples import default_thresholds
 from audit.estimation.thresholds import EventRates, Thresholds
 

@@ -15,9 +15,8 @@ from audit.estimation.fixed import FixedThresholds, Summary, certified_counts
 from audit.estimation.group import Group
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
-from audit.estimation.record import AnyThresholds
 from audit.estimation.regions import Rates
-from audit.estimation.result import Audit
+from audit.estimation.result import AnyThresholds, Audit
 from audit.estimation.thresholds import Question
 
 Array = NDArray[np.float64]

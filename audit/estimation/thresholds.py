@@ -108,7 +108,7 @@ class EventRates:
 class Thresholds(ABC):
     """A choice of thresholds: a frozen dataclass with ``favours``, in a file of its own.
 
-    Its name is added to the union `audit.estimation.record.AnyThresholds`, from which files are
+    Its name is added to the union `audit.estimation.result.AnyThresholds`, from which files are
     read.
     """
 

@@ -5,26 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.estimation.regions import Region
-
 Array = NDArray[np.float64]
 
 
-def tradeoff_points(corners: Region, starts: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the vertices of an upper bound on the tradeoff function T(first, second).
-
-    A region with first rate at least p and second rate at most q bounds T at alpha = 1 - p by beta
-    = q: reject the first law outside the event. T is convex and lies below the line from (0, 1) to
-    (1, 0) (Dong, Roth and Su 2022, Proposition 2.2), so the lower convex hull of these points and
-    the two ends is above T if every region holds. A region of many corners, from its start index to
-    that of the next one, enters with its bounding rectangle.
-    """
-    least = np.minimum.reduceat(corners.first, starts)
-    return hull_points(1 - least, np.maximum.reduceat(corners.second, starts))
-
-
 def hull_points(alpha: Array, beta: Array) -> tuple[Array, Array]:
-    """Return the lower convex hull of points and of (0, 1) and (1, 0), alpha ascending."""
+    """Return the vertices of an upper bound on a tradeoff function, alpha ascending.
+
+    A first rate of at least p and a second one of at most q bound it at alpha = 1 - p by beta = q:
+    reject the first law outside the event. It is convex and below the line from (0, 1) to (1, 0)
+    (Dong, Roth and Su 2022, Proposition 2.2), so it is below the hull of the points and both ends.
+    """
     kept = hull_vertices(alpha, beta)
     return (
         np.concatenate([[0.0], alpha[kept], [1.0]]),
