@@ -11,9 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
-    "audit": 62_900,
+    "audit": 62_810,
     "audit/bounds": 10_615,
     "audit/claims": 5_295,
+    "audit/estimation": 7_410,
     "audit/report": 4_260,
     "audit/simulation": 3_030,
     "extras/verify/audit_verify": 1_735,
