@@ -17,7 +17,7 @@ MOST_LINES = {
     "audit/estimation": 7_410,
     "audit/report": 4_260,
     "audit/simulation": 3_030,
-    "extras/verify/audit_verify": 1_735,
+    "extras/verify/audit_verify": 1_720,
     "tests": 53_270,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored

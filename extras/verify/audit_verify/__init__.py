@@ -42,20 +42,12 @@ _STATUS = (
 
 
 class Answer(enum.Enum):
-    """The answer of the verifier; its value is the exit status."""
+    """The answer of the verifier, in words; its place is the exit status."""
 
-    REFUTED = 0
-    NOT_REFUTED = 1
-    NOT_A_WITNESS = 2
-    TOO_LONG = 3
-
-
-_WORDS = (
-    "refuted",
-    "not refuted by this witness",
-    "this is not a witness",
-    "not verified, it would take too long",
-)
+    REFUTED = "refuted"
+    NOT_REFUTED = "not refuted by this witness"
+    NOT_A_WITNESS = "this is not a witness"
+    TOO_LONG = "not verified, it would take too long"
 
 
 @dataclass(frozen=True)
@@ -68,7 +60,7 @@ class Outcome:
 
     def lines(self) -> tuple[str, ...]:
         """Return the outcome as lines of text."""
-        head = f"{_WORDS[self.answer.value]}: {self.reason}"
+        head = f"{self.answer.value}: {self.reason}"
         return (head, *(f"taken on trust: {what}" for what in self.trusted))
 
 
@@ -156,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NotAWitnessError as reason:
         outcome = Outcome(Answer.NOT_A_WITNESS, str(reason))
     print("\n".join(outcome.lines()))
-    return outcome.answer.value
+    return list(Answer).index(outcome.answer)
 
 
 def run() -> None:

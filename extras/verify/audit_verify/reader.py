@@ -10,7 +10,6 @@ import itertools
 import json
 import operator
 import re
-from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,23 +18,18 @@ from audit_verify.laws import NotAWitnessError, Plain
 
 _LARGEST_FILE = 32_000_000  # bytes
 _LARGEST = 1e300
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-    "null": (type(None),),
-}
-_LIMITS: Mapping[str, tuple[str, Callable[[float, float], bool]]] = {
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "integer": (int,),
+    "number": (int, float), "null": (type(None),),
+}  # fmt: skip
+_LIMITS = {
     "minimum": ("at least", operator.ge),
     "exclusiveMinimum": ("above", operator.gt),
     "maximum": ("at most", operator.le),
     "exclusiveMaximum": ("below", operator.lt),
 }
 # where quantities are compared: at a delta, at an order, at an alpha
-_PLACES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
+_PLACES = {
     "epsilon": ("in [0, 1) for a delta", lambda at: 0 <= at < 1),
     "Renyi divergence": ("above 1 for an order", lambda at: at > 1),
     "1 - beta": ("in (0, 1) for an alpha", lambda at: 0 < at < 1),
@@ -47,8 +41,7 @@ def read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise NotAWitnessError(f"file must be at most {_LARGEST_FILE} bytes")
+        _require(len(data) <= _LARGEST_FILE, "file", f"at most {_LARGEST_FILE} bytes", len(data))
         content = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
     except OSError as error:
         raise NotAWitnessError(f"file must be readable: {error.strerror}") from None
@@ -60,6 +53,18 @@ def read(path: Path) -> dict[str, Any]:
     return dict(content)
 
 
+def check(content: Any) -> None:
+    """Raise ``NotAWitnessError`` unless the content has the form of a witness."""
+    _match(content, _schema(), "witness")
+    low, high = content["bracket"]
+    _require(low == "inf" or high is None or low <= high, "bracket", "ascending", [low, high])
+    wanted, holds = _PLACES.get(content["quantity"], ("", lambda at: True))
+    _require(holds(content["at"]), "at", wanted, content["at"])
+    for name in ("pair", "partition") if content["evidence"] == "exact" else ("samples",):
+        wanted = f"given for a refutation by {content['evidence']} evidence"
+        _require(content[name] is not None, name, wanted, None)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -67,67 +72,51 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def check(content: Any) -> None:
-    """Raise ``NotAWitnessError`` unless the content has the form of a witness."""
-    _match(content, _schema(), "witness")
-    low, high = content["bracket"]
-    if low != "inf" and high is not None and low > high:
-        _fail("bracket", "ascending", [low, high])
-    wanted, holds = _PLACES.get(content["quantity"], ("", lambda at: True))
-    if not holds(content["at"]):
-        _fail("at", wanted, content["at"])
-    for name in ("pair", "partition") if content["evidence"] == "exact" else ("samples",):
-        if content[name] is None:
-            _fail(name, f"given for a refutation by {content['evidence']} evidence", None)
-
-
 @cache
 def _schema() -> dict[str, Any]:
     return dict(json.loads(Path(__file__).with_name("witness.schema.json").read_text("utf-8")))
 
 
+def _match(value: Any, schema: Plain, name: str) -> None:
+    """Check a value against the part of JSON Schema that ``witness.schema.json`` uses."""
+    allowed = [_resolved(one) for one in _resolved(schema).get("anyOf", [schema])]
+    # one for each type of value, and for each kind of pair
+    fitting = next((one for one in allowed if _is_for(value, one)), None)
+    kinds = allowed[0]["type"] if len(allowed) == 1 else "of a known kind"
+    wanted = kinds if isinstance(kinds, str) else " or ".join(kinds)
+    _require(fitting is not None, name, wanted, value)
+    schema = fitting or {}
+    if choices := schema.get("enum"):
+        _require(value in choices, name, "one of " + ", ".join(map(str, choices)), value)
+    if isinstance(value, str):
+        fits = re.fullmatch(schema.get("pattern", ".*"), value, re.DOTALL) is not None
+        _require(fits, name, "text without control characters", value)
+    elif isinstance(value, list):
+        fits = schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 10**6)
+        _require(fits, name, "of an allowed length", value)
+        for i, item in enumerate(value):
+            _match(item, schema["items"], f"{name}[{i}]")
+        if "ascending" in schema:
+            given = [x for x in value if x is not None]
+            fits = all(a < b for a, b in itertools.pairwise(given))
+            _require(fits, name, "ascending", value)
+    elif isinstance(value, dict):
+        for key in schema.get("required", ()):
+            _require(key in value, f"{name}.{key}", "given", None)
+        for key, item in value.items():
+            _require(key in schema["properties"], f"{name}.{key}", "left out", item)
+            _match(item, schema["properties"][key], f"{name}.{key}")
+    elif type(value) in _TYPES["number"]:
+        for key in _LIMITS.keys() & schema.keys():
+            words, allows = _LIMITS[key]
+            _require(allows(value, schema[key]), name, f"{words} {schema[key]:g}", value)
+        # it may be no number, or an integer of many digits
+        _require(abs(value) < _LARGEST, name, "finite", value)
+
+
 def _resolved(schema: Plain) -> Plain:
     name = schema.get("$ref", "").rpartition("/")[2]
     return dict(_schema()["$defs"][name]) if name else schema
-
-
-def _match(value: Any, schema: Plain, name: str) -> None:
-    """Check a value against the part of JSON Schema that ``witness.schema.json`` uses."""
-    schema = _resolved(schema)
-    if "anyOf" in schema:  # one for each type of value, and for each kind of pair
-        schema = next((s for s in map(_resolved, schema["anyOf"]) if _is_for(value, s)), {})
-        if not schema:
-            _fail(name, "of a known kind", value)
-    if not _is_for(value, schema):
-        kinds = schema["type"]
-        _fail(name, kinds if isinstance(kinds, str) else " or ".join(kinds), value)
-    if "enum" in schema and value not in schema["enum"]:
-        _fail(name, "one of " + ", ".join(map(str, schema["enum"])), value)
-    if isinstance(value, str):
-        if not re.fullmatch(schema.get("pattern", ".*"), value, re.DOTALL):
-            _fail(name, "text without control characters", value)
-    elif isinstance(value, list):
-        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 10**6):
-            _fail(name, "of an allowed length", value)
-        for i, item in enumerate(value):
-            _match(item, schema["items"], f"{name}[{i}]")
-        given = [x for x in value if isinstance(x, int | float)]
-        if "ascending" in schema and not all(a < b for a, b in itertools.pairwise(given)):
-            _fail(name, "ascending", value)
-    elif isinstance(value, dict):
-        for key in schema.get("required", ()):
-            if key not in value:
-                _fail(f"{name}.{key}", "given", None)
-        for key, item in value.items():
-            if key not in schema["properties"]:
-                _fail(f"{name}.{key}", "left out", item)
-            _match(item, schema["properties"][key], f"{name}.{key}")
-    elif type(value) in _TYPES["number"]:
-        for key, (words, allows) in _LIMITS.items():
-            if key in schema and not allows(value, schema[key]):
-                _fail(name, f"{words} {schema[key]:g}", value)
-        if not abs(value) < _LARGEST:  # it may be no number, or an integer of many digits
-            _fail(name, "finite", value)
 
 
 def _is_for(value: Any, schema: Plain) -> bool:
@@ -139,7 +128,9 @@ def _is_for(value: Any, schema: Plain) -> bool:
     return type(value) in types and known
 
 
-def _fail(name: str, requirement: str, value: Any) -> None:
-    shown = repr(value)
-    shown = shown if len(shown) < 60 else shown[:57] + "..."
-    raise NotAWitnessError(f"{name.removeprefix('witness.')} must be {requirement}, got {shown}")
+def _require(holds: bool, name: str, requirement: str, value: Any) -> None:
+    if not holds:
+        shown = repr(value)
+        shown = shown if len(shown) < 60 else shown[:57] + "..."
+        name = name.removeprefix("witness.")
+        raise NotAWitnessError(f"{name} must be {requirement}, got {shown}")
