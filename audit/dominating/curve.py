@@ -95,8 +95,8 @@ class DominatingCurve(BracketedCurve):
     """Curve of a pair of laws (P, Q), with P that of X, and a bracket around every value.
 
     ``epsilon`` and ``delta`` are upper ends and ``beta`` is a lower end: they are bounds for
-    everything that the pair dominates. Of Renyi divergences only upper ends are known, and those of
-    sampled steps are estimates, of quadratures to a relative 1e-10: `audit.exact` has brackets.
+    everything that the pair dominates. Of Renyi divergences only upper ends are computed here:
+    `audit.exact` has brackets.
 
     Attributes
     ----------

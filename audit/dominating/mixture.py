@@ -12,7 +12,6 @@ from scipy.special import log_ndtr, ndtr
 
 from audit.curves import Order
 from audit.dominating.grid import GridPair
-from audit.dominating.sampled_gaussian import log_excess
 from audit.numerics.normal import panel_error
 from audit.numerics.panels import gauss_legendre
 
@@ -23,12 +22,8 @@ _UNIT = 2.0**-53
 _LARGEST_TAIL, _LEAST_TAIL = 1e-26, 1e-290  # neglected mass of all steps, on each side
 LARGEST_LOSS = 640.0  # keeps e^loss and its inverse normal floating-point numbers
 _UNDERFLOW = 1e-290  # smaller masses of cells may have few digits
-_REACH = 13.0  # where a normal density has decreased by e^-84
-_MOST_POINTS = 10**6
-_LARGEST_EXPONENT = 600.0
 # Gauss-Legendre nodes of a cell of width w around x, for cells with w and |x| w of at most this.
-_WIDE = 12
-_RULES = ((3, 0.01, 0.01), (5, 0.2, 0.2), (_WIDE, 0.5, 4.0))
+_RULES = ((3, 0.01, 0.01), (5, 0.2, 0.2), (12, 0.5, 4.0))
 
 
 @dataclass(frozen=True)
@@ -176,30 +171,6 @@ class MixturePair:
         both = np.concatenate([self.skipped * weights, self.rate * weights])
         first = deviation(np.concatenate([zero, up]), both)
         return first if self.two_sided else min(first, deviation(zero, weights))
-
-    def log_moment(self, order: float) -> float:
-        """Return log of the integral of P^order Q^(1 - order), (order - 1) D_order.
-
-        The excess of w^order over its tangent at w = dP/dQ = 1 is integrated under Q on panels
-        that resolve both mixtures.
-        """
-        scale, apart = self.noise, self.mean / self.noise
-        low, high = -apart - _REACH, max(order, 1.0) * apart + _REACH
-        count = math.ceil((high - low) / min(1.0, 1 / apart))
-        if count * _WIDE > _MOST_POINTS:
-            return math.inf
-        nodes, weights = gauss_legendre(_WIDE)
-        half = 0.5 * (high - low) / count
-        centres = low + half * (2 * np.arange(count) + 1)
-        x = scale * (centres[:, None] + half * nodes).ravel()
-        other = self._log_ratio(-x) if self.two_sided else np.zeros_like(x)
-        # w^order - 1 - order (w - 1) is order - 1 at w = 0, to the last digit
-        loss = np.maximum(self._log_ratio(x) - other, -_LARGEST_EXPONENT)
-        shift = np.expm1(np.minimum(loss, _LARGEST_EXPONENT))
-        heights = log_excess(loss, shift, np.full_like(x, order)) - 0.5 * (x / scale) ** 2 + other
-        top = float(np.max(heights))
-        total = float(np.exp(heights - top) @ np.tile(half * weights, count))
-        return float(np.logaddexp(0.0, top + math.log(total / math.sqrt(2 * math.pi))))
 
     def losses(self, log_tails: Tails) -> tuple[float, float]:
         """Return the losses beyond which both laws have masses of at most e^log_tails."""

@@ -43,7 +43,7 @@ from audit.dominating.layer import Layer
 from audit.dominating.mixture import MixturePair, Tails, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, gaussian_run
-from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
+from audit.dominating.sampled_gaussian import mirrored_renyi
 from audit.mechanism import Relation
 
 Array = NDArray[np.float64]
@@ -286,23 +286,6 @@ def without_replacement(
     )
 
     def divergence(alpha: Array) -> Array:
-        orders = (
-            np.asarray(sampled_gaussian_renyi(alpha, sampling_rate, noise_multiplier, one))
-            for one in Order
-        )
-        return steps * of_both_orders(alpha, *orders)
+        return steps * mirrored_renyi(alpha, sampling_rate, 1 / noise_multiplier)
 
     return EnclosedCurve((), mirrored_curve([run], divergence, _ENCLOSED), attained)
-
-
-def of_both_orders(alpha: Array, forward: Array, reverse: Array) -> Array:
-    """Bound the Renyi divergence of a step by those of the Poisson pair, in both orders.
-
-    The moment less 1 is at most what both have: r^a + r^(1-a) >= 1 + r for likelihood ratios r < 1.
-    """
-    gap = alpha - 1
-    with np.errstate(over="ignore"):
-        more = np.expm1(gap * forward) + np.expm1(gap * reverse)
-        near = np.log1p(more) / gap
-    far = np.logaddexp(gap * forward, gap * reverse) / gap
-    return np.asarray(np.where(np.isfinite(more), near, far))

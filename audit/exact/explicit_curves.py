@@ -29,7 +29,6 @@ from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
-from audit.dominating.without_replacement import of_both_orders
 from audit.exact.cell_curve import CellCurve
 from audit.exact.exponential_cells import ExponentialCells
 from audit.exact.finite_cells import FiniteCells
@@ -160,9 +159,7 @@ def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
     def enclosed(alpha: float, order: Order) -> Bracket:
         # the laws are attained, and do not dominate all others
         low = found.divergence(alpha, order)[0]
-        each = [np.array([found.divergence(alpha, one)[1] / laws[0].times]) for one in Order]
-        high = laws[0].times * float(of_both_orders(np.array([alpha]), *each)[0])
-        return low, high * (1 + 64 * UNIT)
+        return low, curve.renyi(alpha, order) * (1 + 8 * UNIT)
 
     return replace(found, divergence=enclosed)
 

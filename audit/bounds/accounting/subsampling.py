@@ -7,7 +7,6 @@ p = b/n. It is symmetric, and no accounting library offers this sampling mode.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -20,14 +19,11 @@ from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.numerics.log_sums import log_sum
-from audit.numerics.normal import gaussian_delta, log_density
-from audit.numerics.panels import gauss_legendre
+from audit.dominating.sampled_gaussian import mirrored_renyi
+from audit.numerics.normal import gaussian_delta
 
 Array = NDArray[np.float64]
 
-_ORDER = 16  # nodes of a panel
-_REACH = 12.5  # where a normal density has decreased by e^-78
 _CHUNK = 1 << 16  # points at a time: gaussian_delta needs 16 numbers for each
 
 
@@ -99,84 +95,9 @@ class SubsampledGaussian(PrivacyCurve):
         )
         return mixture, below
 
-    def log_moment(self, order: float) -> float:
-        """Return log E_Q[(dP/dQ)^order]: (order - 1) D_order for orders above 1.
-
-        With w the likelihood ratio of the mixture and a = order - 1 it is the log of
-
-            1 + integral over x > mu/2 of phi(x) [ (w - 1)(w^a - 1) + (w^(a/2) - w^(-a/2))^2 ] dx,
-
-        which has no cancellation near order 1.
-        """
-        if self.rate == 1:
-            return order * (order - 1) * self.mu**2 / 2
-        # the pair is its own mirror image, and compositions repeat orders
-        return _cached_log_moment(self, max(order, 1 - order))
-
-    def _log_moment(self, order: float) -> float:
-        x, log_weight = self._quadrature(order)
-        loss = self._mixture_loss(x)
-        log_phi = log_density(x) + log_weight
-        power = order - 1
-        if abs(power) * float(np.max(loss)) < 30:
-            mixture, plain = np.exp(log_phi + loss), np.exp(log_phi)
-            excess = -mixture * np.expm1(-loss) * np.expm1(power * loss)
-            excess += 4 * plain * np.sinh(power * loss / 2) ** 2
-            return float(math.log1p(np.sum(excess)))
-        if power < 0:  # losses of 60 and more, where half of the moment is lost
-            terms = [log_phi + order * loss, log_phi - power * loss]
-            return float(log_sum(np.array([*map(log_sum, terms), math.log(self.atom)])))
-        # the same excess by its logarithm: 1 + excess would round what compositions multiply
-        raised, rest = power * loss, np.log(-np.expm1(-loss))
-        grown = np.log(-np.expm1(-raised))
-        log_excess = log_phi + raised + grown + np.logaddexp(loss + rest, grown)
-        return float(np.logaddexp(0.0, log_sum(log_excess)))
-
-    def _mixture_loss(self, x: Array) -> Array:
-        exponent = self.mu * (x - self.mu / 2)
-        small, large = np.minimum(exponent, 1.0), np.maximum(exponent, 1.0)
-        return np.where(
-            exponent < 1,
-            np.log1p(self.rate * np.expm1(small)),
-            np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + large),
-        )
-
-    def _quadrature(self, order: float) -> tuple[Array, Array]:
-        """Return Gauss-Legendre nodes and log weights where w^order phi matters.
-
-        That is near mu/2, near the peak at order * mu, and around the point where the two parts of
-        the mixture are equal, which needs panels of width 1/mu.
-        """
-        start, peak = self.mu / 2, order * self.mu
-        stop = max(start, peak) + _REACH
-        equal = start + math.log((1 - self.rate) / self.rate) / self.mu
-        turn = 40 / self.mu
-        windows = [
-            (start, start + _REACH, 0.5),
-            (peak - _REACH, stop, 0.5),
-            (equal - turn, equal + turn, min(0.5, 1 / self.mu)),
-        ]
-        edges = []
-        for low, high, width in windows:
-            low, high = max(low, start), min(high, stop)
-            if low < high:
-                edges.append(np.linspace(low, high, 1 + math.ceil((high - low) / width)))
-        # between two windows, one wide panel where the integrand is negligible
-        cuts = np.unique(np.concatenate(edges))
-        half = np.diff(cuts) / 2
-        centre = cuts[:-1] + half
-        nodes, weights = gauss_legendre(_ORDER)
-        points = centre[:, None] + half[:, None] * nodes
-        log_weights = np.log(half)[:, None] + np.log(weights)
-        return points.ravel(), log_weights.ravel()
-
     def divergence(self, alpha: Array) -> Array:
-        """Return the Renyi divergences, equal in both orders."""
-        flat = np.atleast_1d(alpha)
-        if self.rate == 1:
-            return flat * self.mu**2 / 2
-        values = [max(self.log_moment(float(a)), 0.0) / (float(a) - 1) for a in flat]
-        return np.array(values)
+        """Return upper bounds on the Renyi divergences, equal in both orders."""
+        return mirrored_renyi(np.atleast_1d(alpha), self.rate, self.mu)
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         size = np.abs(epsilon)
@@ -208,8 +129,3 @@ class SubsampledGaussian(PrivacyCurve):
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return self.divergence(alpha)
-
-
-@functools.lru_cache(maxsize=8192)
-def _cached_log_moment(law: SubsampledGaussian, order: float) -> float:
-    return law._log_moment(order)

@@ -27,19 +27,21 @@ from functools import cached_property
 import numpy as np
 
 from audit.bounds.accounting.shift_allocation import geometric
-from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import Orders, RenyiCurve
-from audit.dominating.mixture import MixturePair
-from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
+from audit.dominating.sampled_gaussian import (
+    mirrored_renyi,
+    sampled_gaussian_renyi,
+    two_sided_log_moment,
+)
 from audit.mechanism import NoisySGD, Relation
 from audit.numerics.arrays import Array, Integers
 
-_GAPS = np.geomspace(1e-3, 300.0, 32)  # alpha - 1
+_GAPS = (1.0 + np.geomspace(1e-3, 300.0, 32)) - 1.0  # alpha - 1, without rounding
 _ORDERS = Orders.at(np.log(_GAPS))
 _FIRST_ORDERS = [0, 8, 16, 24, 31]  # places of those that are computed first
 _FEW = 4  # values whose best orders are searched for
@@ -51,8 +53,8 @@ _MOST_ARRIVALS = 1 / 8  # of merged steps, as a part of the top
 _MOST_ROUNDS = 250
 _SETTLED = 1e-4  # relative, of the log-moments that more steps could lower
 _UNEVEN = 1e-12  # distances may be that much larger than those of the grid, which costs include
-# Rounding of logarithms in all rounds, in each of sums of some tens of terms.
-_INFLATION = _MOST_ROUNDS * 2.0**-45
+_ABOVE = 1 + 2.0**-40  # for the rounding of costs, shifts and chords, some units each
+_UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +99,14 @@ class AdaptiveShifts:
         """Return the log-moment of a step's composition over alpha, by order."""
         run, orders = self.run, 1.0 + gaps
         if run.poisson is Relation.REPLACE_ONE:
-            pair = MixturePair(run.rate, 1.0, run.alone / run.noise, two_sided=True)
-            moments = np.array([pair.log_moment(float(order)) for order in orders])
+            mu = run.alone / run.noise * _ABOVE
+            moments = np.array([two_sided_log_moment(one, run.rate, mu) for one in orders.tolist()])
         elif run.poisson is not None:
-            moments = gaps * np.asarray(sampled_gaussian_renyi(orders, run.rate, 1 / run.ratio))
+            sigma = 1 / (run.ratio * _ABOVE)
+            moments = gaps * np.asarray(sampled_gaussian_renyi(orders, run.rate, sigma))
         else:
-            step = SubsampledGaussian(run.rate, run.ratio)
-            moments = np.array([step.log_moment(float(order)) for order in orders])
-        return np.asarray(moments * (1 + 1e-9) / orders)
+            moments = gaps * mirrored_renyi(orders, run.rate, run.ratio * _ABOVE)
+        return np.asarray(moments * _ABOVE / orders)
 
     @cached_property
     def _memory(self) -> Array:
@@ -125,7 +127,7 @@ class AdaptiveShifts:
         """
         rest, alone, met = self._costs
         result = np.empty_like(values)
-        for i, price in enumerate(gaps / (2 * self.run.noise**2)):
+        for i, price in enumerate(_ABOVE * gaps / (2 * self.run.noise**2)):
             neither = self._cheapest(values[i], rest, price)
             both = self._cheapest(values[i], met, price)
             result[i] = self._mean(neither, both, 1.0)
@@ -162,7 +164,7 @@ class AdaptiveShifts:
         if run.gap > 0:
             starts = math.exp(log_c * count) * rows * (1 + _UNEVEN)
             squares = np.maximum(starts - rows[:, None], 0.0) ** 2
-        prices = gaps / (2 * run.noise**2 * float(geometric(2 * log_c, count)))
+        prices = _ABOVE * gaps / (2 * run.noise**2 * float(geometric(2 * log_c, count)))
         return np.stack(
             [self._cheapest(v, squares, price) for v, price in zip(mean, prices, strict=True)]
         )
@@ -208,6 +210,17 @@ class AdaptiveShifts:
             count = min(count, int(0.25 / run.gap))
         return max(count, 1)
 
+    def _rounding(self, values: Array) -> Array:
+        """Return bounds on the rounding of one round, of shape (orders, 1).
+
+        Sums of n positive terms err by n units, and their terms by units of their logarithms: of a
+        value, which is at most the largest, and of its share of the sum, less than log n on
+        average.
+        """
+        largest = np.where(np.isfinite(values), values, 0.0).max(axis=1, keepdims=True)
+        terms = max((places.shape[0] for *_, places in self._arrivals.values()), default=2)
+        return np.asarray(_UNIT * (4 * terms + 64 + 16 * largest))
+
     def moments(self, gaps: Array) -> Array:
         """Return upper bounds on (alpha - 1) D_alpha of the whole run, at ``gaps`` = alpha - 1."""
         run, rows = self.run, self.rows
@@ -224,6 +237,7 @@ class AdaptiveShifts:
                 values[left] = self.step(values[left], gaps[left], composed[left])
             else:
                 values[left] = self.steps(values[left], gaps[left], count)
+            values[left] += self._rounding(values[left])
             covered += count
             start = float(run.tracked(run.steps - covered))
             place = min(int(np.searchsorted(rows, start)), rows.size - 1)
@@ -232,7 +246,7 @@ class AdaptiveShifts:
             settled |= np.isfinite(best) & (values[:, 0] >= (1 - _SETTLED) * best)
             if covered == run.steps or np.all(settled):
                 break
-        return np.asarray((1 + gaps) * (best * (1 + _INFLATION) + _INFLATION))
+        return np.asarray((1 + gaps) * best * _ABOVE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +265,7 @@ class _Divergence:
         with np.errstate(invalid="ignore"):
             moment = np.where(share < 1, (1 - share) * first, 0.0)
             moment = moment + np.where(share > 0, share * second, 0.0)
-        return np.asarray(moment * (1 + 1e-12) / gap)
+        return np.asarray(moment * _ABOVE / gap)
 
 
 @dataclass(frozen=True, eq=False)
