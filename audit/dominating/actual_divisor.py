@@ -54,42 +54,8 @@ def actual_divisor_curve(
 ) -> ComposedCurve:
     """Return the privacy of T steps on Poisson batches divided by their actual size.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise multiplier z, the standard deviation of a noisy sum over the sensitivity: 2C for
-        replace-one, C otherwise.
-    sampling_rate : float
-        Sampling rate q, in (0, 1).
-    dataset_size : int
-        Number n of records of X.
-    steps : int
-        Number of steps T.
-    relation : Relation
-        Adjacency.
-    accuracy : float
-        Target for the grid's share of the relative width of brackets.
-
-    Returns
-    -------
-    ComposedCurve
-        The curve.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or batches have too many sizes.
-
-    Examples
-    --------
-    >>> from audit.dominating.poisson import poisson_curve
-    >>> setting = {"noise_multiplier": 1.0, "sampling_rate": 0.1, "steps": 10}
-    >>> divided = actual_divisor_curve(
-    ...     **setting, dataset_size=100, relation=Relation.ADD_REMOVE, accuracy=1e-3
-    ... )
-    >>> nominal = poisson_curve(**setting, relation=Relation.ADD_REMOVE, accuracy=1e-3)
-    >>> divided.epsilon_bracket(1e-5)[0] > 2 * nominal.epsilon_bracket(1e-5)[1]
-    True
+    The noise multiplier z is over the sensitivity: 2C for replace-one, C otherwise. X has
+    ``dataset_size`` records; ``accuracy`` is the target of the grid's share of relative widths.
     """
     validate.positive(noise_multiplier=noise_multiplier, accuracy=accuracy)
     validate.open_unit(sampling_rate=sampling_rate)

@@ -98,14 +98,9 @@ class ClosedForm(ABC):
 class SampledGaussian(ClosedForm):
     """(1-q) N(0, 1) + q N(mu, 1) against N(0, 1).
 
-    Parameters
-    ----------
-    mu : float
-        Distance of the means, a quotient and a root or a sum of squares: within eight units.
-    largest_loss : float
-        L = -log(1 - q), the largest loss of the second law against the first; infinite for q = 1.
-    error : float
-        Bound on the relative error of L.
+    mu: Distance of the means, a quotient and a root or a sum of squares: within eight units.
+    largest_loss: L = -log(1 - q), the largest loss of the second law; infinite for q = 1.
+    error: Bound on the relative error of L.
     """
 
     mu: float
@@ -178,16 +173,10 @@ class SampledGaussian(ClosedForm):
 class DeltaLimits(ClosedForm):
     """Proven bounds on the deltas of several steps, with which brackets are compared.
 
-    Parameters
-    ----------
-    merged : SampledGaussian
-        From which delta of all steps follows an upper bound.
-    single : tuple of SampledGaussian
-        Kinds of steps whose delta is a lower bound; none if they are two-sided.
-    two_sided : bool
-        Whether some steps are two-sided.
-    subject : str
-        The steps, for messages.
+    merged: From which delta of all steps follows an upper bound.
+    single: Kinds of steps whose delta is a lower bound; none if they are two-sided.
+    two_sided: Whether some steps are two-sided.
+    subject: The steps, for messages.
     """
 
     merged: SampledGaussian

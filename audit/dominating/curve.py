@@ -61,16 +61,9 @@ class PairRun(Protocol):
         """Return (low, high) around the largest total loss."""
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """Return how many losses are expected beyond each of ``losses`` but the last.
+        """Return how many losses x are expected beyond each of ``losses`` but the last.
 
-        Parameters
-        ----------
-        losses : ndarray
-            Positive and increasing, in nats; both signs count.
-        tilt : float
-            A loss x counts with weight e^(tilt x).
-        order : Order
-            Order of the pair.
+        Those are positive and increasing; both signs of x count, each with weight e^(tilt x).
         """
 
     def sides(
@@ -78,16 +71,7 @@ class PairRun(Protocol):
     ) -> tuple[Parts, Parts]:
         """Return parts that the pairs dominate, and parts that dominate them.
 
-        Parameters
-        ----------
-        interval : float
-            Grid interval in nats.
-        log_tails : tuple of float
-            Logs of the masses that may be neglected on the left and on the right.
-        inner : int, default: 0
-            Range of absolute losses to include, in intervals; unbounded by default.
-        outer : int, optional
-            Range of absolute losses to include, in intervals; unbounded by default.
+        Absolute losses from ``inner`` to ``outer`` intervals are included, but for neglected tails.
         """
 
 
@@ -96,12 +80,7 @@ class DominatingCurve(BracketedCurve):
 
     ``epsilon`` and ``delta`` are upper ends and ``beta`` is a lower end: they are bounds for
     everything that the pair dominates. Of Renyi divergences only upper ends are computed here:
-    `audit.exact` has brackets.
-
-    Attributes
-    ----------
-    limits : Limits or None
-        Proven bounds that every bracket is compared with; None if none are known.
+    `audit.exact` has brackets. Every bracket is compared with the ``limits``, if any are known.
     """
 
     limits: DeltaLimits | None = None
@@ -151,22 +130,10 @@ class DominatingCurve(BracketedCurve):
 class ComposedCurve(DominatingCurve):
     """Curve of a pair between a composition that it dominates and one that dominates it.
 
-    Parameters
-    ----------
-    lower, upper : GridComposition
-        Dominated and dominating composition.
-    moments : Moments, optional
-        Upper bounds on Renyi divergences, as a function of orders above 1 and the order of the
-        pair; None if no finite bound is known.
-    same : bool, default: False
-        Whether (Q, P) equals (P, Q), so that one order suffices.
-    limits : Limits, optional
-        As in `DominatingCurve`.
-
-    Raises
-    ------
-    ValueError
-        If ``lower`` is not a dominated or ``upper`` not a dominating composition.
+    lower, upper: Dominated and dominating composition.
+    moments: Upper bounds on Renyi divergences, by order and order of the pair, if any are known.
+    same: Whether (Q, P) equals (P, Q), so that one order suffices.
+    limits: As in `DominatingCurve`.
     """
 
     lower: GridComposition
@@ -193,22 +160,7 @@ class ComposedCurve(DominatingCurve):
         return self.epsilon_ends(delta, order)
 
     def epsilon_ends(self, delta: float, order: Order, near: float | None = None) -> Bracket:
-        """Return a bracket of epsilon at ``delta``, in one order.
-
-        Parameters
-        ----------
-        delta : float
-            A number in (0, 1).
-        order : Order
-            Order of the pair.
-        near : float, optional
-            Approximate epsilon, if known.
-
-        Returns
-        -------
-        tuple of (float, float)
-            Lower and upper bound in nats.
-        """
+        """Return a bracket of epsilon at ``delta``, in one order, from a start ``near`` it."""
         low, high = (side.epsilon(delta, near) for side in self._sides(order))
         return low, high
 
@@ -256,13 +208,7 @@ def _exact(side: GridComposition) -> GridComposition:
 
 @dataclass(frozen=True, eq=False)
 class GaussianDominatingCurve(DominatingCurve):
-    """Curve of N(mu, 1) against N(0, 1), in closed form.
-
-    Parameters
-    ----------
-    mu : float
-        Distance of the two means in units of the noise.
-    """
+    """Curve of N(mu, 1) against N(0, 1), in closed form."""
 
     mu: float
     _cause: ClassVar[str] = "rounding"
@@ -308,34 +254,7 @@ def compose(
     *,
     same: bool = False,
 ) -> ComposedCurve:
-    """Return the curve of independent pairs, composed.
-
-    Parameters
-    ----------
-    parts : sequence of tuple of (GridPair, GridPair, int)
-        Triples of dominated pair, dominating pair and number of repetitions, all with the same
-        interval.
-    moments : Moments, optional
-        As in `ComposedCurve`.
-    same : bool, default: False
-        As in `ComposedCurve`.
-
-    Returns
-    -------
-    ComposedCurve
-        The curve.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from audit.dominating import compose
-    >>> from audit.dominating.grid import dominated, dominating
-    >>> log_p, log_q = np.log([0.75, 0.25]), np.log([0.25, 0.75])  # randomised response
-    >>> pair = dominated(log_p, log_q, 1e-3), dominating(log_p, log_q, 1e-3)
-    >>> low, high = compose([(*pair, 10)]).epsilon_bracket(1e-5)
-    >>> 9.8 < low <= high < 11
-    True
-    """
+    """Return the curve of pairs (dominated, dominating, times) on one interval, composed."""
     return ComposedCurve(
         GridComposition([(lower, times) for lower, _, times in parts]),
         GridComposition([(upper, times) for _, upper, times in parts]),

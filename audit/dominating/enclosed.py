@@ -22,16 +22,10 @@ Array = NDArray[np.float64]
 class EnclosedCurve(DominatingCurve):
     """Curve of the worst pair of datasets, between explicit adversaries and an upper bound.
 
-    Parameters
-    ----------
-    adversaries : tuple of GridComposition
-        Compositions that pairs of datasets dominate, in the order of the pair.
-    upper : DominatingCurve
-        A proven bound for every pair of datasets.
-    attained : DominatingCurve, optional
-        A curve that some pair of datasets has, whose lower ends are used as well.
-    lost : float, default: 0.0
-        Bound on the probability of outcomes that the other curves leave out, of all steps.
+    adversaries: Compositions that pairs of datasets dominate, in the order of the pair.
+    upper: A proven bound for every pair of datasets.
+    attained: A curve that some pair of datasets has, whose lower ends are used as well.
+    lost: Bound on the probability of outcomes that the other curves leave out, of all steps.
     """
 
     adversaries: tuple[GridComposition, ...]

@@ -33,19 +33,10 @@ _LARGEST = 1e6
 class GridComposition:
     """Composition of independent pairs on one side.
 
-    Parameters
-    ----------
-    parts : sequence of tuple of (GridPair, int)
-        Pairs on the same side with the same interval, and the number of repetitions of each.
-    layers : sequence of sequence of Piece, optional
-        Additional runs, in which some step has an outcome missing from ``parts``: for each layer
+    parts: Pairs on the same side with the same interval, and the number of repetitions of each.
+    layers: Additional runs, in which some step has an outcome missing from ``parts``: for each
         (base, part, times) of every pair, on a grid of another interval. Base and part of one layer
         together are the base of the next. The last layer holds all outcomes.
-
-    Raises
-    ------
-    ValueError
-        If sides or intervals differ, or there is nothing to compose.
     """
 
     def __init__(

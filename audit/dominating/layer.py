@@ -133,11 +133,8 @@ class _Cells:
 class Layer:
     """Runs of independent pairs in which some step has an outcome of its ``part``.
 
-    Parameters
-    ----------
-    pieces : sequence of Piece
-        Triple (base or None, part, times) of each pair, all on one side and with one interval.
-        Without a base, the layer holds all runs.
+    Pieces are triples (base or None, part, times) of each pair, on one side and one interval.
+    Without a base, the layer holds all runs.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -392,12 +389,7 @@ class _Measure:
 class _Transform:
     """Transforms of the law of P, and of the lifted one, on frequencies that are not negligible.
 
-    Parameters
-    ----------
-    size : int
-        Size of the transforms.
-    low : int
-        Grid point at which inverse transforms begin.
+    Of length ``size``; inverse transforms begin at the grid point ``low``.
     """
 
     def __init__(self, size: int, low: int) -> None:

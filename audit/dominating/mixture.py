@@ -32,18 +32,11 @@ class MixturePair:
 
     The log-likelihood ratio increases in x.
 
-    Parameters
-    ----------
-    rate : float
-        Sampling rate q, in (0, 1]; 1 for a one-sided pair only.
-    noise : float
-        Standard deviation z, above 0.
-    mean : float
-        Distance a of the means, above 0.
-    two_sided : bool
-        Whether the second law is the mirror image of the first instead of N(0, z^2).
-    skipping_rate : float, optional
-        1 - q, where it has more digits than 1 - ``rate``: q may be a rounded quotient near 1.
+    rate: Sampling rate q, in (0, 1]; 1 for a one-sided pair only.
+    noise: Standard deviation z, above 0.
+    mean: Distance a of the means, above 0.
+    two_sided: Whether the second law is the mirror image of the first instead of N(0, z^2).
+    skipping_rate: 1 - q, where it has more digits than 1 - ``rate``: q may be a rounded quotient.
     """
 
     rate: float

@@ -50,40 +50,9 @@ def poisson_curve(
 ) -> DominatingCurve:
     """Return the privacy of T steps on Poisson batches, all iterates released.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise multiplier z, the standard deviation of a step's noise over the sensitivity: 2C for
-        replace-one, C otherwise.
-    sampling_rate : float
-        Sampling rate q, in (0, 1]; 1 for full batches.
-    steps : int
-        Number of steps T.
-    relation : Relation
-        Adjacency; add/remove with a divisor that both datasets share.
-    accuracy : float
-        Target for the relative width of brackets.
-    skipping_rate : float, optional
-        1 - q, where it has more digits than 1 - ``sampling_rate``: q may be a rounded quotient.
-
-    Returns
-    -------
-    DominatingCurve
-        The curve.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or single losses are too large for double precision.
-
-    Examples
-    --------
-    >>> from audit.mechanism import Relation
-    >>> low, high = poisson_curve(
-    ...     2.0, 0.1, 10, Relation.ADD_REMOVE, accuracy=1e-6
-    ... ).epsilon_bracket(1e-5)
-    >>> 0 < (high - low) / low < 2e-6
-    True
+    The noise multiplier is over the sensitivity: 2C for replace-one, C otherwise; add/remove is for
+    a divisor that both datasets share. ``skipping_rate`` is 1 - q, where it has more digits than
+    1 - ``sampling_rate``. ``accuracy`` is the target of relative widths.
     """
     validate.positive(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
     validate.closed_unit(sampling_rate=sampling_rate)

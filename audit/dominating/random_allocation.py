@@ -62,38 +62,9 @@ def random_allocation(
     """Return the curve of all iterates under random allocation and add/remove.
 
     Zero-out has the same pair, since the batches of the other records do not depend on the record.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise multiplier z, the standard deviation of the noise of a step's sum over the clipping
-        norm.
-    steps_per_epoch : int
-        Number T of steps per epoch.
-    steps : int
-        Number of steps of the run. An incomplete last epoch releases its first steps only.
-    participations : int, default: 1
-        Number k of steps per epoch that use a given record.
-    cells : int, optional
-        Number of grid points of the law of S. The width of the bracket is inversely quadratic in
-        it.
-
-    Returns
-    -------
-    DominatingCurve
-        ``FORWARD`` is removal. For k = 1 the bracket holds the curve of the dominating pair; for
-        k > 1 its upper end is an upper bound, and its lower end a lower one, on that curve.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range; the noise multiplier must be at least about 0.04.
-
-    Examples
-    --------
-    >>> curve = random_allocation(0.5, steps_per_epoch=100, steps=100, cells=1024)
-    >>> [round(end, 2) for end in curve.epsilon_bracket(1e-6)]
-    [6.39, 6.39]
+    A record is in k = ``participations`` of the T steps of an epoch; an incomplete last epoch
+    releases its first steps only. For k > 1 the ends belong to two pairs. The width of a bracket is
+    inversely quadratic in ``cells``, the grid points of the law of S.
     """
     validate.positive(noise_multiplier=noise_multiplier)
     validate.integer(1, steps_per_epoch=steps_per_epoch, steps=steps, participations=participations)

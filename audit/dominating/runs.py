@@ -199,16 +199,8 @@ def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> floa
 class RefinedCurve(DominatingCurve):
     """Curve of independent runs on a grid that is refined where a bracket of epsilon is wide.
 
-    Parameters
-    ----------
-    runs : tuple of Run
-        The composed runs.
-    accuracy : float
-        Target for the relative width of brackets of epsilon.
-    moments : Moments or None
-        As in `ComposedCurve`.
-    same : bool
-        Whether both orders have the same values.
+    ``accuracy`` is the target for its relative width; ``moments`` and ``same`` are those of
+    `ComposedCurve`.
     """
 
     runs: tuple[PairRun, ...]

@@ -66,42 +66,9 @@ def shuffled(
 ) -> EnclosedCurve:
     """Return bounds from both sides for all iterates under shuffled batches.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise multiplier z, the standard deviation of the noise of a step's sum over the sensitivity
-        of one record: twice the clipping norm for replace-one, the clipping norm for zero-out.
-    steps_per_epoch : int
-        Number of batches T.
-    steps : int
-        Number of steps of the run. The lower end uses whole epochs only, if there is one.
-    fresh : bool
-        Whether every epoch has a new order.
-    relation : Relation
-        Replace-one or zero-out.
-    used : float, default: 1.0
-        Probability that a batch of an epoch holds the record, in (0, 1].
-
-    Returns
-    -------
-    EnclosedCurve
-        The curve. ``epsilon`` and the other methods give the upper bound; the lower ends of
-        brackets hold for explicit losses.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range, or the relation is add/remove, where removing a record moves
-        others to other batches.
-
-    Examples
-    --------
-    >>> from audit.mechanism import Relation
-    >>> curve = shuffled(
-    ...     0.5, steps_per_epoch=100, steps=100, fresh=True, relation=Relation.ZERO_OUT
-    ... )
-    >>> [round(end, 3) for end in curve.epsilon_bracket(1e-6)]
-    [10.997, 10.997]
+    ``fresh`` epochs have a new order each; a batch of an epoch holds the record with probability
+    ``used``. The lower end uses whole epochs only, if there is one. The noise multiplier is over
+    the sensitivity of one record: twice the clipping norm for replace-one.
     """
     validate.positive(noise_multiplier=noise_multiplier)
     validate.integer(1, steps_per_epoch=steps_per_epoch, steps=steps)
@@ -141,14 +108,7 @@ def largest_sum(
 ) -> GridPair:
     """Return a pair dominated by the largest sum of the first ``steps`` of an epoch of ``of``.
 
-    Parameters
-    ----------
-    noise_multiplier
-        z.
-    steps, of
-        The batch with the record is among the first ``steps`` with probability steps/of.
-    means
-        Of the sum of that batch, under X and X'; those of the others are 0.
+    ``means`` are those of the record's batch under X and X'; those of the others are 0.
     """
     z, (up, other) = noise_multiplier, means
     start, stop = -_REACH * z, max(means) + _REACH * z

@@ -53,20 +53,12 @@ _MOST_CELLS = 1 << 23
 
 @dataclass(frozen=True)
 class Truncation:
-    """Probabilities of truncation, from the view of one record.
+    """Probabilities of truncation, from the view of one record, within relative errors.
 
-    Parameters
-    ----------
-    rate : float
-        Sampling rate q of each record.
-    cut : float
-        Probability tau that at least B of the other records are sampled.
-    kept : float
-        Probability q' that the record is sampled and kept in that case.
-    uncut : float
-        Probability 1 - tau.
-    error : float
-        Bound on the relative errors of tau, q' and what both lack to 1, if q is within a rounding.
+    rate: Sampling rate q of each record.
+    cut, uncut: Probability tau that at least B of the other records are sampled, and 1 - tau.
+    kept: Probability q' that the record is sampled and kept in that case.
+    error: Bound on the relative errors of tau, q' and what both lack to 1.
     """
 
     rate: float
@@ -112,41 +104,8 @@ def truncated_poisson(
 ) -> EnclosedCurve:
     """Return bounds from both sides for all iterates under truncated Poisson batches.
 
-    For add/remove with a divisor that both datasets share. n is the size of the larger dataset.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise multiplier z, the standard deviation of the noise of a step's sum over the clipping
-        norm.
-    dataset_size : int
-        Number of records n.
-    sampling_rate : float
-        Sampling rate q.
-    max_batch_size : int
-        Largest batch size B.
-    steps : int
-        Number of steps.
-    accuracy : float
-        Target for the relative width of brackets if batches are rarely truncated.
-
-    Returns
-    -------
-    EnclosedCurve
-        The curve. ``FORWARD`` is removal; ``epsilon`` and the other methods give the upper bound.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-
-    Examples
-    --------
-    >>> curve = truncated_poisson(
-    ...     1.0, dataset_size=1000, sampling_rate=0.05, max_batch_size=80, steps=100, accuracy=1e-4
-    ... )
-    >>> [round(end, 3) for end in curve.epsilon_bracket(1e-5)]
-    [3.502, 3.547]
+    For add/remove with a divisor that both datasets share; n is the size of the larger dataset.
+    ``accuracy`` is the target of relative widths if batches are rarely truncated.
     """
     validate.positive(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
     validate.closed_unit(sampling_rate=sampling_rate)

@@ -238,34 +238,8 @@ def without_replacement(
 ) -> DominatingCurve:
     """Return bounds from both sides for T steps on batches without replacement, replace-one.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise multiplier z, the standard deviation of a step's noise over the sensitivity 2C.
-    sampling_rate : float
-        Sampling rate q = b/n, in (0, 1]; 1 for full batches.
-    steps : int
-        Number of steps T.
-    accuracy : float
-        Target for the relative width of the lower side's brackets.
-    skipping_rate : float, optional
-        As in `poisson_curve`.
-
-    Returns
-    -------
-    DominatingCurve
-        The curve.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or single losses are too large for double precision.
-
-    Examples
-    --------
-    >>> low, high = without_replacement(1.0, 0.1, 20, accuracy=1e-6).epsilon_bracket(1e-5)
-    >>> 0.9 < low / high <= 1
-    True
+    The noise multiplier is over the sensitivity 2C; the other arguments are those of
+    `poisson_curve`, whose brackets are the lower ends.
     """
     validate.positive(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
     validate.closed_unit(sampling_rate=sampling_rate)

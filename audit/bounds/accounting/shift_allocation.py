@@ -52,16 +52,9 @@ def geometric(log_ratio: float, count: ArrayLike) -> Array:
 
 @dataclass(frozen=True)
 class Meetings:
-    """Steps that use the differing record: one in every ``period`` steps.
+    """Steps that use the differing record: one in every ``period`` of ``steps``.
 
-    Parameters
-    ----------
-    steps : int
-        Number of steps of the run.
-    period : int, default: 1
-        Steps per cycle; 1 for full batches.
-    position : int, default: 0
-        Position of the record's step in the cycle, from 0.
+    position: Position of the record's step in the cycle, from 0.
     """
 
     steps: int
@@ -88,14 +81,9 @@ class Meetings:
 class LipschitzShifts:
     """Least sums of b_t^2 for updates with Lipschitz constant ``1 + excess``.
 
-    Parameters
-    ----------
-    meetings : Meetings
-        Steps that use the record.
-    shift : float
-        Distance s by which the record's two gradients separate the iterates.
-    excess : float
-        Value of c - 1: eta L for smooth losses, 0 for convex ones, -eta m for strongly convex ones.
+    meetings: Steps that use the record.
+    shift: Distance s by which the record's two gradients separate the iterates.
+    excess: Value of c - 1: eta L for smooth losses, 0 for convex ones, -eta m for strongly convex.
     """
 
     meetings: Meetings
@@ -230,12 +218,7 @@ def _lowest(values: Array, lengths: Array) -> tuple[float, int]:
 class HolderModulus:
     """Modulus g(z) = z + constant z^order for z >= 0.
 
-    Parameters
-    ----------
-    constant : float
-        Step size times the Hoelder constant, at least 0.
-    order : float
-        Hoelder order, in (0, 1].
+    ``constant`` is the step size times the Hoelder constant, ``order`` in (0, 1] its order.
     """
 
     constant: float

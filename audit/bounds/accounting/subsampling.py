@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from audit import validate
 from audit.curves import Order
@@ -38,23 +37,8 @@ class SubsampledGaussian(PrivacyCurve):
 
     for eps >= 0, with delta_G the profile of N(0, 1) against N(mu, 1).
 
-    Parameters
-    ----------
-    rate : float
-        Sampling rate p, in (0, 1].
-    mu : float
-        Distance of the two means in units of the noise, above 0.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-
-    Examples
-    --------
-    >>> from audit.bounds.accounting import SubsampledGaussian
-    >>> round(SubsampledGaussian(0.05, 1.0).epsilon(1e-5), 4)
-    1.0328
+    rate: Sampling rate p, in (0, 1].
+    mu: Distance of the two means in units of the noise, above 0.
     """
 
     rate: float
@@ -69,11 +53,6 @@ class SubsampledGaussian(PrivacyCurve):
         """True if both orders have the same values; true, since C_p symmetrises."""
         return True
 
-    @property
-    def atom(self) -> float:
-        """Mass at loss 0, equal under both laws."""
-        return float((1 - self.rate) * -math.expm1(math.log(2) + log_ndtr(-self.mu / 2)))
-
     def gaussian_loss(self, loss: Array) -> Array:
         """Return log(1 + (e^loss - 1)/p): the loss without sampling."""
         small = np.minimum(loss, 1.0)
@@ -83,17 +62,6 @@ class SubsampledGaussian(PrivacyCurve):
             np.log1p(np.expm1(small) / self.rate),
             large - math.log(self.rate) + np.log1p((self.rate - 1) * np.exp(-large)),
         )
-
-    def log_tails(self, loss: Array) -> tuple[Array, Array]:
-        """Return the logs of P(loss above) and Q(loss above)."""
-        x = self.gaussian_loss(loss) / self.mu + self.mu / 2
-        below = log_ndtr(-x)
-        if self.rate == 1:
-            return log_ndtr(self.mu - x), below
-        mixture = np.logaddexp(
-            math.log1p(-self.rate) + below, math.log(self.rate) + log_ndtr(self.mu - x)
-        )
-        return mixture, below
 
     def divergence(self, alpha: Array) -> Array:
         """Return upper bounds on the Renyi divergences, equal in both orders."""
