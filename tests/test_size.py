@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
-    "audit": 62_810,
-    "audit/bounds": 10_615,
+    "audit": 62_500,
+    "audit/bounds": 10_530,
     "audit/claims": 5_295,
     "audit/estimation": 7_410,
     "audit/report": 4_260,

@@ -144,23 +144,6 @@ def test_merged_steps_agree_with_all_patterns_of_batches():
             assert found[i, row] == pytest.approx(min(options), rel=0.03)
 
 
-@pytest.mark.parametrize(
-    ("rate", "mean", "order"),
-    [(0.1, 0.5, 1.001), (0.3, 2.0, 10.0), (0.01, 4.0, 3.0), (0.9, 1.0, 5.0)],
-)
-def test_moments_of_mixtures(rate, mean, order):
-    x = np.linspace(-mean - 13, order * mean + 13, 200_001)
-
-    def log_law(a):
-        return np.logaddexp(math.log1p(-rate) - x**2 / 2, math.log(rate) - (x - a) ** 2 / 2)
-
-    heights = np.exp(order * log_law(mean) + (1 - order) * log_law(-mean))
-    # the trapezoidal rule is exact to rounding for analytic functions that vanish at the ends
-    expected = math.log(float(np.sum(heights)) * (x[-1] - x[0]) / 200_000 / math.sqrt(2 * math.pi))
-    found = two_sided_log_moment(order, rate, mean)
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
 def test_moments_far_apart():
     # P is q N(100, 1) where it matters, and Q is (1 - q) N(0, 1)
     expected = 2 * math.log(0.1) - math.log(0.9) + 100.0**2
