@@ -17,7 +17,7 @@ import numpy as np
 import audit
 from audit import bounds
 from audit.bounds.accounting import SubsampledGaussian, compose
-from audit.bounds.accounting.composition import LARGEST_GRID
+from audit.dominating.without_replacement import LARGEST_GRID
 from audit.estimation import (
     SimultaneousBand,
     audit_samples,
