@@ -429,3 +429,19 @@ def test_rare_large_losses_leave_scores_fine_enough() -> None:
     witness = judge(claim).witness
     assert witness.bracket[0] < 0.179
     assert verify(json.loads(witness.to_json())).answer is Answer.REFUTED
+
+
+@pytest.mark.parametrize("share", [0.002, 0.01])
+@pytest.mark.parametrize("alpha", [1.5, 8.0])
+@pytest.mark.parametrize("order", Order)
+def test_few_cells_keep_the_divergence_of_a_rare_part(order, alpha, share) -> None:
+    """Cells of equal masses hid half a percent of what a part of one in a thousand adds."""
+    pair = laws.Gaussian(sensitivity=1.0, noise_std=1.19, sampling_rate=0.001, times=1000)
+    low = exact.curve(pair).renyi_bracket(alpha, order)[0]
+    plain = plain_pair(pair)
+    claimed = (1 - share) * low
+    found = verified(plain, order, "Renyi divergence", alpha, claimed, low)
+    assert found is Answer.REFUTED
+    known = {"quantity": named("Renyi divergence", alpha), "at": alpha, "claimed": claimed}
+    swap = order is Order.REVERSE
+    assert len(partition_of(plain, None, certified=low, swap=swap, **known)["cuts"]) < 100
