@@ -100,6 +100,23 @@ def test_sampled_bounds_fall_with_the_records():
         assert np.all(np.diff([least(ids, run) for run in runs]) < 0)
 
 
+def test_the_ceiling_of_theorem_4_3():
+    def mu(n):
+        m = dataclasses.replace(
+            FULL,
+            dataset_size=n,
+            batch_size=n,
+            step_size=1.0,
+            noise_std=1.0,
+            lipschitz=None,
+            gradient_sensitivity=10.0,
+        )
+        return bounds.evaluate("bsa24.theorem_4_3", m).mu
+
+    assert mu(10) == pytest.approx(2.0, abs=1e-12)
+    assert mu(11) == pytest.approx(2.092884, abs=1e-6)
+
+
 def full_batches(random):
     eta = float(random.choice([0.01, 0.1, 1.0]))
     n = int(random.integers(1, 50))
@@ -125,6 +142,12 @@ def test_the_papers_on_full_batches_are_in_order():
         assert least(("3_3",), m) <= least(("4_1", "4_3"), m) * (1 + 1e-12)
         assert renyi("cl25.theorem_3_1", m) <= old * (1 + 1e-9)
         assert least(("3_3",), m) <= renyi("cl25.theorem_3_1", m) * (1 + 1e-9)
+
+
+def test_figure_1_of_chien_and_li():
+    figure = noisy_sgd(steps=200, dataset_size=5, step_size=0.1, noise_std=10.0, lipschitz=2.0)
+    assert renyi("cl25.theorem_3_1", figure, 2.0) == pytest.approx(0.3201230769, abs=5e-10)
+    assert renyi("at22.b_1", figure, 2.0) == pytest.approx(0.345714, abs=5e-7)
 
 
 @pytest.mark.parametrize("n", [1, 3, 10])

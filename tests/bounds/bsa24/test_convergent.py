@@ -10,9 +10,13 @@ import pytest
 from audit import Batching, NoisySGD, Release, bounds, exact
 from audit.bounds.accounting import SubsampledGaussian, compose
 from audit.bounds.bsa24.langevin import inverse_temperature
-from audit.constructions import QuadraticPair
+from audit.constructions import QuadraticPair, TwoSidedWalk
 from audit.curves import GaussianCurve
 from papers.bsa24_statements import (
+    lemma_3_1,
+    lemma_3_2,
+    threshold_4_3,
+    threshold_4_5,
     threshold_4_6,
     threshold_5_4,
 )
@@ -153,6 +157,18 @@ def test_theorem_4_6_reference_and_its_threshold():
     assert mu("theorem_4_6", dataclasses.replace(m, steps=100)) == pytest.approx(expected)
 
 
+def test_thresholds_divide_convergent_from_composed():
+    m = smooth(strong_convexity=0.0, diameter=2.5)
+    threshold = threshold_4_3(m)
+    for factor, wins in ((1.1, True), (0.9, False)):
+        changed = dataclasses.replace(m, steps=round(factor * threshold))
+        assert (mu("theorem_4_3", changed) < mu("theorem_4_1", changed)) is wins
+    strong = cyclic(strong_convexity=0.01)
+    epochs = threshold_4_5(strong)
+    long = dataclasses.replace(strong, steps=4 * (math.ceil(epochs) + 2))
+    assert mu("theorem_4_5", long) < mu("theorem_4_4", long)
+
+
 def random_full(random):
     convex = random.random() < 0.7
     smoothness = random.uniform(0.1, 19.9)
@@ -211,6 +227,19 @@ def test_theorem_3_3_reaches_its_value_with_its_shifts():
 def test_infeasible_choices_raise(options, message):
     with pytest.raises(ValueError, match=message):
         bounds.evaluate("bsa24.theorem_3_3", smooth(), **options)
+
+
+def test_lemmas_on_a_step_of_two_walks():
+    """One more step costs no more than the lemma says, on exact laws."""
+    m = smooth(steps=3, strong_convexity=0.0, diameter=0.3)
+    before, after = (exact.curve(TwoSidedWalk(dataclasses.replace(m, steps=t))) for t in (2, 3))
+    factor = lemma_3_1(m.step_size / 4, m.step_std)
+    again = lemma_3_2(m.step_size / 4, m.step_std, interpolation=1.0, contraction=0.7, distance=0.0)
+    assert factor == again == GaussianCurve(0.25)
+    for alpha in (1.5, 4.0, 30.0):
+        assert after.renyi(alpha) <= before.renyi(alpha) + factor.renyi(alpha)
+    with pytest.raises(ValueError, match="interpolation must be a finite number of at least 0"):
+        lemma_3_2(1.0, 1.0, interpolation=-1.0, contraction=1.0, distance=0.0)
 
 
 stochastic = partial(smooth, batching=Batching.WITHOUT_REPLACEMENT, batch_size=1)

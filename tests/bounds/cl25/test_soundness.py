@@ -25,6 +25,39 @@ def test_tracked_distances_hold_for_runs_with_common_noise():
             assert np.max(np.abs(x[0] - x[1])) <= tracked[t] + 1e-12
 
 
+def test_quadratics_are_sound_in_any_position():
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        period, steps = int(rng.integers(1, 5)), int(rng.integers(1, 40))
+        pull, s, std = rng.uniform(0.01, 1.0), rng.uniform(0.05, 0.5), rng.uniform(0.1, 1.0)
+        eta = 0.5
+        m = NoisySGD(
+            steps=steps,
+            dataset_size=period,
+            batch_size=1,
+            step_size=eta,
+            noise_std=std / eta,
+            gradient_sensitivity=s / eta,
+            smoothness=pull / eta,
+            strong_convexity=pull / eta,
+            batching=Batching.CYCLIC,
+        )
+        place = int(rng.integers(period))
+        laws = [
+            process(
+                [
+                    ((Affine(sign * s / 2 * (t % period == place), 1 - pull),), (1.0,), std, 1)
+                    for t in range(steps)
+                ]
+            )
+            for sign in (1, -1)
+        ]
+        assert_sound(["cl25.theorem_a_1"], m, pair(m, *laws), position=place)
+        own = bounds.evaluate("cl25.theorem_a_1", m, position=place)
+        worst = bounds.evaluate("cl25.theorem_a_1", m)
+        assert own.renyi(2.0) <= worst.renyi(2.0) * (1 + 1e-9)
+
+
 def repulsive(steps, width, surplus, shift, std, half, start=0.0):
     """Shared repulsion of slope ``surplus`` on (-width, width), and drifts +-shift/2."""
     laws = []

@@ -9,8 +9,9 @@ from audit import Relation, Release, bounds, exact
 from audit.bounds import Status
 from audit.constructions import ResetWalk, TwoSidedWalk
 from papers.fmtt18_statements import appendix_b_noise
+from tests.bounds import grid
 from tests.bounds.fmtt18.one_pass import one_pass, renyi
-from tests.bounds.grid import random_members
+from tests.bounds.grid import random_mechanism, random_members
 
 # --- Theorems 1, 22, 23, 24 ---------------------------------------------------------------------
 
@@ -71,6 +72,23 @@ def test_linear_losses_are_far_from_the_last_record():
     assert 0.4 < forgetting.renyi(2.0) < 4.0
 
 
+def test_one_pass_is_sound_for_each_record():
+    rng = np.random.default_rng(1)
+    compared = 0
+    for _ in range(12):
+        m = random_mechanism(rng)
+        m = replace(m, **grid.one_pass(m))
+        applies = "fmtt18.theorem_23" in bounds.applicable(m)
+        for index in range(1, m.dataset_size + 1) if applies else ():
+            claims = [renyi("theorem_23", m, a, index=index) for a in (1.5, 8.0)]
+            for pair in random_members(m, rng):
+                law = exact.curve(replace(pair, position=index - 1))
+                for alpha, claim in zip((1.5, 8.0), claims, strict=True):
+                    assert law.renyi_bracket(alpha)[0] <= claim * (1 + 1e-9)
+                    compared += 1
+    assert compared > 60
+
+
 # --- Theorem 35 ---------------------------------------------------------------------------------
 
 
@@ -90,6 +108,8 @@ def test_noise_of_appendix_b():
         noise = appendix_b_noise(1.0, epsilon=epsilon, delta=delta)
         m = one_pass(3, steps=9, noise_std=noise)
         assert bounds.evaluate("fmtt18.theorem_35", m).epsilon(delta) <= epsilon
+    with pytest.raises(ValueError, match=r"epsilon must be at most 2 ln\(1/delta\)/5, got 5"):
+        appendix_b_noise(1.0, epsilon=5, delta=1e-5)
 
 
 # --- what every entry does ----------------------------------------------------------------------
