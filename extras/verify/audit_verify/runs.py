@@ -267,6 +267,7 @@ def _paths(run: Sequence[Losses], sizes: Sequence[float], m: Plain, side: int) -
     one = release in ("last iterate", "random stop", "random skip")
     require(one, f"release must be of one iterate, got {release}")
     skips = m["steps"] // 2 if release == "random skip" else 0
+    require(not skips or batching not in _EPOCHS, "epochs must not start midway")
     fresh = batching in ("full", "without replacement", "poisson", "truncated poisson")
     length = 1 if fresh else m.get("participations", 1) * m["dataset_size"] // m["batch_size"]
     places = range(length) if batching == "shuffled" else [None]

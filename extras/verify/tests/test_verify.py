@@ -485,6 +485,10 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     "the release of all iterates": ("release must be of one iterate", {
         (*M, "release"): "all iterates",
     }),
+    "a skip into an epoch": ("epochs must not start midway", {
+        **IN_PAIRS, (*M, "batching"): "reshuffled", (*M, "release"): "random skip",
+        OTHERS: [[1, line(0.05)]],
+    }),
     "a schedule of other length": ("step_size must be one number", {(*M, "step_size"): [0.1, 0.1]}),
     "a sampler of no name": ("batching must be one of", {(*M, "batching"): "lucky"}),
     "a relation of no name": ("relation must be one of", {(*M, "relation"): "cousins"}),
