@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from audit.dominating.grid import UNIT_ROUNDOFF, regridded
 from audit.dominating.grid_composition import GridComposition, TooManyCells
 from audit.dominating.layer import Piece
 from audit.dominating.mixture import LARGEST_LOSS, MixturePair, Tails, log_tails, tilted_counts
+
+Answer = TypeVar("Answer")
 
 _DEVIATIONS = 20.0  # approximate range of a transform, in deviations of the composed loss
 _MOST_CELLS = 1 << 22
@@ -343,17 +346,28 @@ class RefinedCurve(DominatingCurve):
         ends = [run.largest_loss(order) for run in self.runs]
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
 
-    def _at(self, epsilon: float, order: Order) -> ComposedCurve:
-        """Return the composition on the first grid, for an epsilon."""
+    def _on_first_grid(
+        self, epsilon: float, order: Order, asked: Callable[[ComposedCurve], Answer]
+    ) -> Answer:
+        """Return what a composition for an epsilon says, on the first grid or one that fits."""
         rough = self._rough(log_tails(self._steps), order)
         delta = math.exp(min(rough.log_bound(epsilon), 0.0))
         tails = log_tails(self._steps, delta, order)
-        return self._composed(self._width, tails, rough.tilt(epsilon), order)
+        tilt, interval = rough.tilt(epsilon), self._width
+        while True:
+            try:
+                return asked(self._composed(interval, tails, tilt, order))
+            except TooManyCells:
+                if interval * _ROUGH_CELLS > self._reach(tails):
+                    raise
+                interval *= 2
+                if interval > _COARSEST * self._width:  # layers of most cells, or fewer
+                    interval = max(interval, 2 * self._reach(tails) / _LARGEST_LAYER)
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         if self._closed is not None:
             return self._closed.delta_bracket(epsilon, order)
-        return self._at(epsilon, order)._delta_ends(epsilon, order)
+        return self._on_first_grid(epsilon, order, lambda one: one._delta_ends(epsilon, order))
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.array([self._epsilon_bracket(float(d), order)[1] for d in delta])
@@ -361,11 +375,12 @@ class RefinedCurve(DominatingCurve):
     def _delta(self, epsilon: Array, order: Order) -> Array:
         if self._closed is not None:
             return np.array([self._delta_ends(float(e), order)[1] for e in epsilon])
-        return self._at(float(epsilon.max()), order)._delta(epsilon, order)
+        largest = float(epsilon.max())
+        return self._on_first_grid(largest, order, lambda one: one._delta(epsilon, order))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         epsilon = self._rough(log_tails(self._steps), order).epsilon_guess(_SMALLEST_DELTA)
-        return self._at(epsilon, order)._beta(alpha, order)
+        return self._on_first_grid(epsilon, order, lambda one: one._beta(alpha, order))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         if self.moments is None:
