@@ -196,6 +196,7 @@ def main() -> int:
                 wrong += 1
                 print(f"lie: {line} ({seconds:.0f} s): {lie.subject}", flush=True)
                 if options.keep is not None:
+                    options.keep.mkdir(parents=True, exist_ok=True)
                     kept = options.keep / f"{options.seed}.{wrong}.witness.json"
                     kept.write_text(json.dumps(lie.witness), encoding="utf-8")
             if lie.truth is None:
