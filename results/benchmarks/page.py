@@ -104,7 +104,8 @@ def store(run: Run, folder: Path) -> None:
     runs = [*read(folder), run]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _RUNS).write_text(table(runs), encoding="utf-8")
-    (folder / "README.md").write_text(page(runs), encoding="utf-8")
+    # of the digits that are stored
+    (folder / "README.md").write_text(page(read(folder)), encoding="utf-8")
 
 
 def table(runs: Sequence[Run]) -> str:

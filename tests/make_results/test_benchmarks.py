@@ -79,6 +79,12 @@ def test_both_kinds_of_machine_are_on_the_page() -> None:
     assert "| two threads, times one | 1.95 |" in text
 
 
+def test_the_page_shows_the_digits_that_are_stored(tmp_path: Path) -> None:
+    (known, *_) = page.read(Path(page.__file__).parent)
+    page.store(dataclasses.replace(known, values={"two_threads": 13.7496}), tmp_path)
+    assert "| 13.8 |" in (tmp_path / "README.md").read_text()  # of 13.75
+
+
 def test_the_stored_page_is_that_of_the_stored_runs() -> None:
     folder = Path(page.__file__).parent
     assert (folder / "README.md").read_text() == page.page(page.read(folder))
