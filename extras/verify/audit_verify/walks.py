@@ -47,7 +47,7 @@ State = dict[int, Any]  # by memory: masses, which can be added and scaled
 
 _MOST_NORMALS = 5000
 _MOST_STATES = 12_000
-_MOST_SECONDS = 600.0
+_MOST_SECONDS, _MOST_GIGABYTES = 600.0, 6.0
 _ENTRY, _PRODUCT = 6e-6, 5e-8  # seconds of a transition probability, and of a product
 _PANEL = 4  # largest width of a panel, in standard deviations of a step
 _FEW = 4  # maps of a step that are taken one by one
@@ -375,6 +375,9 @@ class _Grid(_Law):
     def _check_time(self, chain: Chain) -> None:
         maps = {(id(phi), id(step.std)) for step in chain.steps for *_, phi in step.moves}
         size = len(self.points)
+        gigabytes = len(maps | self._tables.keys()) * size**2 * (48 + ctx.prec / 8) / 1e9
+        if gigabytes > _MOST_GIGABYTES:
+            raise TooLongError(f"the law on {size} states would take about {gigabytes:.2g} GB")
         seconds = len(maps) * size**2 * _ENTRY
         for times, steps in (part for path in chain.paths for part in path.segments):
             moves = sum(len(step.moves) for step in steps)

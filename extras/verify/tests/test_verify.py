@@ -20,7 +20,7 @@ pytest.importorskip("flint")
 
 from flint import arb, ctx
 
-from audit_verify import Answer, main, verify
+from audit_verify import Answer, main, verify, walks
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -792,6 +792,15 @@ def test_what_would_take_long_is_refused_at_once(much: str) -> None:
     assert found.answer is Answer.TOO_LONG, found
     assert much in found.reason
     assert time.perf_counter() - began < 5
+
+
+def test_a_law_that_needs_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A true claim doubles its bits until tables of 2,000 bits took all memory."""
+    assert verify(HONEST).answer is Answer.REFUTED
+    monkeypatch.setattr(walks, "_MOST_GIGABYTES", 1e-6)
+    found = verify(HONEST)
+    assert found.answer is Answer.TOO_LONG
+    assert found.reason.endswith("GB")
 
 
 def test_a_composition_of_ten_thousand_draws() -> None:
