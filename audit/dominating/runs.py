@@ -50,8 +50,8 @@ _COUNTED = 300
 # How often a grid is made finer, how wide a bracket may be in units of what is aimed at, and how
 # much a finer grid must gain.
 _ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
-# How many times as wide a grid may become where a finer one needs too many cells.
-_COARSEST = 1000
+# How many times as wide a grid is made, in steps of 2, before its layers must have fewer cells.
+_COARSEST = 32
 _NEAR = 0.002  # relative width
 _KEPT = 5  # compositions that are kept
 _LARGEST_MU = 5.0  # largest parameter of one Gaussian pair on a grid
@@ -313,15 +313,17 @@ class RefinedCurve(DominatingCurve):
                 if self._relative_width(delta, ends, order) <= _TOLERATED:
                     return ends
         low, high = 0.0, math.inf
-        for _ in range(_ROUNDS):
+        rounds = 0
+        while rounds < _ROUNDS:
             try:
                 curve = self._composed(interval, tails, tilt, order)
                 ends = curve.epsilon_ends(delta, order, high if low > 0.999 * high else None)
             except TooManyCells:
-                if math.isfinite(high) or interval > _COARSEST * self._width:
+                interval = self._wider(interval, tails)
+                if math.isfinite(high) or interval == math.inf:
                     break
-                interval *= 2
                 continue
+            rounds += 1
             before, low, high = high - low, max(low, ends[0]), min(high, ends[1])
             if math.isfinite(before) and high - low > _SHRINKS * before:
                 break  # limited by rounding, not by the grid
@@ -346,6 +348,15 @@ class RefinedCurve(DominatingCurve):
         ends = [run.largest_loss(order) for run in self.runs]
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
 
+    def _wider(self, interval: float, tails: Tails) -> float:
+        """Return the interval to try after one that needs too many cells; infinite if none."""
+        reach = self._reach(tails)
+        if interval * _ROUGH_CELLS > reach:
+            return math.inf
+        if interval < _COARSEST * self._width:
+            return 2 * interval
+        return max(2 * interval, 2 * reach / _LARGEST_LAYER)  # no layer has the most cells
+
     def _on_first_grid(
         self, epsilon: float, order: Order, asked: Callable[[ComposedCurve], Answer]
     ) -> Answer:
@@ -358,11 +369,9 @@ class RefinedCurve(DominatingCurve):
             try:
                 return asked(self._composed(interval, tails, tilt, order))
             except TooManyCells:
-                if interval * _ROUGH_CELLS > self._reach(tails):
+                interval = self._wider(interval, tails)
+                if interval == math.inf:
                     raise
-                interval *= 2
-                if interval > _COARSEST * self._width:  # layers of most cells, or fewer
-                    interval = max(interval, 2 * self._reach(tails) / _LARGEST_LAYER)
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         if self._closed is not None:
