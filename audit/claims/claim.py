@@ -16,8 +16,7 @@ from audit.codec import encode
 from audit.constructions import Construction, encode_pair
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
-from audit.estimation.columns import Columns
-from audit.estimation.score_source import ScoreSource, one_alternative
+from audit.estimation.score_source import Columns, ScoreSource, one_alternative
 from audit.mechanism import Composition, NoisySGD
 from audit.numerics.display import ShortRepr
 

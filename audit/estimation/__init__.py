@@ -3,22 +3,21 @@
 Every bound holds at a stated confidence level. Names are imported on first use; only sequential
 audits import Numba.
 
-Two samples of scores. `samples` turns them into a `Question`; a choice of thresholds (`fixed`,
-`pilot_split`, `order_statistics`, `simultaneous_band`) certifies tests of it and knows its own
-power; `certificates` turns tests into bounds, and `result` is what users hold. Limits of one rate
-come from `rate_limits`, regions of two rates from `regions`, tests without a nuisance parameter
-from `two_rates`. `planner` finds the number of trials by the choice's power.
+Two samples of scores. `samples` turns them into a `Question`; a choice of thresholds (those fixed
+in advance in `thresholds`, `pilot_split`, `order_statistics`, `simultaneous_band`) certifies tests
+of it and knows its own power, by which `samples` also plans the number of trials. Limits of one
+rate come from `rate_limits`, regions of two rates from `regions`; `evidence` turns tests into
+bounds, and `result` is what users hold.
 
-Scores. `score_source` reads or draws them; `columns` and `learned_scores` make one number of
-several, on a part of the runs that certifies nothing (`scores`).
+Scores. `score_source` reads or draws them, and makes one number of several, if need be by learned
+`scores`, on a part of the runs that certifies nothing.
 
 Other data. One run with many canaries: `one_run_scores` guesses coins, `one_run` bounds the counts
-by the theorem of an assumption (`arbitrary_canaries`, `independent_canaries`). Pairs as they come:
-`sequential` bets with `betting`. Weighted paths far beyond log n: `rare_events` chooses the event,
-`tilted_walk` the proposal, `bounded_draws` bounds the mean.
+by the theorem of an assumption. Pairs as they come: `sequential` bets. Weighted paths far beyond
+log n: `rare_events`.
 
-Verdicts. `judge` compares bounds with claims; `multiple_tests` shares one error among claims;
-`group` relates several records to one.
+Verdicts. `judge` compares bounds with claims; `verdicts` shares one error among claims; `group`
+relates several records to one.
 """
 
 import lazy_loader

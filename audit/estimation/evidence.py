@@ -1,11 +1,13 @@
-"""Events of a score, the tests of them, and the evidence that a test gives."""
+"""Events of a score, tests of them, and the bounds that tests certify together."""
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,15 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.regions import Counts, JointShape, Region, rectangle_at, rectangles
+from audit.estimation.regions import (
+    Counts,
+    JointShape,
+    Region,
+    hull_points,
+    hull_renyi,
+    rectangle_at,
+    rectangles,
+)
 
 Array = NDArray[np.float64]
 
@@ -100,9 +110,8 @@ class CountedTest:
     test: ThresholdTest
     counts: Counts  # of the certifying samples only, the first law of the test's order first
     error: float  # bounds the probability that the region, or any of its band, misses true rates
-    # None for a test at an order statistic, which tests both rates together
-    # (`audit.estimation.two_rates`): its threshold is a score of the second law, whose count is
-    # that of the scores beyond
+    # None for a test at an order statistic, which tests both rates together: its threshold is a
+    # score of the second law, whose count is that of the scores beyond
     region: Region | None
     planned_delta: float | None  # the named delta that it was chosen for; None if it serves all
     # for a test of a simultaneous band: the error of each law's limit alone
@@ -217,3 +226,120 @@ def separate_tests(
     share = error / len(tests)
     made = zip(tests, counts, rectangles(counts, share), strict=True)
     return [CountedTest(test, count, share, region, None) for test, count, region in made]
+
+
+def orders_of(order: Order | None) -> tuple[Order, ...]:
+    """Return the order, or both."""
+    return tuple(Order) if order is None else (order,)
+
+
+class Certificate(ABC):
+    """The bounds that tests certify together; without an order, for the worse one."""
+
+    def __init__(self, tests: Sequence[CountedTest]) -> None:
+        self._tests = tests
+
+    @abstractmethod
+    def epsilons(self, deltas: Array, order: Order | None) -> Array:
+        """Return the bounds on epsilon."""
+
+    @abstractmethod
+    def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
+        """Return the bound on epsilon with the event and the rates that give it."""
+
+    @abstractmethod
+    def mu_evidence(self) -> Evidence:
+        """Return the bound on mu with the event and the rates that give it."""
+
+    @abstractmethod
+    def beta_points(self, order: Order) -> tuple[Array, Array]:
+        """Return the vertices of the bound on the tradeoff function."""
+
+    def renyis(self, alphas: Array, order: Order | None) -> Array:
+        """Return the divergences of the discrete pair whose tradeoff function is that bound."""
+        joined = [hull_renyi(alphas, *self.beta_points(one)) for one in orders_of(order)]
+        return np.asarray(np.max(joined, axis=0))
+
+
+class RegionCertificate(Certificate):
+    """Regions that contain all true rates simultaneously: each bound is a minimum over a region."""
+
+    def __init__(self, tests: Sequence[CountedTest]) -> None:
+        super().__init__(tests)
+        regions = [counted.region for counted in tests if counted.region is not None]
+        sizes = [region.first.size for region in regions]
+        self._starts = np.cumsum([0, *sizes[:-1]])
+        self._made = Region(
+            np.concatenate([region.first for region in regions]),
+            np.concatenate([region.second for region in regions]),
+        )
+        # a test also serves the other order, through its complement
+        made, turned = ((one.first, one.second) for one in (self._made, self._made.complement()))
+        forward = np.repeat([counted.test.order is Order.FORWARD for counted in tests], sizes)
+        self._corners = {
+            o: Region(*np.where(forward == (o is Order.FORWARD), made, turned)) for o in Order
+        }
+
+    def epsilons(self, deltas: Array, order: Order | None) -> Array:
+        """Return the largest log((p - delta) / q) that some region implies."""
+        return self._largest(lambda region: region.epsilons(deltas), order)
+
+    def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
+        """Return the bound with the event and the corner of its region."""
+        at = np.asarray(float(delta))
+        counted, rates, value = self._best(lambda region: region.epsilons(at), order)
+        return counted.evidence(rates, value, counted.epsilon_limit(float(delta)))
+
+    def mu_evidence(self) -> Evidence:
+        """Return the largest Phi^-1(p) - Phi^-1(q) that some region, as it was made, implies."""
+        value, best, rates = self._attained(self._made, lambda region: region.mus())
+        return self._tests[best].evidence(rates, value)
+
+    def renyis(self, alphas: Array, order: Order | None) -> Array:
+        """Return the larger of the bounds from one region and from all regions combined."""
+        one = self._largest(lambda region: region.renyis(alphas), order)
+        return np.maximum(one, super().renyis(alphas, order))
+
+    def beta_points(self, order: Order) -> tuple[Array, Array]:
+        """Return the lower hull of all regions' points."""
+        return self._hulls[order]
+
+    @cached_property
+    def _hulls(self) -> dict[Order, tuple[Array, Array]]:
+        # a region of many corners enters with its bounding rectangle
+        return {
+            o: hull_points(
+                1 - np.minimum.reduceat(corners.first, self._starts),
+                np.maximum.reduceat(corners.second, self._starts),
+            )
+            for o, corners in self._corners.items()
+        }
+
+    def _largest(self, bound: Callable[[Region], Array], order: Order | None) -> Array:
+        """Return the largest over the tests of the minimum over a test's corners; >= 0."""
+        found = [
+            np.minimum.reduceat(bound(self._corners[one]), self._starts, axis=-1)
+            for one in orders_of(order)
+        ]
+        return np.asarray(np.maximum(np.max(found, axis=(0, -1)), 0.0))
+
+    def _best(
+        self, bound: Callable[[Region], Array], order: Order | None
+    ) -> tuple[CountedTest, tuple[float, float], float]:
+        """Return the test with the largest minimum, the rates that attain it, and its value."""
+        found = [(*self._attained(self._corners[one], bound), one) for one in orders_of(order)]
+        value, best, rates, one = max(found, key=lambda entry: entry[0])
+        counted = self._tests[best]
+        return counted if counted.test.order is one else counted.complement(), rates, value
+
+    def _attained(
+        self, corners: Region, bound: Callable[[Region], Array]
+    ) -> tuple[float, int, tuple[float, float]]:
+        """Return the largest minimum over a test's corners, the test, and the corner's rates."""
+        values = bound(corners)
+        least = np.minimum.reduceat(values, self._starts)
+        best = int(np.argmax(least))
+        start = int(self._starts[best])
+        corner = start + int(np.argmax(values[start:] == least[best]))
+        rates = float(corners.first[corner]), float(corners.second[corner])
+        return float(least[best]), best, rates

@@ -30,13 +30,19 @@ from audit.adapters.scores import CanaryScores
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber as ClaimedNumber
 from audit.curves.quantities import EpsilonAtDelta
-from audit.estimation.columns import Columns, CombinedColumns, LinearScore, combine
 from audit.estimation.group import Group
 from audit.estimation.one_run import Canaries
 from audit.estimation.one_run_scores import OneRunAudit, audit_one_run
 from audit.estimation.result import Audit
 from audit.estimation.samples import audit_samples
-from audit.estimation.score_source import ScoreSource, sample
+from audit.estimation.score_source import (
+    Columns,
+    CombinedColumns,
+    LinearScore,
+    ScoreSource,
+    combine,
+    sample,
+)
 from audit.estimation.sequential import EProcesses
 from audit.estimation.verdicts import UserClaim, Verdict, user_claim
 from audit.numerics import display

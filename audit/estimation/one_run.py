@@ -6,24 +6,86 @@ from the others. The number of guesses is fixed in advance.
 
 Statements are about the mechanism and the relation "one canary in or out": claims of
 (epsilon, delta)-DP or f-DP that hold in both orders of every such pair. Each assumption about the
-canaries has its theorem: `audit.estimation.arbitrary_canaries` and
-`audit.estimation.independent_canaries`.
+canaries has its theorem. That of arbitrary canaries stands with `_refuted`.
+
+Theorem (independent canaries). Let (C_i, S_i), i = 1..n, be independent pairs, C_i a fair coin and
+S_i the observation of canary i. Let the laws of S_i given C_i = 1 and C_i = 0 satisfy the claim
+(f-DP, in both orders), for each canary separately; the laws may differ between canaries. A guesser
+guesses r of the coins from S_1..S_n, with r fixed in advance, and T guesses are wrong. Then
+
+    P[T <= u] <= E[ BinCDF(u; r, g(1 - W)) ],    W ~ Beta(n - r, r + 1),
+
+    g(c) = max over epsilon of (c - delta(epsilon)) / (c (1 + e^epsilon)),
+
+with W = 0 if r = n (Xiang, Wang, Xiao, Tian and Wang 2025, arXiv 2509.08704, Theorem 2, where it
+is an equality for the optimal guesser of one law).
+
+Proof. By Blackwell's theorem each S_i is a randomised function of the outcome of the claim's
+dominating pair for C_i, independently over i; observing those outcomes instead can only help.
+Given them the coins are independent, and guess i is wrong with probability at least e_i, the
+smaller posterior probability. A sum of independent errors is stochastically smallest for the r
+smallest e_i, also if guesses are chosen one by one and every outcome is revealed. The e_i are
+i.i.d., so given the (r+1)-th smallest, of quantile 1 - W, the r smaller ones are independent draws
+below it (ties broken by a uniform variable): T ~ Bin(r, g), where g is the mean of e below the
+quantile. That mean is the least share of errors among guesses on a share c = 1 - W of outcomes. If
+a is the type I error with c = a + 1 - f(a), it equals a / c, and the supporting lines of a
+symmetric f, 1 - f(a) <= delta + e^epsilon a, give the maximum above.
+
+Independence is an assumption about the mechanism, and it matters. A mechanism that with probability
+p enters a state in which it reveals each coin with probability delta / p is (0, delta)-DP; for p
+above 1 - confidence the bound is wrong whenever the state is entered. Canaries are independent if
+their scores have separate noise: gradients of disjoint support or in orthogonal directions, under
+Gaussian noise with full batches or Poisson sampling. Canaries that share a batch of fixed size, are
+clipped together, or are scored by the losses of a common model are not independent. If they are
+independent only given some variable V that does not depend on the coins, the claim must hold given
+V.
+
+Bounds for `Canaries.ARBITRARY` do not make this assumption, and unless delta is far below the error
+a = 1 - confidence little can be certified without it. Consider a mechanism that runs M with
+probability 2a and releases nothing otherwise: its epsilon at delta is M's at delta / (2a). So a
+bound that is valid for every mechanism exceeds M's epsilon at delta / (2a) in at most half of M's
+runs.
 """
 
 from __future__ import annotations
 
 import enum
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import (
+    bdtr,
+    bdtrc,
+    betainc,
+    betaincinv,
+    betaln,
+    expit,
+    ndtr,
+    ndtri,
+    xlog1py,
+    xlogy,
+)
 
 from audit import validate
-from audit.estimation import arbitrary_canaries, independent_canaries
-from audit.estimation.arbitrary_canaries import LARGEST_EPSILON, GuessCounts
+from audit.numerics.panels import gauss_legendre
+from audit.numerics.roots import decreasing_root, root_from_below
 
 Array = NDArray[np.float64]
+# Least probability, or share, of wrong guesses given that of right ones, or of guessed canaries.
+_LeastWrong = Callable[[Array], Array]
+_PValue = Callable[[float], float]
+
+_LARGEST_EPSILON, _LARGEST_MU = 700.0, 80.0
+_SECTIONS = 32
+_TOLERANCE = 1e-12
+# Probability of the tails of the cut or the count that are not integrated; added to the result.
+_LOST = 1e-18
+_PANELS = 64
+_NODES, _WEIGHTS = gauss_legendre(12)
 
 
 class Canaries(enum.Enum):
@@ -35,18 +97,53 @@ class Canaries(enum.Enum):
     """The observation of a canary depends on its own coin and its own noise only."""
 
 
-_THEOREMS = {
-    Canaries.ARBITRARY: arbitrary_canaries,
-    Canaries.INDEPENDENT: independent_canaries,
-}
-
-
 class Profile(Protocol):
     """A privacy curve: ``delta(epsilon)`` for any real epsilon, the worse of both orders."""
 
     def delta(self, epsilon: Array, /) -> float | Array:
         """Return the smallest delta at each epsilon."""
         ...
+
+
+@dataclass(frozen=True)
+class GuessCounts:
+    """Numbers of correct guesses, of guesses and of canaries of one run.
+
+    Parameters
+    ----------
+    correct, guesses, canaries : int
+        The numbers, ``0 <= correct <= guesses <= canaries`` with at least 1 canary. The number of
+        guesses must be fixed in advance.
+
+    Raises
+    ------
+    ValueError
+        If a number is not a whole number, or out of its range.
+
+    Examples
+    --------
+    >>> GuessCounts(190, 200, 1000).all_correct
+    GuessCounts(correct=200, guesses=200, canaries=1000)
+    """
+
+    correct: int
+    guesses: int
+    canaries: int
+
+    def __post_init__(self) -> None:
+        validate.integer(0, correct=self.correct, guesses=self.guesses)
+        validate.integer(1, canaries=self.canaries)
+        for name in ("correct", "guesses", "canaries"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        if self.guesses > self.canaries:
+            raise validate.fail("guesses", f"at most canaries ({self.canaries})", self.guesses)
+        if self.correct > self.guesses:
+            raise validate.fail("correct", f"at most guesses ({self.guesses})", self.correct)
+
+    @property
+    def all_correct(self) -> GuessCounts:
+        """The same guesses, all of them correct."""
+        return GuessCounts(self.guesses, self.guesses, self.canaries)
 
 
 @dataclass(frozen=True)
@@ -131,12 +228,12 @@ def one_run_bound(
     if delta is not None:
         validate.closed_unit(delta=delta)
     validate.open_unit(confidence=confidence)
-    theorem, error = _THEOREMS[canaries], 1 - float(confidence)
+    error = 1 - float(confidence)
 
     def lower(seen: GuessCounts) -> float:
         if delta is None:
-            return float(theorem.mu_lower(seen, error))
-        return float(theorem.epsilon_lower(seen, float(delta), error))
+            return _THEOREMS[canaries].mu_lower(seen, error)
+        return _epsilon_lower(seen, canaries, float(delta), error)
 
     limit = lower(counts.all_correct)
     return OneRunBound(
@@ -157,7 +254,7 @@ def one_run_p_value(
     _check(counts, canaries)
     validate.nonnegative(epsilon=epsilon)
     validate.closed_unit(delta=delta)
-    return float(_THEOREMS[canaries].epsilon_p_value(counts, float(epsilon), float(delta)))
+    return _THEOREMS[canaries].p_value(counts, float(delta))(float(epsilon))
 
 
 def one_run_curve_p_value(
@@ -170,13 +267,257 @@ def one_run_curve_p_value(
     _check(counts, canaries)
     theorem = _THEOREMS[canaries]
     if epsilons is None:
-        epsilons = 40 * np.linspace(0.0, 1.0, theorem.GRID_SIZE) ** 2
-    grid = np.atleast_1d(validate.array_in(0, LARGEST_EPSILON, open_ends=False, epsilons=epsilons))
+        epsilons = 40 * np.linspace(0.0, 1.0, theorem.grid_size) ** 2
+    grid = np.atleast_1d(validate.array_in(0, _LARGEST_EPSILON, open_ends=False, epsilons=epsilons))
     deltas = np.broadcast_to(np.asarray(curve.delta(grid), dtype=np.float64), grid.shape)
     checked = validate.array_in(0, 1, open_ends=False, delta=deltas)
-    return float(theorem.curve_p_value(counts, grid, checked))
+    return theorem.curve_p_value(counts, grid, checked)
 
 
 def _check(counts: GuessCounts, canaries: Canaries) -> None:
     validate.instance(GuessCounts, counts=counts)
     validate.instance(Canaries, canaries=canaries)
+
+
+def _epsilon_lower(counts: GuessCounts, canaries: Canaries, delta: float, error: float) -> float:
+    """Return the largest epsilon whose p-value is below ``error``.
+
+    For arbitrary canaries the recursion of `_refuted` also bounds the probability of this many
+    correct guesses, so the minimum of both bounds does too, without a correction for multiplicity.
+    At delta = 0 it is the logit of the Clopper-Pearson lower limit.
+    """
+    if counts.correct == 0 or delta == 1:
+        return 0.0
+    p_value = _THEOREMS[canaries].p_value(counts, delta)
+    lower = root_from_below(lambda e: p_value(e) - error, _LARGEST_EPSILON)
+    if canaries is Canaries.INDEPENDENT or delta == 0 or lower == _LARGEST_EPSILON:
+        return lower  # the binomial is exact for delta = 0
+
+    def refuted(epsilon: Array) -> NDArray[np.bool_]:
+        return _refuted(counts, np.full(epsilon.shape, error), _lines(epsilon, delta))
+
+    return max(lower, _largest_refuted(refuted, _LARGEST_EPSILON))
+
+
+def _arbitrary_p_value(counts: GuessCounts, delta: float) -> _PValue:
+    """Return P(W >= correct) + 2 canaries delta max_i P(correct > W >= correct - i) / i.
+
+    W is binomial with rate e^epsilon / (1 + e^epsilon) (Steinke, Nasr and Jagielski 2023, Theorem
+    5.2 and the code of Appendix D).
+    """
+    correct, guesses = counts.correct, counts.guesses
+    fewer = np.arange(1, correct + 1, dtype=np.float64)
+
+    def p_value(epsilon: float) -> float:
+        if correct == 0:
+            return 1.0
+        rate = float(expit(epsilon))
+        tail = float(betainc(correct, guesses - correct + 1, rate))
+        if delta == 0:
+            return min(tail, 1.0)
+        # P(correct > W >= correct - i), from the tail in which no digits cancel.
+        less = bdtr(correct - 1, guesses, rate)
+        if less < 0.5:
+            below = bdtr(np.maximum(correct - fewer - 1, 0), guesses, rate)
+            between = less - np.where(fewer < correct, below, 0.0)
+        else:
+            between = bdtrc(correct - fewer - 1, guesses, rate) - bdtrc(correct - 1, guesses, rate)
+        slope = float(np.max(between / fewer))
+        return min(tail + 2 * counts.canaries * delta * max(slope, 0.0), 1.0)
+
+    return p_value
+
+
+def _arbitrary_curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:
+    """Return the largest error at which the supporting lines of a claimed curve are not refuted."""
+    lines = _lines(epsilons, deltas)
+
+    def least_wrong(right: Array) -> Array:
+        return np.asarray(np.max(lines(right[:, None]), axis=1))
+
+    # The recursion is increasing in the error: find the largest error that it does not refute.
+    low, high = -_LARGEST_EPSILON, 0.0  # logarithms
+    while high - low > 1e-9:
+        errors = np.linspace(low, high, _SECTIONS)
+        refuted = _refuted(counts, np.exp(errors), least_wrong)
+        if not refuted.any():
+            break
+        index = int(np.argmax(refuted))
+        low, high = float(errors[max(index - 1, 0)]), float(errors[index])
+    return min(1.0, math.exp(high))
+
+
+def _arbitrary_mu_lower(counts: GuessCounts, error: float) -> float:
+    """Return the largest mu whose tradeoff function the recursion of `_refuted` refutes."""
+    if counts.correct == 0:
+        return 0.0
+
+    def refuted(mu: Array) -> NDArray[np.bool_]:
+        errors = np.full(mu.shape, error)
+        return _refuted(counts, errors, lambda r: ndtr(ndtri(r) - mu))
+
+    return _largest_refuted(refuted, _LARGEST_MU)
+
+
+def _lines(epsilon: Array, delta: float | Array) -> _LeastWrong:
+    """Bound the probability of a wrong guess by both lines of the tradeoff function.
+
+    right <= e^epsilon wrong + delta, and 1 - wrong <= e^epsilon (1 - right) + delta.
+    """
+    flat, steep, rest = np.exp(-epsilon), np.exp(epsilon), 1 - delta
+
+    def least_wrong(right: Array) -> Array:
+        lines = np.maximum(flat * (right - delta), rest - steep * (1 - right))
+        return np.asarray(np.maximum(lines, 0.0))
+
+    return least_wrong
+
+
+def _refuted(counts: GuessCounts, error: Array, least_wrong: _LeastWrong) -> NDArray[np.bool_]:
+    """Return whether ``correct`` or more right guesses with probability ``error`` refute the claim.
+
+    Let p_k be the probability of k correct guesses in total. For one canary and i or more correct
+    guesses among the others, f-DP bounds the probability of a right guess by that of a wrong one,
+    given the other coins. Averaged over coins and canaries (the bound is convex),
+
+        H_i >= least_wrong(R_{i+1}),   R_i = sum_{k >= i} k p_k / canaries,
+                                       H_i = sum_{k >= i} (guesses - k) p_k / canaries
+
+    (Mahloujifar, Melis and Chaudhuri 2024, Theorem 3.2 and Algorithm 3). If ``error`` is the
+    probability of ``correct`` or more, the total probability is least if all of it is put on
+    ``correct``, and then as little as these inequalities allow on each smaller k; a total above 1
+    is a contradiction. (Mass moved up, or added early, raises R_i by at least i / (guesses - i)
+    times the increase of H_i, so all later R_i and H_i are no smaller.)
+    """
+    correct, guesses, canaries = counts.correct, counts.guesses, counts.canaries
+    right = error * correct / canaries
+    wrong = error * (guesses - correct) / canaries
+    for k in range(correct - 1, -1, -1):
+        more = np.maximum(wrong, least_wrong(np.minimum(right, 1.0)))
+        if (more == wrong).all():
+            break
+        right = right + k / (guesses - k) * (more - wrong)
+        wrong = more
+    total = guesses / canaries
+    return np.asarray(right + wrong > total * (1 + _TOLERANCE))
+
+
+def _largest_refuted(refuted: Callable[[Array], NDArray[np.bool_]], most: float) -> float:
+    """Return the largest argument below all unrefuted ones, to about 1e-10; 0 if 0 is unrefuted."""
+    low, high = 0.0, 1.0
+    while high < most and bool(refuted(np.array([high]))[0]):
+        low, high = high, min(2 * high, most)
+    while high - low > 1e-10 * max(1.0, high):
+        grid = np.linspace(low, high, _SECTIONS)
+        refutations = refuted(grid)
+        if bool(refutations.all()):
+            return float(high)
+        first = int(np.argmin(refutations))
+        low, high = float(grid[max(first - 1, 0)]), float(grid[first])
+    return low
+
+
+def _independent_curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:
+    """Return the bound of the theorem with the maximum taken over ``epsilons`` only."""
+    slope = expit(-epsilons)
+
+    def wrong(c: Array) -> Array:
+        lines = slope * (1 - deltas / c[..., None])
+        return np.asarray(np.maximum(np.max(lines, axis=-1), 0.0))
+
+    # the maximum has kinks where the lines of neighbouring epsilons cross, and where it leaves 0
+    order = np.argsort(epsilons)
+    s, d = slope[order], deltas[order]
+    gap = s[:-1] - s[1:]
+    cross = (s * d)[:-1] - (s * d)[1:]
+    kinks = cross[gap > 0] / gap[gap > 0]
+    return _mean_over_cuts(counts, wrong, np.append(kinks, d))
+
+
+def _independent_mu_lower(counts: GuessCounts, error: float) -> float:
+    """Return the largest mu whose bound is below ``error``.
+
+    The epsilons that Xiang et al. (2025) report are those of this mu.
+    """
+
+    def excess(mu: float) -> float:
+        return _mean_over_cuts(counts, lambda share: gaussian_wrong(share, mu)) - error
+
+    return root_from_below(excess, _LARGEST_MU)
+
+
+def gaussian_wrong(share: Array, mu: float) -> Array:
+    """Return the least share of wrong guesses under mu-GDP for a share of guessed canaries."""
+    # the type I error Phi(a) solves Phi(a) + Phi(mu + a) = share; a is rounded down
+    top = np.full(np.shape(share), -0.5 * mu)
+    high = np.full_like(top, _LARGEST_MU + 45.0)
+    a = -decreasing_root(lambda b: ndtr(-b) + ndtr(mu - b) - share, -top - 1e-9, high)
+    return np.asarray(ndtr(np.minimum(a, top)) / share)
+
+
+def _independent_p_value(counts: GuessCounts, delta: float) -> _PValue:
+    """Return the bound of the theorem for (epsilon, delta) claims, in closed form.
+
+    It is the mean of BinCDF(u; r - K, 1 / (1 + e^epsilon)) over K ~ Bin(n, delta) revealed coins,
+    all of which are guessed. Randomised response that reveals each coin with probability delta
+    attains it.
+    """
+    canaries, wrong = counts.canaries, counts.guesses - counts.correct
+    if delta in (0.0, 1.0):
+        k, chances = np.array([canaries * delta]), np.ones(1)
+    else:
+        mean, spread = canaries * delta, math.sqrt(canaries * delta * (1 - delta))
+        # Bernstein: both tails beyond this are below _LOST
+        reach = 9.2 * spread + 28.0
+        low, high = max(0, math.floor(mean - reach)), min(canaries, math.ceil(mean + reach))
+        k = np.arange(low, high + 1, dtype=np.float64)
+        log_chances = xlogy(k, delta) + xlog1py(canaries - k, -delta)
+        chances = np.exp(log_chances - (betaln(k + 1, canaries - k + 1) + math.log(canaries + 1)))
+    hidden = np.maximum(counts.guesses - k, 0.0)
+    few = hidden <= wrong
+
+    def p_value(epsilon: float) -> float:
+        # BinCDF(u; m, q) = I_{1-q}(m - u, u + 1), and 1 where m <= u
+        tails = betainc(np.where(few, 1.0, hidden - wrong), wrong + 1.0, expit(epsilon))
+        return min(1.0, float(chances @ np.where(few, 1.0, tails)) + _LOST)
+
+    return p_value
+
+
+def _mean_over_cuts(counts: GuessCounts, wrong: _LeastWrong, kinks: Array | None = None) -> float:
+    """Return E[BinCDF(guesses - correct; guesses, wrong(1 - W))], W ~ Beta as in the theorem."""
+    correct, guesses, canaries = counts.correct, counts.guesses, counts.canaries
+    if correct == 0:
+        return 1.0
+    if guesses == canaries:
+        return float(bdtr(guesses - correct, guesses, wrong(np.ones(1)))[0])
+    shape = guesses + 1, canaries - guesses  # of 1 - W, the share that is guessed
+    low = float(betaincinv(*shape, _LOST))
+    high = 1.0 - float(betaincinv(*shape[::-1], _LOST))
+    edges = np.linspace(low, high, _PANELS + 1)
+    if kinks is not None:
+        edges = np.unique(np.append(edges, kinks[(kinks > low) & (kinks < high)]))
+    half = 0.5 * np.diff(edges)[:, None]
+    share = edges[:-1, None] + half * (1 + _NODES)
+    log_density = xlogy(shape[0] - 1, share) + xlog1py(shape[1] - 1, -share) - betaln(*shape)
+    tails = bdtr(guesses - correct, guesses, wrong(share))
+    return min(1.0, float(np.sum(half * _WEIGHTS * np.exp(log_density) * tails)) + 2 * _LOST)
+
+
+class _Theorem(NamedTuple):
+    """The bounds that an assumption about the canaries gives."""
+
+    p_value: Callable[[GuessCounts, float], _PValue]  # of claims of epsilon at one delta
+    curve_p_value: Callable[[GuessCounts, Array, Array], float]
+    mu_lower: Callable[[GuessCounts, float], float]
+    grid_size: int  # epsilons at which a curve is used by default
+
+
+_THEOREMS = {
+    Canaries.ARBITRARY: _Theorem(
+        _arbitrary_p_value, _arbitrary_curve_p_value, _arbitrary_mu_lower, 161
+    ),
+    Canaries.INDEPENDENT: _Theorem(  # the tail is sensitive to the grid
+        _independent_p_value, _independent_curve_p_value, _independent_mu_lower, 801
+    ),
+}

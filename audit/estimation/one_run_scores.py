@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.estimation.arbitrary_canaries import GuessCounts
 from audit.estimation.one_run import (
     Canaries,
+    GuessCounts,
     OneRunBound,
     Profile,
     one_run_bound,
     one_run_curve_p_value,
 )
+from audit.estimation.pilot_split import SmoothTail
 from audit.estimation.rate_limits import upper_limit
 from audit.estimation.scores import part_size
-from audit.estimation.smooth_tail import SmoothTail
 from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
@@ -244,7 +244,7 @@ def audit_one_run(
     canaries : Canaries, optional
         `Canaries.ARBITRARY` makes no assumption about the mechanism. `Canaries.INDEPENDENT` gives
         much tighter bounds for delta > 0 and is wrong for mechanisms whose canaries depend on each
-        other: see the module `audit.estimation.independent_canaries`.
+        other: see the module `audit.estimation.one_run`.
     guesses : FixedGuesses, GuessesAtShares or PilotGuesses, optional
         How the number of guesses is chosen. By default `PilotGuesses` for 2,000 or more independent
         canaries (only independent canaries allow a pilot), and otherwise `GuessesAtShares` with

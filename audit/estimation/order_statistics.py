@@ -1,28 +1,65 @@
-"""Thresholds at order statistics: all scores certify, and a few hundred are enough."""
+"""Thresholds at order statistics: all scores certify, and a few hundred are enough.
+
+An event is cut at an order statistic of the second law's scores: everything above its k-th largest
+of m scores. The second law gives this event a rate B ~ Beta(k, m - k + 1), for every law. Among n
+scores of the first law, C lie in the event: given B, C is binomial with a rate of at most R(B),
+where R(b) is the largest rate that the first law gives to an event whose second rate is b. A
+hypothesis R <= f, with f increasing, therefore has the p-value
+
+    P(Bin(n, f(B)) >= C) = P(V <= f(B)),   V ~ Beta(C, n - C + 1), B ~ Beta(k, m - k + 1).
+
+There is no nuisance parameter, so nothing is lost to a worst case over an unknown rate (in contrast
+to two Clopper-Pearson limits at half the error each, or a joint test that holds for every rate).
+
+The p-value increases with f. So the hypotheses that are rejected at one error are those below some
+curve, and the true R is rejected with probability at most that error. Unless it is rejected, every
+bound that follows from the remaining curves is right: for all delta, mu and points simultaneously.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtr, ndtri
 
 from audit.curves import Order
 from audit.estimation.evidence import (
     BOTH,
+    Certificate,
     CountedTest,
+    Evidence,
     Tail,
     ThresholdTest,
 )
-from audit.estimation.regions import Counts
+from audit.estimation.regions import Counts, hull_points
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
-from audit.estimation.two_rates import RankCounts, epsilon_hypothesis, p_values
+from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
-Ranks = NDArray[np.int64]
-Ordered = tuple[Array, Array]  # ascending scores, and random numbers that order ties
+
+_LARGEST_EPSILON = 700.0
+_LARGEST_MU = 75.0
+# Normal scores of the second rate at which a test at a rank bounds the first rate from below.
+_POINTS = np.array([0.5, 2.0])
+_KNOWN_AT_MOST = 2**16  # for one question
+_TOGETHER = 128  # bounds searched at a time, whose arrays fit a processor's cache
+# Ends of the quadrature panels: normal scores of quantiles of B and of V, and multiples of the
+# second rate at a kink, where the integrand may be narrow.
+_OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
+_OTHER_SCORES = np.array([-5.0, -2.5, -1, 1, 2.5, 5])
+_ABOUT_KINK = (0.9, 1.0, 1.1)
+_NODES, _WEIGHTS = gauss_legendre(6)
+# Relative and absolute error of a p-value by quadrature, taken against rejection: at least twice
+# the largest error in 3,000 tests of 10 to a million scores (``tests/estimation``).
+_RELATIVE, _ABSOLUTE = 1e-3, 1e-10
+_NEGLIGIBLE = 1e-14  # mass of a node that is counted in full, whatever its share
+_CLOSE_ENOUGH = 1e-7
+_INSIDE = 1e-300
 
 # In the tails ranks are powers of the first number; in the body, where more than this share of the
 # scores lies beyond, they fall from half the scores by factors of the second.
@@ -33,6 +70,317 @@ _HALF_STEP = 0.5
 _EVENNESS = 6.0
 _DRAWS = 2000  # of the counts, to plan an audit
 
+Ranks = NDArray[np.int64]
+Ordered = tuple[Array, Array]  # ascending scores, and random numbers that order ties
+Key = tuple[int | float, ...]  # the counts and the error of a test
+Side = tuple[bool, bool]  # whether a claim holds in a test's own order, and in the other one
+Curve = Callable[[Array], Array]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """The hypothesis that the first rate of an event is at most ``highest`` of its second rate."""
+
+    highest: Curve  # increasing, [0, 1] -> [0, 1], of arrays (tests, nodes); and its inverse
+    lowest: Curve
+    kinks: Array  # second rates at and near which `highest` has no derivative, shape (tests, kinks)
+
+
+@dataclass(frozen=True, eq=False)
+class RankCounts:
+    """Counts of several tests, one entry per test."""
+
+    rank: NDArray[np.int64]  # the event holds the scores of the second law beyond this rank
+    second_total: NDArray[np.int64]
+    count: NDArray[np.int64]  # scores of the first law in the event, and in total
+    first_total: NDArray[np.int64]
+
+    @property
+    def columns(self) -> tuple[NDArray[np.int64], ...]:
+        """The four numbers of every test, in the order of the fields."""
+        return self.rank, self.second_total, self.count, self.first_total
+
+    def take(self, which: Indices) -> RankCounts:
+        """Return a subset of the tests."""
+        return RankCounts(*(column[which] for column in self.columns))
+
+
+@lru_cache(maxsize=4096)
+def _own_edges(rank: int, total: int) -> tuple[float, ...]:
+    """Return the log odds of the quantiles of Beta(rank, total - rank + 1)."""
+    a, b = float(rank), float(total - rank + 1)
+    tail = ndtr(-np.abs(_OWN_SCORES))
+    low = _OWN_SCORES < 0
+    rate = np.where(low, betaincinv(a, b, tail), betainccinv(a, b, tail))
+    rest = np.where(low, betainccinv(b, a, tail), betaincinv(b, a, tail))
+    edges = np.log(np.maximum(rate, _INSIDE)) - np.log(np.maximum(rest, _INSIDE))
+    return tuple(np.maximum.accumulate(edges).tolist())
+
+
+def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
+    """Return the p-value of each test against its own hypothesis.
+
+    The integral runs over the log odds of B, in panels between quantiles of B and of V and kinks.
+    """
+    a = tests.rank.astype(np.float64)[:, None]
+    b = tests.second_total[:, None] - a + 1
+    c = np.maximum(tests.count, 1).astype(np.float64)[:, None]
+    d = tests.first_total[:, None] - c + 1
+    cuts = zip(tests.rank.tolist(), tests.second_total.tolist(), strict=True)
+    own = np.array([_own_edges(*cut) for cut in cuts])
+    middle, spread = np.log(c) - np.log(d), np.sqrt(1 / c + 1 / d)
+    with np.errstate(over="ignore"):
+        first_rates = 1 / (1 + np.exp(-(middle + spread * _OTHER_SCORES)))
+    met = np.concatenate([hypothesis.lowest(first_rates), hypothesis.kinks], axis=1)
+    met = np.clip(met, _INSIDE, 1 - 1e-16)
+    inner = np.clip(np.log(met) - np.log1p(-met), own[:, :1], own[:, -1:])
+    edges = np.sort(np.concatenate([own, inner], axis=1), axis=1)
+    half = 0.5 * np.diff(edges, axis=1)[:, :, None]
+    t = 0.5 * (edges[:, 1:] + edges[:, :-1])[:, :, None] + half * _NODES
+    t, weight = t.reshape(len(a), -1), (half * _WEIGHTS).reshape(len(a), -1)
+    log_rest = -np.logaddexp(0.0, t)
+    log_rate = t + log_rest
+    mass = weight * np.exp(a * log_rate + b * log_rest - betaln(a, b))
+    highest = np.clip(hypothesis.highest(np.exp(log_rate)), 0.0, 1.0)
+    share = np.ones_like(mass)
+    rows, nodes = np.nonzero(mass > _NEGLIGIBLE)
+    share[rows, nodes] = betainc(c[rows, 0], d[rows, 0], highest[rows, nodes])
+    value = (1 + _RELATIVE) * np.sum(mass * share, axis=1) + _ABSOLUTE
+    return np.where(tests.count == 0, 1.0, np.minimum(value, 1.0))
+
+
+def epsilon_hypothesis(epsilon: Array, deltas: float | Array, own: bool, other: bool) -> Hypothesis:
+    """Bound rates by an (epsilon, delta) claim on the test's order, on the other one, or on both.
+
+    P(S) <= delta + e^epsilon Q(S) bounds the first rate by delta + e^epsilon b; the other order,
+    for the complement, bounds it by 1 - e^-epsilon (1 - delta - b).
+    """
+    e = np.exp(epsilon)[:, None]
+    delta = np.broadcast_to(deltas, epsilon.shape)[:, None]
+    corner = (1 - delta) / (1 + e)
+
+    def highest(rate: Array) -> Array:
+        steep = delta + e * rate if own else 1.0
+        flat = 1 - (1 - delta - rate) / e if other else 1.0
+        return np.asarray(np.minimum(np.minimum(steep, flat), 1.0))
+
+    def lowest(rate: Array) -> Array:
+        steep = (rate - delta) / e if own else 0.0
+        flat = 1 - delta - (1 - rate) * e if other else 0.0
+        return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
+
+    ends = (1 - delta) / e, 1 - delta
+    near = [part * corner for part in _ABOUT_KINK]
+    return Hypothesis(highest, lowest, np.concatenate([*near, *ends], axis=1))
+
+
+def gaussian_hypothesis(mu: Array) -> Hypothesis:
+    """Bound rates by mu-Gaussian differential privacy (Dong, Roth and Su 2022, Definition 2.6)."""
+    m = mu[:, None]
+    return Hypothesis(
+        lambda rate: np.asarray(ndtr(ndtri(rate) + m)),
+        lambda rate: np.asarray(ndtr(ndtri(rate) - m)),
+        np.zeros((mu.size, 0)),
+    )
+
+
+def point_hypothesis(second: Array, first: Array) -> Hypothesis:
+    """Bound rates by a point: the first rate is at most ``first`` at the second rate ``second``.
+
+    The pairs of rates of (randomised) events under two laws form a convex set that contains (0, 0).
+    So the largest first rate is at most ``first`` up to the second rate ``second``, and increases
+    at most proportionally beyond it.
+    """
+    a, r = second[:, None], np.maximum(first[:, None], _INSIDE)
+    return Hypothesis(
+        lambda rate: np.asarray(np.minimum(r * np.maximum(rate / a, 1.0), 1.0)),
+        lambda rate: np.asarray(np.where(rate <= r, 0.0, np.minimum(rate / r * a, 1.0))),
+        np.concatenate([a, np.minimum(a / r, 1.0)], axis=1),
+    )
+
+
+def largest_rejected(
+    tests: RankCounts,
+    errors: Array,
+    hypothesis: Callable[[Indices, Array], Hypothesis],
+    high: float,
+) -> Array:
+    """Return the largest number below ``high`` whose hypothesis each test rejects; 0 if none.
+
+    Hypotheses grow with the number. The normal score of the p-value is nearly linear in it, so
+    secant steps find the boundary; the returned number itself is rejected.
+    """
+
+    def excess(which: Indices, number: Array) -> Array:
+        p = p_values(tests.take(which), hypothesis(which, number))
+        return np.asarray(ndtri(np.minimum(p, 1 - 1e-16)) - ndtri(errors[which]))
+
+    found = np.zeros(errors.size)
+    every = np.arange(errors.size)
+    start = excess(every, found)
+    left = every[start <= 0]
+    if not left.size:
+        return found
+    low, low_gap = np.zeros(left.size), np.minimum(start[left], -1e-300)
+    top = np.full(left.size, min(1.0, high))
+    top_gap = excess(left, top)
+    while np.any(short := (top_gap <= 0) & (top < high)):
+        low, low_gap = np.where(short, top, low), np.where(short, top_gap, low_gap)
+        top = np.where(short, np.minimum(2 * top, high), top)
+        top_gap[short] = excess(left[short], top[short])
+    done = top_gap <= 0
+    found[left[done]] = top[done]
+    for step in range(200):
+        going = ~done & (top - low > _CLOSE_ENOUGH * np.maximum(1.0, top))
+        if not np.any(going):
+            break
+        a, b, fa, fb = low[going], top[going], low_gap[going], top_gap[going]
+        share = np.clip(fa / (fa - fb), 1e-10, 1 - 1e-10)
+        # every third step bisects, so the bracket shrinks for every shape
+        number = a + (b - a) * (0.5 if step % 3 == 2 else share)
+        # overshoot the secant's root on alternating sides, so that both ends move
+        lean = 0.25 * _CLOSE_ENOUGH * np.maximum(1.0, b) * (1 if step % 2 else -1)
+        number = np.clip(number + lean, a + 0.1 * abs(lean), b - 0.1 * abs(lean))
+        value = excess(left[going], number)
+        below = value <= 0
+        low[going], low_gap[going] = np.where(below, number, a), np.where(below, value, fa)
+        top[going], top_gap[going] = np.where(below, b, number), np.where(below, fb, value)
+    found[left[~done]] = low[~done]
+    return found
+
+
+class RankCertificate(Certificate):
+    """Tests at order statistics: each bound is the largest hypothesis that some test rejects.
+
+    Without an order, a hypothesis bounds both orders of the pair at once.
+    """
+
+    def __init__(self, tests: Sequence[CountedTest]) -> None:
+        super().__init__(tests)
+        table = [
+            (c.second + 1, c.second_total, c.first, c.first_total)
+            for c in (counted.counts for counted in tests)
+        ]
+        self._counts = RankCounts(*np.array(table, dtype=np.int64).reshape(-1, 4).T)
+        self._errors = np.array([counted.error for counted in tests])
+        self._forward = np.array([counted.test.order is Order.FORWARD for counted in tests])
+
+    def epsilons(self, deltas: Array, order: Order | None) -> Array:
+        """Return the largest epsilon below which some test rejects every claim."""
+        return np.asarray(np.max(self._bounds(deltas, order), axis=0))
+
+    def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
+        """Return the bound with the test's counts, at the mean second rate where the claim ends."""
+        found = self._bounds(np.array([delta]), order)[:, 0]
+        best, value = int(np.argmax(found)), float(np.max(found))
+        counted, mean = self._tests[best], self._mean(best)
+        sides = _sides(order, counted.test.order)
+        edges = [
+            epsilon_hypothesis(np.array([value]), delta, *side).highest(np.array([[mean]]))[0, 0]
+            for side in ((True, False), (False, True))
+        ]
+        own = sides[0] and (not sides[1] or edges[0] <= edges[1])
+        limit = self._sampling_limit(delta, order)
+        if own:
+            # the rate under the first law is at most 1
+            second = min(mean, (1 - delta) * np.exp(-value))
+            return counted.evidence((delta + np.exp(value) * second, second), value, limit)
+        rest = 1 - mean
+        rates = rest, (rest - delta) * np.exp(-value)
+        return counted.complement().evidence(rates, value, limit)
+
+    def mu_evidence(self) -> Evidence:
+        """Return the largest mu below which some test rejects every claim."""
+        found = largest_rejected(
+            self._counts, self._errors, lambda _, mu: gaussian_hypothesis(mu), _LARGEST_MU
+        )
+        best, value = int(np.argmax(found)), float(np.max(found))
+        second = self._mean(best)
+        rates = float(ndtr(ndtri(second) + value)), second
+        return self._tests[best].evidence(rates, value)
+
+    def beta_points(self, order: Order) -> tuple[Array, Array]:
+        """Return the lower hull of the points that the tests do not reject."""
+        second, first = self._lowest_rates
+        own = self._forward == (order is Order.FORWARD)
+        alpha = np.concatenate([(1 - first[own]).ravel(), second[~own].ravel()])
+        beta = np.concatenate([second[own].ravel(), (1 - first[~own]).ravel()])
+        return hull_points(alpha, beta)
+
+    @cached_property
+    def _lowest_rates(self) -> tuple[Array, Array]:
+        """Second rates of events of each test's tail, and the least first rates there."""
+        a, b = self._counts.rank, self._counts.second_total - self._counts.rank + 1
+        last = -ndtri(np.minimum(0.5 * self._errors, 0.5))[:, None]
+        z = np.append(np.tile(_POINTS, (a.size, 1)), last, axis=1)
+        second: Array = np.asarray(betaincinv(a[:, None], b[:, None], ndtr(z)), dtype=np.float64)
+        flat = np.repeat(np.arange(a.size), z.shape[1])
+        first = largest_rejected(
+            self._counts.take(flat),
+            self._errors[flat],
+            lambda which, rate: point_hypothesis(second.ravel()[which], rate),
+            1.0,
+        )
+        return second, first.reshape(second.shape)
+
+    def _bounds(self, deltas: Array, order: Order | None) -> Array:
+        """Return each test's bound at each delta, shape (tests, deltas)."""
+        if order is None:
+            return _known_bounds(self._counts, self._errors, deltas, (True, True))
+        found = np.empty((self._errors.size, deltas.size))
+        own = self._forward == (order is Order.FORWARD)
+        for side, which in (((True, False), own), ((False, True), ~own)):
+            tests = self._counts.take(np.flatnonzero(which))
+            found[which] = _known_bounds(tests, self._errors[which], deltas, side)
+        return found
+
+    def _mean(self, index: int) -> float:
+        return float(self._counts.rank[index] / (self._counts.second_total[index] + 1))
+
+    def _sampling_limit(self, delta: float, order: Order | None) -> float:
+        """Return the bound that all of the first law in an outermost event would certify."""
+        outer = np.flatnonzero(self._counts.rank == np.min(self._counts.rank))
+        counts = self._counts.take(outer)
+        full = RankCounts(counts.rank, counts.second_total, counts.first_total, counts.first_total)
+        sides = dict.fromkeys(_sides(order, one) for one in Order)
+        at = np.array([delta])
+        return float(max(np.max(_known_bounds(full, self._errors[outer], at, s)) for s in sides))
+
+
+def _known_bounds(tests: RankCounts, errors: Array, deltas: Array, side: Side) -> Array:
+    """Return each test's bound at each delta; those of known counts are kept for later audits."""
+    keys = list(zip(*(column.tolist() for column in tests.columns), errors.tolist(), strict=True))
+    tables = [_known(delta, *side) for delta in deltas.tolist()]
+    # None becomes NaN
+    kept = [list(map(table.get, keys)) for table in tables]
+    found = np.array(kept, dtype=np.float64).reshape(deltas.size, len(keys))
+    unknown = np.argwhere(np.isnan(found))
+    for start in range(0, len(unknown), _TOGETHER):
+        at, which = unknown[start : start + _TOGETHER].T
+
+        def claim(left: Indices, epsilon: Array, named: Array = deltas[at]) -> Hypothesis:
+            return epsilon_hypothesis(epsilon, named[left], *side)
+
+        found[at, which] = largest_rejected(
+            tests.take(which), errors[which], claim, _LARGEST_EPSILON
+        )
+    for row, place in unknown.tolist():
+        if len(tables[row]) > _KNOWN_AT_MOST:
+            tables[row].clear()
+        tables[row][keys[place]] = float(found[row, place])
+    return found.T
+
+
+@lru_cache(maxsize=64)
+def _known(delta: float, own: bool, other: bool) -> dict[Key, float]:
+    """Return the cached bounds of single tests."""
+    return {}
+
+
+def _sides(order: Order | None, own: Order) -> Side:
+    return order is None or order is own, order is None or order is not own
+
 
 @dataclass(frozen=True)
 class OrderStatistics(Thresholds):
@@ -42,7 +390,7 @@ class OrderStatistics(Thresholds):
     beyond the k-th smallest score of the other, for ranks k that depend on the number of scores
     only. Under the law whose score is the threshold, the rate of the event has a known
     distribution, so the test of the two rates has no nuisance parameter
-    (`audit.estimation.two_rates`). The error is shared between the tests in advance (`ladder`), and
+    (see the module). The error is shared between the tests in advance (`ladder`), and
     the certified numbers hold for all deltas simultaneously. Ties are broken at random, which
     splits atoms.
 
@@ -79,6 +427,10 @@ class OrderStatistics(Thresholds):
         )
         spent = Spent(f"{len(tests)} tests at ranks fixed in advance, outermost most", error)
         return CertifiedTests(tests=tests, spent=(spent,), certifying_sizes=question.sizes)
+
+    def certificate(self, tests: Sequence[CountedTest]) -> RankCertificate:
+        """Return the bounds of the hypotheses that no test rejects."""
+        return RankCertificate(tests)
 
     def power(
         self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float

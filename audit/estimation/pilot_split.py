@@ -1,4 +1,8 @@
-"""Thresholds chosen on a pilot part of the samples, which certifies nothing."""
+"""Thresholds chosen on a pilot part of the samples, which certifies nothing.
+
+The pilot's tails are estimated: empirical in the body, fitted beyond. A poor choice costs power
+only.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincc
+from scipy.special import betaincc, log_ndtr
 
 from audit import validate
 from audit.curves import Order
@@ -20,25 +24,249 @@ from audit.estimation.evidence import (
     ThresholdTest,
     count_test,
     separate_tests,
+    tails,
 )
-from audit.estimation.pilot import Pilot, Plan
-from audit.estimation.regions import (
-    Counts,
-    Rates,
-    Region,
-    joint,
-    joint_edges,
-)
+from audit.estimation.rate_limits import lower_limit, upper_limit
+from audit.estimation.regions import Counts, JointShape, Rates, Region, joint, joint_edges
 from audit.estimation.scores import part_size, split
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 
 Array = NDArray[np.float64]
+
+# Squared coefficient of variation of the excess of a normal variable over h, against h.
+_HAZARD = np.linspace(-4.0, 20.0, 1025)
+_MILLS = np.exp(-0.5 * _HAZARD**2 - log_ndtr(-_HAZARD)) / math.sqrt(2 * math.pi)
+_VARIATION = (1 - _MILLS * (_MILLS - _HAZARD)) / (_MILLS - _HAZARD) ** 2
+
+# A fitted tail is clipped to the two-sided interval of this error around the observed rate.
+_CLIP_ERROR = 0.05
+# Below this, a scale is too small to divide by.
+_SMALLEST_SCALE = 1e-290
+# A fitted rate is never 0.
+_SMALLEST_RATE = 1e-30
+# Fewest exceedances for a fit.
+_FEWEST = 20
+
+_SIGN = {Tail.AT_LEAST: 1.0, Tail.AT_MOST: -1.0}  # lower tails are upper tails of minus the scores
+# Standard errors of the pilot by which each candidate's estimate is lowered before the best one is
+# taken, so that the choice does not overfit the pilot.
+_CAUTION = 1.0
+# Candidates this close in predicted epsilon are ties; the middle one is taken.
+_TIE = 1e-3
+# Joint regions to choose from; at an angle of pi/2 they are rectangles.
+_SHAPES = {
+    Rates.JOINT: [
+        JointShape(angle, guard)
+        for angle in np.linspace(0.4, np.pi / 2, 8).tolist()
+        for guard in (0.03, 0.15)
+    ],
+    Rates.SEPARATE: [JointShape(np.pi / 2, guard) for guard in (0.01, 0.03, 0.1, 0.2, 0.3)],
+}
+_PLAN_CORNERS = 24
 
 _PILOTS, _LARGEST_PILOT = 8, 100_000  # that are drawn to plan an audit
 _DRAWS = 2000
 _KNOTS, _ROUNDS = 7, 8
 _CORNERS = 32  # of a joint region; those of an audit have more and certify slightly more
 _MOST_COUNTS = 4000
+
+
+@dataclass(frozen=True)
+class SmoothTail:
+    """An estimate of P(x >= t) from one pilot sample: empirical in the body, fitted in the tail."""
+
+    scores: Array  # ascending
+    start: float  # of the fitted tail; infinite if none is fitted (ties, few scores)
+    exceedances: int  # scores that reach `start`
+    mean_excess: float  # over `start`, and its squared coefficient of variation
+    variation: float
+
+    @staticmethod
+    def fit(scores: Array) -> SmoothTail:
+        """Fit the tail above a high quantile by the first two moments of the excess."""
+        size = scores.size
+        used = min(size // 4, 50 + int(8 * math.sqrt(size)))
+        empty = SmoothTail(scores, math.inf, 0, 0.0, 1.0)
+        if used < _FEWEST:
+            return empty
+        start = float(scores[size - used])
+        top = scores[size - used :]
+        # Atoms and lattices are not fitted; their rates are the empirical ones.
+        if np.count_nonzero(np.diff(top)) < 0.9 * (used - 1):
+            return empty
+        scale = float(top[-1]) - start
+        if not _SMALLEST_SCALE < scale < math.inf:
+            return empty
+        excess = (top - start) / scale
+        mean = float(np.mean(excess))
+        variation = float(np.var(excess)) / mean**2
+        return SmoothTail(scores, start, used, mean * scale, variation)
+
+    @property
+    def horizon(self) -> float:
+        """A score far beyond the sample up to which the fitted tail is used."""
+        last = float(self.scores[-1])
+        reach = last + 6 * self.mean_excess
+        return reach if self.exceedances and math.isfinite(reach) else last
+
+    def rate(self, threshold: Array) -> tuple[Array, Array]:
+        """Return the estimated P(x >= threshold) and its relative standard error."""
+        size = self.scores.size
+        count = (size - np.searchsorted(self.scores, threshold, side="left")).astype(np.float64)
+        observed = (count + 0.5) / (size + 1)
+        error = np.sqrt(np.maximum(1 - observed, 0.0) / (count + 0.5))
+        if not self.exceedances:
+            return observed, error
+        with np.errstate(over="ignore", under="ignore"):
+            beyond = np.maximum(threshold - self.start, 0.0) / self.mean_excess
+            log_fitted = self._log_survival(beyond)
+            fitted = self.exceedances / size * np.exp(log_fitted)
+        outside = threshold > self.start
+        low, high = np.zeros_like(observed), np.ones_like(observed)
+        low[outside] = lower_limit(count[outside], size, _CLIP_ERROR)
+        high[outside] = upper_limit(count[outside], size, _CLIP_ERROR)
+        fitted_error = np.hypot(1.0, 1.5 * log_fitted) / math.sqrt(self.exceedances)
+        return (
+            np.where(outside, np.clip(fitted, np.maximum(low, _SMALLEST_RATE), high), observed),
+            np.where(outside, np.minimum(fitted_error, error), error),
+        )
+
+    def _log_survival(self, excess: Array) -> Array:
+        """Return log P(excess / mean excess >= value) of the fitted law.
+
+        A tail lighter than exponential is that of a normal law, which fits Gaussian tails exactly;
+        a heavier one is that of a generalised Pareto law (Pickands 1975).
+        """
+        if self.variation >= 1:
+            shape = 0.5 * (1 - 1 / self.variation)
+            if shape < 1e-6:
+                return -excess
+            return np.asarray(-np.log1p(shape * excess / (1 - shape)) / shape)
+        hazard = float(np.interp(self.variation, _VARIATION, _HAZARD))
+        mean = float(np.interp(hazard, _HAZARD, _MILLS)) - hazard
+        return np.asarray(log_ndtr(-(hazard + mean * excess)) - log_ndtr(-hazard))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One test of a named delta, fixed before the certifying samples are seen."""
+
+    test: ThresholdTest
+    shape: JointShape
+    predicted: float
+
+
+class Pilot:
+    """Estimates of both tails of both laws, for certifying samples of the given sizes."""
+
+    def __init__(
+        self,
+        first: Array,
+        second: Array,
+        first_total: int,
+        second_total: int,
+        favours: tuple[Order, ...] = BOTH,
+    ) -> None:
+        self._favours = favours
+        up = np.sort(first), np.sort(second)
+        down = -up[0][::-1], -up[1][::-1]
+        with np.errstate(over="ignore"):
+            self._tails = {
+                Tail.AT_LEAST: tuple(SmoothTail.fit(scores) for scores in up),
+                Tail.AT_MOST: tuple(SmoothTail.fit(scores) for scores in down),
+            }
+        self._candidates: dict[Tail, tuple[Array, tuple[tuple[Array, Array], ...]]] = {}
+        self._totals = {
+            Order.FORWARD: (first_total, second_total),
+            Order.REVERSE: (second_total, first_total),
+        }
+
+    def band_tests(self, number: int) -> tuple[ThresholdTest, ...]:
+        """Return at most ``number`` distinct tests of both tails, each for the likelier law.
+
+        The heavier tails beyond the thresholds have geometrically falling masses.
+        """
+        tests: dict[tuple[Tail, float], ThresholdTest] = {}
+        for tail, levels in zip(_SIGN, (number - number // 2, number // 2), strict=True):
+            sides = self._tails[tail]
+            size = min(side.scores.size for side in sides)
+            least = max(2.0 / size, 20.0 / min(self._totals[Order.FORWARD]))
+            mass = np.geomspace(0.5, min(least, 0.5), levels)
+            threshold = np.max([_upper_quantile(side.scores, mass) for side in sides], axis=0)
+            first, second = (side.rate(threshold)[0] for side in sides)
+            forward = first >= second
+            if len(self._favours) == 1:
+                forward = np.full(forward.shape, tail in tails(self._favours, Order.FORWARD))
+            for t, forwards in zip(threshold.tolist(), forward.tolist(), strict=True):
+                order = Order.FORWARD if forwards else Order.REVERSE
+                tests[tail, t] = ThresholdTest(order, tail, _SIGN[tail] * t)
+        return tuple(tests.values())
+
+    def plan(self, delta: float, order: Order, error: float, rates: Rates = Rates.JOINT) -> Plan:
+        """Return the test whose certified epsilon at ``delta`` is predicted to be largest."""
+        allowed = tails(self._favours, order)
+        candidates = [self._candidate(delta, order, tail, error) for tail in allowed]
+        value, test, counts = max(candidates, key=lambda one: one[0])
+        return Plan(test, _best_shape(counts, delta, error, rates), value)
+
+    def _rates(self, tail: Tail) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
+        """Return candidate thresholds and the estimated rates of both laws there."""
+        if tail not in self._candidates:
+            threshold = _grid(*self._tails[tail])
+            rates = tuple(side.rate(threshold) for side in self._tails[tail])
+            self._candidates[tail] = threshold, rates
+        return self._candidates[tail]
+
+    def _candidate(
+        self, delta: float, order: Order, tail: Tail, error: float
+    ) -> tuple[float, ThresholdTest, Counts]:
+        threshold, rates = self._rates(tail)
+        (p, p_error), (q, q_error) = rates if order is Order.FORWARD else rates[::-1]
+        p_total, q_total = self._totals[order]
+        value = _predicted_epsilon(p, q, p_total, q_total, delta, error)
+        doubt = np.hypot(p * p_error / np.maximum(p - delta, 1e-3 * p), q_error)
+        value -= _CAUTION * doubt
+        equals = np.flatnonzero(value >= np.max(value) - _TIE)
+        best = int(equals[equals.size // 2])
+        counts = Counts(float(p[best]) * p_total, p_total, float(q[best]) * q_total, q_total)
+        test = ThresholdTest(order, tail, _SIGN[tail] * float(threshold[best]))
+        return float(value[best]), test, counts
+
+
+def _upper_quantile(ascending: Array, mass: Array) -> Array:
+    """Return scores t of the sample with about ``mass`` of it at or above t."""
+    above = np.clip(np.round(mass * ascending.size).astype(np.intp), 1, ascending.size)
+    return np.asarray(ascending[ascending.size - above])
+
+
+def _grid(first: SmoothTail, second: SmoothTail) -> Array:
+    """Return candidate thresholds: quantiles of both pilots, and points beyond and between them."""
+    mass = np.append(np.linspace(1.0, 0.5, 24), np.geomspace(0.5, 1e-9, 96))
+    quantiles = [_upper_quantile(side.scores, mass) for side in (first, second)]
+    ends = sorted((float(first.scores[-1]), float(second.scores[-1])))
+    reach = max(first.horizon, second.horizon)
+    share = np.linspace(0.0, 1.0, 33)
+    between = [ends[0] * (1 - share) + ends[1] * share, ends[1] * (1 - share) + reach * share]
+    grid: Array = np.unique(np.concatenate([*quantiles, *between]))
+    return grid
+
+
+def _predicted_epsilon(
+    p: Array, q: Array, p_total: int, q_total: int, delta: float, error: float
+) -> Array:
+    """Return the epsilon of limits at expected counts; the second gets most of the error."""
+    low = lower_limit(np.minimum(p, 1.0) * p_total, p_total, 0.2 * error)
+    high = upper_limit(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
+    gap = np.maximum(low - delta, 1e-9 * np.minimum(low + 1e-300, delta))
+    return np.asarray(np.log(np.maximum(gap, 1e-300)) - np.log(high))
+
+
+def _best_shape(counts: Counts, delta: float, error: float, rates: Rates) -> JointShape:
+    """Return the shape of the joint region that certifies most at the expected counts."""
+    shapes = _SHAPES[rates]
+    edges = Region(*joint_edges(counts, error, shapes, _PLAN_CORNERS))
+    values = np.min(edges.epsilons(np.full((len(shapes)), delta)), axis=-1)
+    return shapes[int(np.argmax(values))]
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.certificates import RankCertificate, RegionCertificate, certificate
-from audit.estimation.columns import CombinedColumns
-from audit.estimation.evidence import CountedTest, Evidence, Tail
-from audit.estimation.fixed import FixedThresholds
+from audit.estimation.evidence import Certificate, CountedTest, Evidence, Tail, orders_of
 from audit.estimation.group import Group, PerRecordEpsilon, group_claim, per_record_epsilon
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
+from audit.estimation.score_source import CombinedColumns
 from audit.estimation.simultaneous_band import SimultaneousBand
-from audit.estimation.thresholds import Spent
+from audit.estimation.thresholds import FixedThresholds, Spent
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
 from audit.numerics.number_format import Rounding, number
@@ -107,7 +105,7 @@ class Audit(ShortRepr):
     because it is a minimum over these regions. One may therefore ask for any number of deltas,
     orders and Renyi orders. With a pilot split, deltas that were named in advance have their own
     tests and tighter bounds. Tests at order statistics have no regions; their bounds are the
-    hypotheses that no test rejects, and hold simultaneously too (`audit.estimation.two_rates`).
+    hypotheses that no test rejects, and hold simultaneously too (see `OrderStatistics`).
 
     All methods accept a float (and return a float) or an array (and return an array of the same
     shape). Without ``order`` they return the worse of the two orders of the pair.
@@ -350,33 +348,6 @@ class Audit(ShortRepr):
         _checked(order)
         return _shaped(self._certificate.renyis(a.ravel(), order), a)
 
-    def renyi_evidence(self, alpha: float, order: Order | None = None) -> Evidence:
-        """Return the single event that certifies most of `renyi_lower`.
-
-        The value is the bound that this event certifies alone; all events together may certify
-        more.
-
-        Parameters
-        ----------
-        alpha : float
-            The Renyi order, above 1.
-        order : Order, optional
-            The order of the pair; by default the worse one.
-
-        Returns
-        -------
-        Evidence
-            The bound and its counts.
-
-        Raises
-        ------
-        ValueError
-            If ``alpha`` is not above 1.
-        """
-        validate.above_one(alpha=alpha)
-        _checked(order)
-        return self._certificate.renyi_evidence(float(alpha), order)
-
     @overload
     def beta_upper(self, alpha: float, order: Order | None = None) -> float: ...
     @overload
@@ -407,8 +378,7 @@ class Audit(ShortRepr):
         """
         a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
         _checked(order)
-        orders = tuple(Order) if order is None else (order,)
-        bounds = [np.interp(a.ravel(), *self.beta_points(one)) for one in orders]
+        bounds = [np.interp(a.ravel(), *self.beta_points(one)) for one in orders_of(order)]
         return _shaped(np.min(bounds, axis=0), a)
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
@@ -477,8 +447,8 @@ class Audit(ShortRepr):
         return TradeoffVertices(alpha=tuple(alpha.tolist()), beta=tuple(beta.tolist()))
 
     @cached_property
-    def _certificate(self) -> RegionCertificate | RankCertificate:
-        return certificate(self.tests)
+    def _certificate(self) -> Certificate:
+        return self.thresholds.certificate(self.tests)
 
 
 def _checked(order: Order | None) -> None:

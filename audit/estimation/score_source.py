@@ -1,4 +1,10 @@
-"""Sources of scores: a function, two samples, or a table with a membership column."""
+"""Sources of scores, and combinations of several numbers per run into one score.
+
+A source is a function, two samples, or a table with a membership column. Columns are coordinates of
+the release, scores of several canaries, or several scores of one canary. A part of the runs chooses
+how they are combined; the other runs are scored by a function that is fixed given that part, so
+every method that certifies scores can certify these.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +15,30 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.adapters.scores import read_scores, read_table
+from audit.estimation.evidence import Tail, count_event
+from audit.estimation.rate_limits import lower_limit, upper_limit
+from audit.estimation.scores import (
+    GradientBoosting,
+    Histogram,
+    Logistic,
+    NearestNeighbours,
+    Training,
+    checked_rows,
+    split,
+)
 from audit.isolation import call, load
 
 Array = NDArray[np.float64]
+Learner = Histogram | Logistic | NearestNeighbours | GradientBoosting
 
+# Tail masses of the thresholds at which columns are compared, from either end.
+_LEVELS = np.geomspace(0.5, 0.005, 12)
+# Error of each limit in that comparison, so that a lucky far tail does not win.
+_COMPARED_ERROR = 0.02
 _FEWEST_TRIALS = 1000
 
 
@@ -140,3 +162,175 @@ def sample(name: str, given: Any) -> Array:
     rows = np.asarray(validate.real_numbers(**{name: given}), dtype=np.float64)
     validate.sample(**{name: rows.ravel()})
     return rows
+
+
+@dataclass(frozen=True)
+class WeightedColumns:
+    """Sum the columns with weights chosen in advance; all runs certify."""
+
+    weights: tuple[float, ...]  #: Finite weights, one per column, not all 0.
+
+    kind: ClassVar[str] = "WeightedColumns"
+
+    def __post_init__(self) -> None:
+        weights = tuple(float(w) for w in validate.real_sample(weights=self.weights))
+        object.__setattr__(self, "weights", weights)
+        if not any(self.weights):
+            raise validate.fail("weights", "not all 0", self.weights)
+
+
+@dataclass(frozen=True)
+class LinearScore:
+    """Combine columns by Fisher's linear discriminant, with a covariance shrunk to its diagonal."""
+
+    #: Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
+    fraction: float = 0.2
+
+    kind: ClassVar[str] = "LinearScore"
+
+    def __post_init__(self) -> None:
+        validate.open_unit(fraction=self.fraction)
+
+    def _weights(self, pilot: Training, scale: Array, delta: float) -> Array:
+        """Return the discriminant of the scaled columns; equal weights if nothing varies."""
+        first, second = pilot.samples / scale, pilot.samples_prime / scale
+        size, number = first.shape[0] + second.shape[0], first.shape[1]
+        gap = np.mean(first, axis=0) - np.mean(second, axis=0)
+        centred = np.concatenate([first - np.mean(first, axis=0), second - np.mean(second, axis=0)])
+        covariance = centred.T @ centred / size
+        shrunk = number / (number + size)
+        spread = np.diag(covariance)
+        floor = 1e-12 * max(float(np.max(spread)), np.finfo(float).tiny)
+        matrix = (1 - shrunk) * covariance + shrunk * np.diag(spread) + floor * np.eye(number)
+        weights: Array = np.linalg.solve(matrix, gap)
+        size_of_weights = float(np.max(np.abs(weights)))
+        sound = 0 < size_of_weights < np.inf
+        return (weights / size_of_weights if sound else np.ones(number)) / scale
+
+
+@dataclass(frozen=True)
+class BestColumn:
+    """Use the single column that best distinguishes the laws on a part of the runs.
+
+    Parameters
+    ----------
+    fraction : float, optional
+        Share of the runs of each law, in (0, 1), that chooses the column and certifies nothing.
+
+    Raises
+    ------
+    ValueError
+        If ``fraction`` is not in (0, 1).
+    """
+
+    fraction: float = 0.2
+
+    kind: ClassVar[str] = "BestColumn"
+
+    def __post_init__(self) -> None:
+        validate.open_unit(fraction=self.fraction)
+
+    def _weights(self, pilot: Training, scale: Array, delta: float) -> Array:
+        """Choose the column with the largest conservative estimate of epsilon at ``delta``."""
+        totals = np.array([[len(pilot.samples)], [len(pilot.samples_prime)]])
+        values = []
+        for first, second in zip(pilot.samples.T, pilot.samples_prime.T, strict=True):
+            both = np.sort(np.concatenate([first, second]))
+            ranks = np.unique((both.size * (1 - _LEVELS)).astype(np.intp))
+            high, low = both[ranks], both[both.size - 1 - ranks]
+            sides = np.sort(first), np.sort(second)
+            counts = [
+                np.append(count_event(x, Tail.AT_LEAST, high), count_event(x, Tail.AT_MOST, low))
+                for x in sides
+            ]
+            gap = lower_limit(counts, totals, _COMPARED_ERROR) - delta
+            other = upper_limit(counts, totals, _COMPARED_ERROR)[::-1]
+            values.append(np.max(np.log(np.maximum(gap, 1e-12)) - np.log(other)))
+        return np.asarray(np.eye(len(values))[np.argmax(values)])
+
+
+@dataclass(frozen=True)
+class LearnedColumns:
+    """Learn a score from a part of the runs; neighbours and trees need scikit-learn."""
+
+    learner: Learner  #: The model to fit.
+    #: Share of the runs of each law, in (0, 1), that trains the model and certifies nothing.
+    fraction: float = 0.4
+
+    kind: ClassVar[str] = "LearnedColumns"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learner, Learner):
+            requirement = "a Histogram, Logistic, NearestNeighbours or GradientBoosting"
+            raise validate.fail("learner", requirement, self.learner)
+        validate.open_unit(fraction=self.fraction)
+
+
+Columns = WeightedColumns | LinearScore | BestColumn | LearnedColumns
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombinedColumns:
+    """Combination of columns, and the number of runs that chose it."""
+
+    choice: Columns  #: The requested method.
+    number: int  #: Number of columns.
+    #: The weights of the columns, given or chosen; None for a learned score.
+    weights: tuple[float, ...] | None
+    #: Numbers of runs of the first and of the second law that were used for the choice.
+    choosing: tuple[int, int]
+
+    @property
+    def towards_first(self) -> bool:
+        """Whether the score was chosen such that high values indicate the first law."""
+        return any(self.choosing) and not isinstance(self.choice, BestColumn)
+
+
+def combine(
+    samples: ArrayLike,
+    samples_prime: ArrayLike,
+    *,
+    columns: Columns,
+    seed: int | None,
+    delta: float,
+) -> tuple[Array, Array, CombinedColumns]:
+    """Combine several numbers per run into one score per run.
+
+    Returns scores of both laws, without the runs used for the choice, and how they were combined.
+    """
+    if not isinstance(columns, Columns):
+        requirement = "WeightedColumns, LinearScore, BestColumn or LearnedColumns"
+        raise validate.fail("columns", requirement, columns)
+    first, second = checked_rows(samples, samples_prime)
+    number, choosing = first.shape[1], (0, 0)
+    weights: Array | None = None
+    if isinstance(columns, WeightedColumns):
+        if len(columns.weights) != number:
+            raise validate.fail("weights", f"one per column ({number})", columns.weights)
+        weights = np.array(columns.weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = first @ weights, second @ weights
+        for name, one in zip(("samples", "samples_prime"), scores, strict=True):
+            validate.sample(**{f"the weighted sum of {name}": one})
+    elif number == 1 and not isinstance(columns, LearnedColumns):
+        scores, weights = (first[:, 0], second[:, 0]), np.ones(1)
+    else:
+        if seed is None:
+            raise validate.fail("seed", "given to choose from columns", seed)
+        pilot, rest = split(first, second, fraction=columns.fraction, seed=seed)
+        choosing = pilot.samples.shape[0], pilot.samples_prime.shape[0]
+        if isinstance(columns, LearnedColumns):
+            scores = columns.learner.fit(pilot).apply(rest)
+        else:
+            scale = np.max(np.abs(np.concatenate([pilot.samples, pilot.samples_prime])), axis=0)
+            # a power of 2 is exact to divide by, and divided columns do not overflow
+            scale = np.ldexp(1.0, np.frexp(np.where(scale > 0, scale, 1.0))[1] - 1)
+            weights = columns._weights(pilot, scale, delta)
+            scaled = weights * scale
+            scores = (rest.samples / scale) @ scaled, (rest.samples_prime / scale) @ scaled
+    return *scores, CombinedColumns(
+        choice=columns,
+        number=number,
+        weights=None if weights is None else tuple(weights.tolist()),
+        choosing=choosing,
+    )

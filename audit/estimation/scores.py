@@ -1,16 +1,21 @@
-"""Scores of samples of any dimension, and the split that keeps them valid.
+"""Scores of samples of any dimension, learned on a part of them that certifies nothing.
 
-A score maps every draw to one number; a high value indicates the first law of the pair. The
-log-likelihood ratio of known laws needs no samples. Any other score is learned, and must not be
-applied to the samples it was trained on: `split` returns a `Training` part for learners and a
-`Certifying` part for their scores.
+A score maps every draw to one number; a high value indicates the first law of the pair. A learned
+score must not be applied to the samples it was trained on: `split` returns a `Training` part for
+learners and a `Certifying` part for their scores. Every learner is a frozen dataclass with one
+method, ``fit(training)``, and every score has one method, ``apply(held_out)``. A poor score costs
+power, never validity.
 """
 
 from __future__ import annotations
 
 import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from importlib import import_module
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,65 +23,14 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 
 Array = NDArray[np.float64]
+LogOdds = Callable[[Array], Array]  # of rows of standardised coordinates
 
-# Represents an infinite log-likelihood ratio: finite, and larger than any ratio of densities.
-LARGEST_SCORE = 1e300
+# Learned scores are clipped to this range, as infinite ones cannot be ranked.
+_LARGEST_SCORE = 1e300
 _FEWEST_ROWS = 4
-
-
-@runtime_checkable
-class KnownLaw(Protocol):
-    """A law with a density, such as `audit.exact.Law`; it may have an atom at each end."""
-
-    def log_density(self, x: ArrayLike, /) -> Array:
-        """Return the log density at x, without the atoms."""
-        ...
-
-    @property
-    def log_atoms(self) -> tuple[float, float]:
-        """Logarithms of the probabilities of the lower and the upper end; -inf for no atom."""
-        ...
-
-
-@dataclass(frozen=True)
-class LogRatio:
-    """The exact log-likelihood ratio of two known laws on a line: the most powerful score.
-
-    At an end with an atom of either law the ratio is that of the atoms, elsewhere that of the
-    densities. Where only one law has mass the score is plus or minus ``LARGEST_SCORE``; where
-    neither has, 0.
-    """
-
-    first: KnownLaw
-    second: KnownLaw
-    # of the clamped domain, where the atoms are: the outer edges of the panels of `audit.exact.Law`
-    ends: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        validate.instance(KnownLaw, first=self.first, second=self.second)
-        if self.ends is None:
-            if max(*self.first.log_atoms, *self.second.log_atoms) > -np.inf:
-                raise validate.fail("ends", "given where a law has atoms", self.ends)
-            return
-        low, high = self.ends
-        validate.finite(lower_end=low, upper_end=high)
-        if not low < high:
-            raise validate.fail("ends", "ascending", self.ends)
-
-    def __call__(self, samples: ArrayLike) -> Array:
-        """Return the score of each draw; ``samples`` is finite and one-dimensional, not empty."""
-        x = validate.real_sample(samples=samples)
-        p, q = (np.array(law.log_density(x), dtype=np.float64) for law in (self.first, self.second))
-        if self.ends is not None:
-            atoms = zip(self.ends, self.first.log_atoms, self.second.log_atoms, strict=True)
-            for end, atom_p, atom_q in atoms:
-                if max(atom_p, atom_q) > -np.inf:
-                    p[x == end], q[x == end] = atom_p, atom_q
-        both = (p == -np.inf) & (q == -np.inf)
-        if np.any(np.isnan(p) | np.isnan(q) | (p == np.inf) | (q == np.inf)):
-            raise ValueError("log_density must give numbers below infinity")
-        ratio = np.where(both, 0.0, p) - np.where(both, 0.0, q)
-        return np.asarray(np.clip(ratio, -LARGEST_SCORE, LARGEST_SCORE))
+_WIDEST = 1e6  # standardised coordinates are clipped here
+_ROWS_AT_ONCE = 200_000
+_MOST_DIMENSIONS = 32  # most dimensions of a histogram
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,3 +209,269 @@ def _rows(name: str, value: ArrayLike) -> Array:
             f"{name} must hold finite numbers only, got {array[row, column]} in row {row}"
         )
     return array
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedScore:
+    """A score learned from one training split: an estimate of the log-likelihood ratio of X and X'.
+
+    It accepts only certifying samples of the same split, or draws declared `Fresh`, and returns
+    finite scores.
+
+    Attributes
+    ----------
+    learner : object
+        The learner that was fitted.
+    training : Training
+        The samples that it was fitted to.
+    _function : callable
+        The fitted function of rows.
+    """
+
+    learner: object
+    training: Training
+    _function: Callable[[Array], Array]
+
+    def apply(self, held_out: Certifying | Fresh) -> tuple[Array, Array]:
+        """Return the scores of held-out samples.
+
+        Parameters
+        ----------
+        held_out : Certifying or Fresh
+            The samples.
+
+        Returns
+        -------
+        scores : numpy.ndarray
+            Scores of ``samples``, shape (n,).
+        scores_prime : numpy.ndarray
+            Scores of ``samples_prime``, shape (n',).
+
+        Raises
+        ------
+        TypeError
+            If ``held_out`` is the training part, or neither `Certifying` nor `Fresh`.
+        ValueError
+            If it comes from another split, contains training samples, or has another dimension.
+        """
+        dimension = self.training.samples.shape[1]
+        first, second = held_out_rows(held_out, self.training, dimension)
+        return self._score(first), self._score(second)
+
+    def _score(self, rows: Array) -> Array:
+        starts = range(0, rows.shape[0], _ROWS_AT_ONCE)
+        parts = [self._function(rows[start : start + _ROWS_AT_ONCE]) for start in starts]
+        return np.clip(np.concatenate(parts), -_LARGEST_SCORE, _LARGEST_SCORE)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Learn the log ratio of the samples' shares of each cell; counts are increased by 1/2."""
+
+    kind: ClassVar[str] = "Histogram"
+
+    #: Largest number of cells: each coordinate is cut at the same number of quantiles of the
+    #: training samples, into at least two parts if it varies.
+    cells: int = 64
+
+    def __post_init__(self) -> None:
+        validate.integer(2, cells=self.cells)
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Fit the histogram."""
+        first, second = _seen(training)
+        dimension = first.shape[1]
+        if dimension > _MOST_DIMENSIONS or 2**dimension > self.cells:
+            raise validate.fail("cells", f"at least 2^dimension (2^{dimension})", self.cells)
+        cuts_each = int(np.floor(self.cells ** (1 / dimension) + 1e-9)) - 1
+        both = np.concatenate([first, second])
+        levels = np.arange(1, cuts_each + 1) / (cuts_each + 1)
+        cuts = [np.unique(np.quantile(c, levels, method="lower")) for c in both.T]
+        shape = tuple(one.size + 1 for one in cuts)
+
+        def cell(rows: Array) -> NDArray[np.intp]:
+            index = [np.searchsorted(c, x, side="left") for c, x in zip(cuts, rows.T, strict=True)]
+            return np.asarray(np.ravel_multi_index(tuple(index), shape))
+
+        size = int(np.prod(shape))
+        counts = [np.bincount(cell(rows), minlength=size) + 0.5 for rows in (first, second)]
+        ratio = np.log(counts[0] / first.shape[0]) - np.log(counts[1] / second.shape[0])
+        return LearnedScore(self, training, lambda rows: ratio[cell(rows)])
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Logistic regression on standardised coordinates and, by default, their squares and products.
+
+    The squares detect a difference in spread. The slopes are penalised by their squares: samples
+    that a line separates, as those of a good attack, have no largest likelihood.
+
+    Parameters
+    ----------
+    squares : bool, optional
+        Whether to use squares and products of coordinates in addition to the coordinates.
+    strength : float, optional
+        Inverse of the penalty, positive: ``C`` of scikit-learn, whose coefficients these are.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+    """
+
+    kind: ClassVar[str] = "Logistic"
+
+    squares: bool = True
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        validate.instance(bool, squares=self.squares)
+        validate.positive(strength=self.strength)
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Fit the logistic regression.
+
+        Parameters
+        ----------
+        training : Training
+            The training part of a split.
+
+        Returns
+        -------
+        LearnedScore
+            The score.
+        """
+        return _fit_classifier(self, training, self._log_odds)
+
+    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
+        from statsmodels.genmod.families import Binomial  # takes a second to import
+        from statsmodels.genmod.generalized_linear_model import GLM
+
+        pairs = np.triu_indices(x.shape[1])
+
+        def features(x: Array) -> Array:
+            products = [x[:, pairs[0]] * x[:, pairs[1]]] if self.squares else []
+            return np.concatenate([np.ones((x.shape[0], 1)), x, *products], axis=1)
+
+        design = features(x)
+        penalty = np.full(design.shape[1], 1 / (self.strength * x.shape[0]))
+        penalty[0] = 0.0  # of the intercept
+        model = GLM(labels, design, family=Binomial())
+        coefficients = np.nan_to_num(model.fit_regularized(alpha=penalty, L1_wt=0.0).params)
+        return lambda rows: np.asarray(features(rows) @ coefficients)
+
+
+@dataclass(frozen=True)
+class NearestNeighbours:
+    """Learn the log ratio of the two samples' shares among the nearest training draws.
+
+    Needs scikit-learn.
+    """
+
+    kind: ClassVar[str] = "NearestNeighbours"
+
+    #: Number of neighbours, at least 1; all training draws if there are fewer.
+    neighbours: int = 101
+
+    def __post_init__(self) -> None:
+        validate.integer(1, neighbours=self.neighbours)
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Fit the nearest-neighbour estimate."""
+        module = _scikit_learn("neighbors")
+
+        def log_odds(x: Array, labels: NDArray[np.intp]) -> LogOdds:
+            used = min(self.neighbours, labels.size)
+            model = module.KNeighborsClassifier(n_neighbors=used).fit(x, labels)
+
+            def of(rows: Array) -> Array:
+                share = model.predict_proba(rows)[:, 1]
+                return np.asarray(np.log(share * used + 0.5) - np.log((1 - share) * used + 0.5))
+
+            return of
+
+        return _fit_classifier(self, training, log_odds)
+
+
+@dataclass(frozen=True)
+class GradientBoosting:
+    """Gradient-boosted trees on histograms of the coordinates. Needs scikit-learn."""
+
+    kind: ClassVar[str] = "GradientBoosting"
+
+    rounds: int = 100  #: Number of trees, at least 1.
+    learning_rate: float = 0.1  #: Weight of each tree, in (0, 1).
+    leaves: int = 15  #: Number of leaves of a tree, at least 2.
+
+    def __post_init__(self) -> None:
+        validate.integer(1, rounds=self.rounds)
+        validate.open_unit(learning_rate=self.learning_rate)
+        validate.integer(2, leaves=self.leaves)
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Fit the trees; the fit is deterministic."""
+        module = _scikit_learn("ensemble")
+        model = module.HistGradientBoostingClassifier(
+            max_iter=self.rounds,
+            learning_rate=self.learning_rate,
+            max_leaf_nodes=self.leaves,
+            early_stopping=False,
+            random_state=0,
+        )
+        return _fit_classifier(self, training, lambda x, y: model.fit(x, y).decision_function)
+
+
+def _fit_classifier(
+    learner: object, training: Training, fit: Callable[[Array, NDArray[np.intp]], LogOdds]
+) -> LearnedScore:
+    """Fit a classifier of X against X' and convert its log odds to a log-likelihood ratio."""
+    first, second = _seen(training)
+    both = np.concatenate([first, second])
+    scale = np.maximum(np.max(np.abs(both), axis=0), np.finfo(float).tiny)
+    centre = np.mean(both / scale, axis=0)
+    spread = np.std(both / scale - centre, axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+
+    def prepared(rows: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.clip((rows / scale - centre) / spread, -_WIDEST, _WIDEST))
+
+    labels = np.repeat([1, 0], [first.shape[0], second.shape[0]])
+    with _quiet():
+        log_odds = fit(prepared(both), labels)
+    prior = float(np.log(first.shape[0] / second.shape[0]))
+
+    def score(rows: Array) -> Array:
+        with _quiet():
+            return np.asarray(log_odds(prepared(rows)), dtype=np.float64) - prior
+
+    return LearnedScore(learner, training, score)
+
+
+def _seen(training: Training) -> tuple[Array, Array]:
+    if not isinstance(training, Training):
+        raise TypeError(f"training must be a Training part, got {type(training).__name__}")
+    return training.samples, training.samples_prime
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence libraries, as a poor score is no reason for a warning, and limit them to one thread.
+
+    One thread gives the same bits on every machine, and small fits are much faster.
+    """
+    limits: AbstractContextManager[object] = nullcontext()
+    with suppress(ImportError):  # it comes with scikit-learn
+        limits = import_module("threadpoolctl").threadpool_limits(limits=1)
+    with limits, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _scikit_learn(module: str) -> Any:
+    try:
+        return import_module(f"sklearn.{module}")
+    except ImportError:
+        raise ImportError(
+            "this score needs scikit-learn: pip install 'noisy-sgd-audit[learn]'"
+        ) from None

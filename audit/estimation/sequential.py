@@ -1,4 +1,24 @@
-"""Anytime-valid tests of privacy claims: look after every sample, stop at any time."""
+"""Anytime-valid tests of privacy claims: look after every sample, stop at any time.
+
+Bets against "epsilon at delta is at most e". Write c = e^epsilon, and (p, q) for the probabilities
+of an event S under the law that is suspected to favour it and under the other law. The claim says
+p - c q <= delta for every S and in both orders. A bet is an event, a point (y, x) on the line
+y - c x = delta, and a stake u >= 0. A new pair of independent draws, with indicators a and b of
+falling into S, multiplies the wealth by
+
+    (1 + u (a - y)) (1 - c u (b - x)),        0 <= u y <= 1, 0 <= c u (1 - x) <= 1.
+
+Both factors are nonnegative, and their expectations A and B satisfy
+A + B = 2 + u ((p - y) - c (q - x)) = 2 + u (p - c q - delta) <= 2 under the claim, so
+A B <= ((A + B) / 2)^2 <= 1: the wealth is a nonnegative supermartingale if the bet was fixed
+before the pair was seen, and exceeds 1 / error at some time with probability at most ``error``
+(Ville 1939).
+
+For an alternative (p, q), take as (y, x) the point of the line nearest to (p, q) in
+Kullback-Leibler divergence, and the stake u = (p - y) / (y (1 - y)). This bet is the likelihood
+ratio of (p, q) and (y, x), the growth-optimal e-variable (Turner, Ly and Grünwald 2024, Theorem 1;
+Grünwald, de Heide and Koolen 2024); no payoff 1 + u (a - c b - delta) grows faster on average.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +28,174 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.betting import COLUMNS, choose_bets, play
+from audit.numerics.compiled import compiled
 from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
+# Columns of a table of bets, one row per claim.
+THRESHOLD, LOW_TAIL, REVERSED, IN_FIRST, OUT_FIRST, IN_SECOND, OUT_SECOND, ACTIVE = range(8)
+COLUMNS = 8
+_HALVINGS = 60
+_KEEP = 1 - 1e-9  # share used of the largest stake that cannot lose everything
 _LARGEST_LOG = math.log(np.finfo(float).max)
 _FEWEST_BEYOND = 4  # fewest past scores beyond a candidate threshold
 _STEP = 0.9  # ratio of the tail masses of successive candidates
 # A grid of epsilons up to this one is tested, in addition to the claimed ones.
 FARTHEST, _SPACING = 15.0, 0.1
+
+
+@compiled
+def _divergence(p: float, q: float) -> float:
+    return p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+
+
+@compiled
+def nearest_null(p: float, q: float, ratio: float, delta: float) -> float:
+    """Return x of the point (delta + ratio x, x) nearest to (p, q), p - ratio q > delta.
+
+    The Kullback-Leibler divergence is convex along the line.
+    """
+    low, high = 0.0, min((1 - delta) / ratio, 1.0)
+    for _ in range(_HALVINGS):
+        x = 0.5 * (low + high)
+        y = delta + ratio * x
+        slope = -ratio * (p - y) / (y * (1 - y)) - (q - x) / (x * (1 - x))
+        if slope > 0:
+            high = x
+        else:
+            low = x
+    return 0.5 * (low + high)
+
+
+@compiled
+def _counts(
+    first: Array, second: Array, ranks: NDArray[np.intp], low_tail: bool
+) -> tuple[Array, Array, Array]:
+    """Return thresholds at ranks of the favouring sample, and both samples' scores beyond them."""
+    n = first.size
+    thresholds = np.empty(ranks.size)
+    inside_first = np.empty(ranks.size)
+    inside_second = np.empty(ranks.size)
+    for k in range(ranks.size):
+        t = first[n - 1 - ranks[k]] if low_tail else first[ranks[k]]
+        thresholds[k] = t
+        if low_tail:
+            inside_first[k] = np.searchsorted(first, t, side="right")
+            inside_second[k] = np.searchsorted(second, t, side="right")
+        else:
+            inside_first[k] = n - np.searchsorted(first, t)
+            inside_second[k] = n - np.searchsorted(second, t)
+    return thresholds, inside_first, inside_second
+
+
+@compiled
+def choose_bets(
+    first: Array,
+    second: Array,
+    ranks: NDArray[np.intp],
+    ratios: Array,
+    deltas: Array,
+    orders: tuple[bool, bool],
+    pseudo_count: float,
+    caution: float,
+    shrinkage: float,
+) -> Array:
+    """Choose one bet a claim from ascending past scores of X and X', equally many.
+
+    Candidate thresholds are ``ranks`` of the favouring sample. The estimated growth is lowered by
+    ``caution`` standard errors; the estimated alternative is pulled to the claim by z^2 /
+    (z^2 + shrinkage), z^2 twice the log likelihood ratio of the past. Returns (claims, COLUMNS).
+    """
+    n = first.size
+    bets = np.zeros((ratios.size, COLUMNS))
+    best = np.full(ratios.size, -np.inf)
+    for side in range(4):
+        low_tail, reverse = side // 2 == 1, side % 2 == 1
+        if not orders[1 if reverse else 0]:
+            continue
+        lead, other = (second, first) if reverse else (first, second)
+        thresholds, inside_lead, inside_other = _counts(lead, other, ranks, low_tail)
+        for k in range(ranks.size):
+            p = (inside_lead[k] + pseudo_count) / (n + 2 * pseudo_count)
+            q = (inside_other[k] + pseudo_count) / (n + 2 * pseudo_count)
+            for j in range(ratios.size):
+                ratio, delta = ratios[j], deltas[j]
+                if not p - ratio * q > delta:
+                    continue
+                x = nearest_null(p, q, ratio, delta)
+                y = delta + ratio * x
+                growth = _divergence(p, y) + _divergence(q, x)
+                value = growth - caution * math.sqrt(2 * growth / n)
+                if not value > best[j]:
+                    continue
+                best[j] = value
+                bets[j, ACTIVE] = 0.0
+                if value <= 0:
+                    continue
+                stake = (p - y) / (y * (1 - y)) * 2 * n * growth / (2 * n * growth + shrinkage)
+                stake = min(stake, _KEEP / y, _KEEP / (ratio * (1 - x)))
+                bets[j, THRESHOLD] = thresholds[k]
+                bets[j, LOW_TAIL] = 1.0 if low_tail else 0.0
+                bets[j, REVERSED] = 1.0 if reverse else 0.0
+                bets[j, IN_FIRST] = math.log1p(stake * (1 - y))
+                bets[j, OUT_FIRST] = math.log1p(-stake * y)
+                bets[j, IN_SECOND] = math.log1p(-ratio * stake * (1 - x))
+                bets[j, OUT_SECOND] = math.log1p(ratio * stake * x)
+                bets[j, ACTIVE] = 1.0
+    return bets
+
+
+@compiled
+def play(
+    samples: Array,
+    samples_prime: Array,
+    bets: Array,
+    seen: int,
+    barrier: float,
+    wealth: Array,
+    peak: Array,
+    crossed: NDArray[np.int64],
+) -> None:
+    """Play the bets on new pairs, in place.
+
+    ``wealth`` and ``peak`` (running maximum) are logarithms, shape (claims + 1,); the last entry is
+    the average of all claims' wealths. ``crossed`` holds the number of pairs, including ``seen``
+    earlier ones, after which each first reached ``barrier`` (a logarithm); 0 for never.
+    """
+    claims = bets.shape[0]
+    for i in range(samples.size):
+        largest = -np.inf
+        for j in range(claims):
+            if bets[j, ACTIVE] != 0.0:
+                x, x_prime = samples[i], samples_prime[i]
+                if bets[j, REVERSED] != 0.0:
+                    x, x_prime = x_prime, x
+                t = bets[j, THRESHOLD]
+                if bets[j, LOW_TAIL] != 0.0:
+                    inside, inside_prime = x <= t, x_prime <= t
+                else:
+                    inside, inside_prime = x >= t, x_prime >= t
+                wealth[j] += bets[j, IN_FIRST] if inside else bets[j, OUT_FIRST]
+                wealth[j] += bets[j, IN_SECOND] if inside_prime else bets[j, OUT_SECOND]
+                if wealth[j] > peak[j]:
+                    peak[j] = wealth[j]
+                    if crossed[j] == 0 and wealth[j] >= barrier:
+                        crossed[j] = seen + i + 1
+            largest = max(largest, wealth[j])
+        # The average is at most the largest wealth, so it peaks only if that exceeds its old peak.
+        if largest > peak[claims] or i == samples.size - 1:
+            total = 0.0
+            for j in range(claims):
+                total += math.exp(wealth[j] - largest)
+            wealth[claims] = largest + math.log(total / claims)
+            if wealth[claims] > peak[claims]:
+                peak[claims] = wealth[claims]
+                if crossed[claims] == 0 and wealth[claims] >= barrier:
+                    crossed[claims] = seen + i + 1
 
 
 @dataclass(frozen=True)
@@ -80,31 +254,12 @@ class ClaimEvidence:
         return math.exp(-max(self.log_peak, 0.0))
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvidenceAgainst:
-    """The evidence against the claim "epsilon at delta is at most ``epsilon``"."""
-
-    epsilon: float
-    delta: float
-    evidence: ClaimEvidence
-
-
-@dataclass(frozen=True, kw_only=True)
-class SequentialRecord:
-    """The stored form of a `SequentialAudit`: its claims, and the evidence against each and all."""
-
-    confidence: float
-    pairs: int
-    claims: tuple[EvidenceAgainst, ...]
-    together: ClaimEvidence
-
-
 class SequentialAudit:
     """E-processes against claims "epsilon at delta is at most e", updated pair by pair.
 
-    Each claim has its own wealth, which starts at 1. Bets (see `audit.estimation.betting` for the
-    payoff and the proof) are chosen from past pairs only, at numbers of pairs that are fixed in
-    advance, so the wealth is a nonnegative supermartingale if the claim is true:
+    Each claim has its own wealth, which starts at 1. Bets (see the module for the payoff and
+    the proof) are chosen from past pairs only, at numbers of pairs that are fixed in advance, so
+    the wealth is a nonnegative supermartingale if the claim is true:
 
     - at any stopping time the expectation of ``e_value`` is at most 1;
     - ``refuted_after`` is ever set for a true claim with probability at most 1 - confidence (Ville
@@ -260,24 +415,6 @@ class SequentialAudit:
             bound = epsilon
         return bound
 
-    def record(self) -> SequentialRecord:
-        """Return the evidence so far, as a value that `audit.codec` writes and reads.
-
-        Returns
-        -------
-        SequentialRecord
-            The stored form.
-        """
-        return SequentialRecord(
-            confidence=self.confidence,
-            pairs=self.pairs,
-            claims=tuple(
-                EvidenceAgainst(epsilon=epsilon, delta=delta, evidence=evidence)
-                for (epsilon, delta), evidence in zip(self.claims, self.evidence, strict=True)
-            ),
-            together=self.together,
-        )
-
     def _evidence(self, j: int) -> ClaimEvidence:
         crossed = int(self._crossed[j])
         return ClaimEvidence(float(self._wealth[j]), float(self._peak[j]), crossed or None)
@@ -353,35 +490,6 @@ def candidate_ranks(size: int) -> NDArray[np.intp]:
     levels = max(1, math.ceil(math.log(size / _FEWEST_BEYOND) / -math.log(_STEP)))
     masses = np.maximum(size * _STEP ** np.arange(1, levels + 1), _FEWEST_BEYOND)
     return np.unique(np.asarray(size - masses, dtype=np.intp))
-
-
-def average_e_values(log_e_values: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Return the logarithm of a weighted average of e-values.
-
-    An average of e-values against one null hypothesis is an e-value against it, under any
-    dependence, if the weights are fixed in advance (Vovk and Wang 2021, Proposition 3.1). For
-    several hypotheses it is an e-value against "all of them are true". Products of e-values need
-    independence, and an average of p-values is not a p-value.
-    """
-    try:
-        logs = np.asarray(validate.real_numbers(log_e_values=log_e_values), dtype=np.float64)
-    except TypeError:
-        raise validate.fail("log_e_values", "an array of numbers", log_e_values) from None
-    if logs.ndim != 1 or logs.size == 0:
-        raise ValueError(
-            f"log_e_values must be a non-empty one-dimensional array, got shape {logs.shape}"
-        )
-    if np.any(np.isnan(logs) | (logs == np.inf)):
-        raise validate.fail("log_e_values", "below infinity", log_e_values)
-    parts = np.ones(logs.size) if weights is None else validate.real_sample(weights=weights)
-    validate.array_in(0, np.inf, open_ends=True, weights=parts)
-    if parts.shape != logs.shape:
-        raise ValueError(f"weights must hold {logs.size} numbers, got {parts.size}")
-    if np.all(logs == -np.inf):
-        return -math.inf
-    largest = float(np.max(parts))
-    shares = parts / largest / np.sum(parts / largest)
-    return float(logsumexp(logs, b=shares))
 
 
 def _checked(claims: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:

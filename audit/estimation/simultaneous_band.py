@@ -31,9 +31,8 @@ from audit.estimation.evidence import (
     tails,
 )
 from audit.estimation.rate_limits import lower_limit, upper_limit
-from audit.estimation.regions import Counts, Region, kept_inside
+from audit.estimation.regions import Counts, Region, hull_vertices, kept_inside
 from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
-from audit.estimation.tradeoff_hull import hull_vertices
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]

@@ -1,21 +1,36 @@
-"""The protocol of a choice of thresholds: its input, its tests and its power."""
+"""The protocol of a choice of thresholds, and thresholds fixed in advance.
+
+Counts at fixed thresholds add up across blocks and machines.
+"""
 
 from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from audit import validate
+from audit.codec import decode, encode
 from audit.curves import Order, PrivacyCurve
-from audit.estimation.certificates import certificate
-from audit.estimation.evidence import CountedTest, checked_orders
+from audit.estimation.evidence import (
+    BOTH,
+    Certificate,
+    CountedTest,
+    RegionCertificate,
+    Tail,
+    ThresholdTest,
+    checked_orders,
+    count_event,
+    separate_tests,
+)
+from audit.estimation.regions import Counts, JointShape, Rates, joint
+from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -24,6 +39,9 @@ _FARTHEST = 7.5  # normal score of the smallest rate of an event, 3e-14
 _SPACING, _HALVINGS = 0.5, 6  # of a table of rates, refined where interpolation is inaccurate
 _STRAIGHT = 1e-3
 _CELL = 0.1  # normal scores
+_FORMAT = 1
+# Fixed before any count; which shape certifies most is not known in advance.
+_SHAPE = JointShape(angle=1.1, first_guard=0.05)
 
 
 @dataclass(frozen=True)
@@ -123,6 +141,10 @@ class Thresholds(ABC):
     def certify(self, question: Question) -> CertifiedTests:
         """Return tests of the scores, which err together with the error of the question."""
 
+    def certificate(self, tests: Sequence[CountedTest]) -> Certificate:
+        """Return the bounds that the tests certify together."""
+        return RegionCertificate(tests)
+
     def power(
         self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float
     ) -> float:
@@ -159,7 +181,9 @@ class Thresholds(ABC):
                 deltas=(delta,),
                 seed=0,
             )
-            bounds = certificate(self.certify(question).tests).epsilons(np.array([delta]), None)
+            bounds = self.certificate(self.certify(question).tests).epsilons(
+                np.array([delta]), None
+            )
             refuted += bool(bounds[0] > epsilon)
         return refuted / _SIMULATED
 
@@ -197,3 +221,278 @@ def _masses(scores: Array) -> Array:
     inner = np.where(scores[1:] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
     masses = np.concatenate([below[:1], np.maximum(inner, 0.0), above[-1:]])
     return np.asarray(masses / np.sum(masses))
+
+
+@dataclass(frozen=True)
+class FixedThresholds(Thresholds):
+    """Use thresholds that were chosen before the samples were seen.
+
+    Each threshold t gives the events {x >= t} and {x < t}. The error is shared equally between
+    thresholds and orders; none is spent on the choice, and all scores certify.
+
+    Parameters
+    ----------
+    values : tuple of float
+        Distinct finite thresholds; stored in ascending order.
+    favours : tuple of Order, optional
+        The laws that {x >= t} may favour: FORWARD the first, REVERSE the second. Naming only one of
+        them in advance, if high scores can only indicate that law, halves the number of tests.
+    rates : Rates, optional
+        How the two rates of an event are bounded: separately or jointly.
+
+    Raises
+    ------
+    ValueError
+        If there is no threshold or order, one is repeated, or a threshold is not finite.
+
+    Examples
+    --------
+    >>> FixedThresholds((1.0, 0.0)).values
+    (0.0, 1.0)
+    """
+
+    kind: ClassVar[str] = "FixedThresholds"
+    title: ClassVar[str] = "thresholds fixed in advance"
+
+    values: tuple[float, ...]
+    favours: tuple[Order, ...] = BOTH
+    rates: Rates = Rates.SEPARATE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _thresholds(self.values))
+        validate.instance(Rates, rates=self.rates)
+        super().__post_init__()
+
+    def certify(self, question: Question) -> CertifiedTests:
+        """Return every test with its share of the error."""
+        summary = Summary.of(question.first, question.second, self.values)
+        return certified_counts(self, summary, question.error)
+
+    def power(
+        self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float
+    ) -> float:
+        """Raise an error: a curve tells rates of events, not where their thresholds are."""
+        requirement = "chosen by the scores, whose scale a curve does not tell"
+        raise validate.fail("thresholds", requirement, self)
+
+
+def certified_counts(choice: FixedThresholds, summary: Summary, error: float) -> CertifiedTests:
+    """Return every test of the counts at the thresholds with its share of the error."""
+    share = error / (len(choice.values) * len(choice.favours))
+    tests = [ThresholdTest(o, Tail.AT_LEAST, t) for o in choice.favours for t in choice.values]
+    counts = [summary._counts(k, o) for o in choice.favours for k in range(len(choice.values))]
+    if choice.rates is Rates.SEPARATE:
+        counted = separate_tests(tests, counts, error)
+    else:
+        counted = [
+            CountedTest(test, count, share, joint(count, share, _SHAPE), None)
+            for test, count in zip(tests, counts, strict=True)
+        ]
+    return CertifiedTests(
+        tests=tuple(counted),
+        spent=(Spent(f"{len(counted)} tests fixed in advance, equal parts", error),),
+        certifying_sizes=(summary.first_total, summary.second_total),
+        sources=summary.sources,
+    )
+
+
+@dataclass(frozen=True)
+class Summary(ShortRepr):
+    """Counts of the scores of both laws that reach thresholds fixed in advance.
+
+    Summaries of independent blocks of samples add up with ``+`` (or ``sum(blocks, start)``). The
+    bounds that `audit_counts` certifies from the sum are those that `audit_samples` certifies from
+    all scores together. A block counted twice would not be independent evidence: name the blocks in
+    ``sources``, and the sum of two summaries that share a name is refused.
+
+    Parameters
+    ----------
+    thresholds : tuple of float
+        Ascending thresholds t of the events {x >= t}.
+    first : tuple of int
+        Number of scores of the first law that reach each threshold.
+    first_total : int
+        Number of scores of the first law.
+    second : tuple of int
+        Number of scores of the second law that reach each threshold.
+    second_total : int
+        Number of scores of the second law.
+    sources : tuple of str, optional
+        Distinct names of the counted blocks, such as ``"seed 7, block 12"``; stored in sorted
+        order.
+
+    Raises
+    ------
+    ValueError
+        If thresholds are not distinct, finite and ascending, or counts are not integers that fall
+        from at most the total to at least 0.
+
+    Examples
+    --------
+    >>> one = Summary.of([1.0, 2.0], [0.0], [1.5], source="block 1")
+    >>> two = Summary.of([3.0], [0.0, 2.0], [1.5], source="block 2")
+    >>> total = one + two
+    >>> total.first, total.first_total, total.second, total.second_total
+    ((2,), 3, (1,), 3)
+    """
+
+    thresholds: tuple[float, ...]
+    first: tuple[int, ...]
+    first_total: int
+    second: tuple[int, ...]
+    second_total: int
+    sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        values = _thresholds(self.thresholds)
+        if values != tuple(self.thresholds):
+            raise validate.fail("thresholds", "in ascending order", self.thresholds)
+        object.__setattr__(self, "thresholds", values)
+        for name in ("first", "second"):
+            total = getattr(self, f"{name}_total")
+            validate.integer(0, **{f"{name}_total": total})
+            object.__setattr__(self, f"{name}_total", int(total))
+            object.__setattr__(self, name, _falling(name, getattr(self, name), total, len(values)))
+        given: object = self.sources  # one string is a sequence of strings, too
+        names = () if isinstance(given, str) else tuple(self.sources)
+        distinct = len(set(names)) == len(names) and all(isinstance(one, str) for one in names)
+        if isinstance(given, str) or not distinct:
+            raise validate.fail("sources", "a sequence of distinct strings", given)
+        object.__setattr__(self, "sources", tuple(sorted(names)))
+
+    @staticmethod
+    def of(
+        samples: ArrayLike,
+        samples_prime: ArrayLike,
+        thresholds: Iterable[float],
+        *,
+        source: str | None = None,
+    ) -> Summary:
+        """Count one block of scores of the first and of the second law.
+
+        Parameters
+        ----------
+        samples, samples_prime : array_like
+            Scores of the two laws, shapes (n,) and (n',), finite.
+        thresholds : iterable of float
+            The thresholds.
+        source : str, optional
+            Name of the block.
+
+        Returns
+        -------
+        Summary
+            The counts.
+
+        Raises
+        ------
+        ValueError
+            If a sample is empty, not one-dimensional or not finite, or a threshold is not finite.
+        """
+        values = _thresholds(thresholds)
+        first = validate.real_sample(samples=samples)
+        second = validate.real_sample(samples_prime=samples_prime)
+        return Summary(
+            thresholds=values,
+            first=_counted(first, values),
+            first_total=first.size,
+            second=_counted(second, values),
+            second_total=second.size,
+            sources=() if source is None else (source,),
+        )
+
+    def __add__(self, other: object) -> Summary:
+        if not isinstance(other, Summary):
+            return NotImplemented
+        if other.thresholds != self.thresholds:
+            raise validate.fail("thresholds", f"the same, {self.thresholds}", other.thresholds)
+        shared = sorted(set(self.sources) & set(other.sources))
+        if shared:
+            raise validate.fail("sources", "counted once", shared)
+        return Summary(
+            thresholds=self.thresholds,
+            first=tuple(a + b for a, b in zip(self.first, other.first, strict=True)),
+            first_total=self.first_total + other.first_total,
+            second=tuple(a + b for a, b in zip(self.second, other.second, strict=True)),
+            second_total=self.second_total + other.second_total,
+            sources=self.sources + other.sources,
+        )
+
+    def _counts(self, index: int, favours: Order) -> Counts:
+        """Return the counts of {x >= thresholds[index]}, the favoured law first."""
+        first = self.first[index], self.first_total
+        second = self.second[index], self.second_total
+        return Counts(*first, *second) if favours is Order.FORWARD else Counts(*second, *first)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as plain Python values, which JSON preserves exactly.
+
+        Returns
+        -------
+        dict
+            Plain values by name.
+        """
+        return {"format": _FORMAT, **encode(self)}
+
+    @staticmethod
+    def from_dict(stored: Mapping[str, Any]) -> Summary:
+        """Rebuild a summary from the values that `to_dict` returns.
+
+        Parameters
+        ----------
+        stored : mapping of str to object
+            Plain values by name.
+
+        Returns
+        -------
+        Summary
+            The summary.
+
+        Raises
+        ------
+        ValueError
+            If the values are not those of a summary.
+        """
+        validate.instance(Mapping, stored=stored)
+        if stored.get("format") != _FORMAT:
+            raise validate.fail("stored", f"a summary of format {_FORMAT}", stored)
+        values = {name: value for name, value in stored.items() if name != "format"}
+        found: Summary = decode(Summary, values, "stored")
+        return found
+
+
+def _thresholds(values: Iterable[float]) -> tuple[float, ...]:
+    try:
+        listed = tuple(values)
+    except TypeError:
+        raise validate.fail("thresholds", "a sequence of numbers", values) from None
+    for value in listed:
+        validate.finite(thresholds=value)
+    ascending = tuple(sorted(float(v) for v in listed))
+    if not ascending or len(set(ascending)) < len(ascending):
+        raise validate.fail("thresholds", "at least one, and distinct", listed)
+    return ascending
+
+
+def _counted(scores: Array, at: tuple[float, ...]) -> tuple[int, ...]:
+    """Count by sorting, or by one pass per threshold, whichever is less work."""
+    if len(at) <= 4:
+        return tuple(int(np.count_nonzero(scores >= t)) for t in at)
+    return tuple(count_event(np.sort(scores), Tail.AT_LEAST, np.array(at)).tolist())
+
+
+def _falling(name: str, counts: Iterable[int], total: int, length: int) -> tuple[int, ...]:
+    try:
+        listed = tuple(counts)
+    except TypeError:
+        raise validate.fail(name, "a sequence of whole numbers", counts) from None
+    for count in listed:
+        validate.integer(0, **{name: count})
+    if len(listed) != length:
+        raise validate.fail(name, f"{length} counts, one for each threshold", listed)
+    previous, words = total, f"at most {name}_total ({total})"
+    for count in listed:
+        if count > previous:
+            raise validate.fail(name, words, count)
+        previous, words = count, "falling with the threshold"
+    return tuple(int(count) for count in listed)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from audit import validate
 from audit.codec import encode
 from audit.curves import Order
-from audit.estimation.columns import Columns
-from audit.estimation.score_source import ScoreSource
+from audit.estimation.score_source import Columns, ScoreSource
 from audit.results.verdicts import UserClaim as UserClaim
 from audit.scenario.kinds import RunContext, Setting, check_claims, setting_kind
 

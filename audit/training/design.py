@@ -13,8 +13,8 @@ import numpy as np
 
 from audit import validate
 from audit.codec import encode
-from audit.estimation.columns import Columns, WeightedColumns
 from audit.estimation.one_run import Canaries
+from audit.estimation.score_source import Columns, WeightedColumns
 from audit.results.verdicts import UserClaim
 
 Argument = bool | int | float | str

@@ -20,18 +20,18 @@ from scipy.stats import laplace, norm
 
 from audit.curves import GaussianCurve, LaplaceCurve, Order
 from audit.estimation import SimultaneousBand, audit_samples
+from audit.estimation.order_statistics import (
+    Hypothesis,
+    RankCounts,
+    epsilon_hypothesis,
+    largest_rejected,
+)
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import (
     Counts,
     JointShape,
     Region,
     joint_edges,
-)
-from audit.estimation.two_rates import (
-    Hypothesis,
-    RankCounts,
-    epsilon_hypothesis,
-    largest_rejected,
 )
 from results.calibration import other_packages
 from results.calibration.mechanisms import Mechanism, discrete, gaussian, sampled_gaussian

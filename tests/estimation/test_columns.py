@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from audit.estimation import FixedThresholds, audit_samples
-from audit.estimation.columns import (
+from audit.estimation.score_source import (
     BestColumn,
     Columns,
     LearnedColumns,
@@ -16,7 +16,7 @@ from audit.estimation.columns import (
     WeightedColumns,
     combine,
 )
-from audit.estimation.learned_scores import Histogram
+from audit.estimation.scores import Histogram
 
 from .audited_laws import allowed
 

@@ -28,7 +28,7 @@ from audit.estimation import (
     one_run_curve_p_value,
     one_run_p_value,
 )
-from audit.estimation.independent_canaries import gaussian_wrong
+from audit.estimation.one_run import gaussian_wrong
 
 from .audited_laws import allowed
 

@@ -6,8 +6,7 @@ from scipy.stats import expon, genpareto, norm
 
 from audit.curves import Order
 from audit.estimation.evidence import Tail, count_event
-from audit.estimation.pilot import Pilot
-from audit.estimation.smooth_tail import SmoothTail
+from audit.estimation.pilot_split import Pilot, SmoothTail
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,9 @@ from audit.estimation import (
     plan,
 )
 from audit.estimation.evidence import Tail, ThresholdTest
-from audit.estimation.pilot import Plan
-from audit.estimation.pilot_split import RefutingCounts
-from audit.estimation.planner import _smallest
+from audit.estimation.pilot_split import Plan, RefutingCounts
 from audit.estimation.regions import Counts, JointShape, joint
+from audit.estimation.samples import _smallest
 from audit.estimation.thresholds import EventRates, Thresholds
 from audit.mechanism import NoisySGD
 

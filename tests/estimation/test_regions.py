@@ -12,11 +12,12 @@ from audit.estimation.regions import (
     Counts,
     JointShape,
     Region,
+    hull_renyi,
+    hull_vertices,
     joint,
     rectangles,
     two_point_renyi,
 )
-from audit.estimation.tradeoff_hull import hull_renyi, hull_vertices
 
 SHAPES = [
     None,

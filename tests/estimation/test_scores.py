@@ -1,28 +1,23 @@
-"""Scores: exact for known laws; learned ones never certify on their training samples."""
+"""Learned scores never certify on their training samples, and find differences."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
-import audit
 from audit.curves import GaussianCurve
 from audit.estimation import (
     Fresh,
     GradientBoosting,
     Histogram,
     Logistic,
-    LogRatio,
     NearestNeighbours,
     audit_samples,
     split,
 )
-from audit.estimation.scores import LARGEST_SCORE
 
 from .audited_laws import allowed
 
@@ -36,28 +31,7 @@ def shifted(size: int, dimension: int, seed: int, shift: float = 1.0) -> tuple[A
     return first, generator.normal(0.0, 1.0, (size, dimension))
 
 
-@dataclass(frozen=True)
-class Normal:
-    """N(mean, 1), also clamped to [-1, 1]; or any function as log density."""
-
-    mean: float = 0.0
-    clamped: bool = True
-    value: float | None = None
-
-    @property
-    def log_atoms(self) -> tuple[float, float]:
-        if not self.clamped:
-            return -np.inf, -np.inf
-        return float(norm.logcdf(-1 - self.mean)), float(norm.logsf(1 - self.mean))
-
-    def log_density(self, x: Any) -> np.ndarray:
-        if self.value is not None:
-            return np.full(np.shape(x), self.value)
-        inside = not self.clamped or np.abs(x) <= 1
-        return np.where(inside, norm.logpdf(np.asarray(x) - self.mean), -np.inf)
-
-
-CLAMPED, PLAIN, ONES = Normal(), Normal(clamped=False), np.ones(5)
+ONES = np.ones(5)
 
 
 def parts(first: Any, second: Any, fraction: float = 0.5, seed: int = 0) -> Any:
@@ -69,35 +43,6 @@ def held_out(learner: Any, first: Any, second: Any) -> tuple[np.ndarray, np.ndar
     training, certifying = parts(first, second)
     scores: tuple[np.ndarray, np.ndarray] = learner.fit(training).apply(certifying)
     return scores
-
-
-def test_log_ratio_of_a_computed_pair_with_atoms() -> None:
-    mechanism = audit.NoisySGD(
-        steps=5, dataset_size=4, batch_size=4, step_size=0.5, noise_std=1.0, lipschitz=1.0,
-        diameter=2.0,
-    )  # fmt: skip
-    law = audit.exact.curve(audit.constructions.TwoSidedWalk(mechanism))
-    first, second = law.first, law.second
-    score = LogRatio(first, second, law.ends)
-    x = np.array([-1.0, -0.3, 0.0, 0.4, 1.0])
-    expected = np.asarray(first.log_density(x)) - np.asarray(second.log_density(x))
-    expected[[0, -1]] = np.subtract(first.log_atoms, second.log_atoms)
-    assert score(x) == pytest.approx(expected, rel=1e-12)
-    assert score(x)[0] == pytest.approx(-score(x)[-1], rel=1e-9)  # the pair is symmetric
-
-
-def test_log_ratio_with_and_without_atoms() -> None:
-    plain, ends = Normal(0.0, clamped=False), (-1.0, 1.0)
-    score = LogRatio(Normal(0.3), Normal(-0.3), ends)
-    at_ends = norm.logsf(0.7) - norm.logsf(1.3)
-    assert score([-1.0, 0.5, 1.0]) == pytest.approx([-at_ends, 0.3, at_ends])
-    assert LogRatio(Normal(1.0, False), plain)([0.0, 2.0]) == pytest.approx([-0.5, 1.5])
-    # One law has an atom, the other a density there: the atom decides.
-    mixed = LogRatio(Normal(0.0), plain, ends)
-    assert mixed([-1.0, 0.0, 1.0]).tolist() == [LARGEST_SCORE, 0.0, LARGEST_SCORE]
-    # Outside one law's domain, and outside both.
-    assert mixed([2.0]).tolist() == [-LARGEST_SCORE]
-    assert score([2.0]).tolist() == [0.0]
 
 
 def test_split_is_a_partition() -> None:
@@ -261,21 +206,6 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             lambda: held_out(Histogram(64), *shifted(20, 7, 8)),
             r"cells must be at least 2\^dimension",
-        ),
-        (lambda: LogRatio(CLAMPED, CLAMPED), "ends must be given where a law has atoms, got None"),
-        (lambda: LogRatio(CLAMPED, CLAMPED, (1.0, -1.0)), "ends must be ascending"),
-        (lambda: LogRatio(norm, CLAMPED, (-1.0, 1.0)), "first must be a KnownLaw"),
-        (
-            lambda: LogRatio(PLAIN, PLAIN)([np.nan]),
-            "samples must hold finite numbers only, got nan",
-        ),
-        (
-            lambda: LogRatio(PLAIN, Normal(clamped=False, value=np.nan))([0.0]),
-            "log_density must give numbers below infinity",
-        ),
-        (
-            lambda: LogRatio(PLAIN, Normal(clamped=False, value=np.inf))([0.0]),
-            "log_density must give numbers below infinity",
         ),
     ],
 )

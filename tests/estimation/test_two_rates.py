@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom, norm
 
-from audit.estimation.two_rates import (
+from audit.estimation.order_statistics import (
     Hypothesis,
     RankCounts,
     epsilon_hypothesis,
@@ -62,9 +62,9 @@ def test_quadrature_errors_are_within_what_is_taken_off(monkeypatch: pytest.Monk
     used = p_values(tests, hypothesis)
     nodes, weights = np.polynomial.legendre.leggauss(30)
     for name, value in (("_NODES", nodes), ("_WEIGHTS", weights)):
-        monkeypatch.setattr(f"audit.estimation.two_rates.{name}", value)
-    monkeypatch.setattr("audit.estimation.two_rates._RELATIVE", 0.0)
-    monkeypatch.setattr("audit.estimation.two_rates._ABSOLUTE", 0.0)
+        monkeypatch.setattr(f"audit.estimation.order_statistics.{name}", value)
+    monkeypatch.setattr("audit.estimation.order_statistics._RELATIVE", 0.0)
+    monkeypatch.setattr("audit.estimation.order_statistics._ABSOLUTE", 0.0)
     assert np.all(used >= p_values(tests, hypothesis))
     assert np.mean(used < 0.05) > 0.2
 
