@@ -142,10 +142,10 @@ GuessChoice = FixedGuesses | GuessesAtShares | PilotGuesses
 
 @dataclass(frozen=True)
 class CountedGuesses:
-    """Guesses, the number of correct ones, and their part of the error."""
+    """Guesses, their counts, and their part of the error."""
 
     guesses: Guesses
-    correct: int
+    counts: GuessCounts
     error: float
 
 
@@ -173,44 +173,33 @@ class OneRunAudit(ShortRepr):
         """Return a lower confidence bound on the mechanism's epsilon at ``delta``."""
         return self.evidence(delta).value
 
-    def evidence(self, delta: float) -> OneRunBound:
-        """Return the bound of `epsilon_lower` with its counts."""
+    def mu_lower(self) -> float:
+        """Return mu such that "the mechanism is m-GDP" is refuted for every m below it."""
+        return self.evidence(None).value
+
+    def evidence(self, delta: float | None) -> OneRunBound:
+        """Return the bound on epsilon at ``delta``, or on mu if it is None, with its counts."""
         return max(self._bounds(delta), key=lambda found: found.value)
 
     def epsilon_limit(self, delta: float) -> float:
         """Return the bound that only correct guesses would certify."""
         return max(found.sampling_limit for found in self._bounds(delta))
 
-    def mu_lower(self) -> float:
-        """Return mu such that "the mechanism is m-GDP" is refuted for every m below it."""
-        return self.mu_evidence().value
-
-    def mu_evidence(self) -> OneRunBound:
-        """Return the bound of `mu_lower` with its counts."""
-        return max(self._bounds(None), key=lambda found: found.value)
-
     def refutes(self, curve: Profile) -> bool:
         """Return whether a claimed privacy curve is refuted."""
         return any(
-            one_run_curve_p_value(self._counts(one), canaries=self.assumption, curve=curve)
-            < one.error
+            one_run_curve_p_value(one.counts, canaries=self.assumption, curve=curve) < one.error
             for one in self.counted
         )
 
     def _bounds(self, delta: float | None) -> list[OneRunBound]:
-        """Return the bound of each number of guesses, for mu if ``delta`` is None."""
+        """Return the bound of each number of guesses."""
         return [
             one_run_bound(
-                self._counts(one),
-                canaries=self.assumption,
-                delta=delta,
-                confidence=1 - one.error,
+                one.counts, canaries=self.assumption, delta=delta, confidence=1 - one.error
             )
             for one in self.counted
         ]
-
-    def _counts(self, one: CountedGuesses) -> GuessCounts:
-        return GuessCounts(one.correct, one.guesses.number, self.canaries)
 
 
 def audit_one_run(
@@ -310,7 +299,10 @@ def audit_one_run(
         choice=choice,
         pilot=pilot,
         canaries=left,
-        counted=tuple(CountedGuesses(one, _correct(by_score, one), share) for one in chosen),
+        counted=tuple(
+            CountedGuesses(one, GuessCounts(_correct(by_score, one), one.number, left), share)
+            for one in chosen
+        ),
     )
 
 

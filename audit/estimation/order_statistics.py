@@ -408,6 +408,7 @@ class OrderStatistics(Thresholds):
 
     kind: ClassVar[str] = "OrderStatistics"
     title: ClassVar[str] = "order statistics"
+    certificate: ClassVar[type[Certificate]] = RankCertificate
 
     favours: tuple[Order, ...] = BOTH
 
@@ -427,10 +428,6 @@ class OrderStatistics(Thresholds):
         )
         spent = Spent(f"{len(tests)} tests at ranks fixed in advance, outermost most", error)
         return CertifiedTests(tests=tests, spent=(spent,), certifying_sizes=question.sizes)
-
-    def certificate(self, tests: Sequence[CountedTest]) -> RankCertificate:
-        """Return the bounds of the hypotheses that no test rejects."""
-        return RankCertificate(tests)
 
     def power(
         self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float

@@ -108,7 +108,8 @@ class Audit(ShortRepr):
     hypotheses that no test rejects, and hold simultaneously too (see `OrderStatistics`).
 
     All methods accept a float (and return a float) or an array (and return an array of the same
-    shape). Without ``order`` they return the worse of the two orders of the pair.
+    shape), and raise a ValueError for numbers out of their range. Without ``order`` they return the
+    worse of the two orders of the pair.
 
     Attributes
     ----------
@@ -203,11 +204,6 @@ class Audit(ShortRepr):
         -------
         float or numpy.ndarray
             The bound, at least 0; same shape as ``delta``.
-
-        Raises
-        ------
-        ValueError
-            If a delta is not in [0, 1).
         """
         d = validate.array_in(0, 1, open_ends=False, open_high=True, delta=delta)
         _checked(order)
@@ -338,11 +334,6 @@ class Audit(ShortRepr):
         -------
         float or numpy.ndarray
             The bound, at least 0; same shape as ``alpha``.
-
-        Raises
-        ------
-        ValueError
-            If an order is not a finite number above 1.
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
         _checked(order)
@@ -370,11 +361,6 @@ class Audit(ShortRepr):
         -------
         float or numpy.ndarray
             The bound on the type II error, in [0, 1]; same shape as ``alpha``.
-
-        Raises
-        ------
-        ValueError
-            If an alpha is not in [0, 1].
         """
         a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
         _checked(order)

@@ -45,7 +45,7 @@ _LARGEST_LOG = math.log(np.finfo(float).max)
 _FEWEST_BEYOND = 4  # fewest past scores beyond a candidate threshold
 _STEP = 0.9  # ratio of the tail masses of successive candidates
 # A grid of epsilons up to this one is tested, in addition to the claimed ones.
-FARTHEST, _SPACING = 15.0, 0.1
+_FARTHEST, _SPACING = 15.0, 0.1
 
 
 @compiled
@@ -437,12 +437,10 @@ class SequentialAudit:
         self._renewal = max(self.pairs + 2, int(min(self.pairs * b.renewal, 2.0**62)))
 
 
-class EProcesses(ShortRepr):
+class EProcesses(SequentialAudit, ShortRepr):
     """Anytime-valid tests of claims (epsilon, delta) at once; deltas share the error equally.
 
-    At each delta a grid of claims is tested together with the given claims. The bound is the
-    largest epsilon that is refuted together with all smaller ones; see
-    `SequentialAudit.epsilon_lower`. The grid ends at ``farthest``.
+    At each delta a grid of claims that ends at ``farthest`` is tested together with the given ones.
     """
 
     def __init__(
@@ -450,39 +448,34 @@ class EProcesses(ShortRepr):
         claims: Sequence[tuple[float, float]],
         confidence: float,
         *,
-        farthest: float = FARTHEST,
+        farthest: float = _FARTHEST,
     ) -> None:
-        self.claims = tuple((float(epsilon), float(delta)) for epsilon, delta in claims)
-        self.deltas = tuple(sorted({delta for _, delta in self.claims}, reverse=True))
+        self.given = tuple((float(epsilon), float(delta)) for epsilon, delta in claims)
+        self.deltas = tuple(sorted({delta for _, delta in self.given}, reverse=True))
         self.error = (1 - confidence) / len(self.deltas)
         grid = np.arange(0.0, farthest, _SPACING).tolist()
-        tested = {*self.claims, *((epsilon, delta) for delta in self.deltas for epsilon in grid)}
-        self._tests = SequentialAudit(sorted(tested), confidence=1 - self.error)
-        self._places = {claim: j for j, claim in enumerate(self._tests.claims)}
-
-    def update(self, scores: Array, scores_prime: Array) -> None:
-        """Bet on new pairs of scores; see `SequentialAudit.update`."""
-        self._tests.update(scores, scores_prime)
+        tested = {*self.given, *((epsilon, delta) for delta in self.deltas for epsilon in grid)}
+        super().__init__(sorted(tested), confidence=1 - self.error)
+        self._places = {claim: j for j, claim in enumerate(self.claims)}
 
     def epsilon_lower(self, delta: float) -> float:
         """Return the certified lower bound at a delta of the claims.
 
         "At most e" is refuted, so epsilon is above e: the bound is the next floating-point number.
         """
-        bound = self._tests.epsilon_lower(delta)
-        smallest = self._tests.evidence[self._places[0.0, delta]]
-        return bound if smallest.refuted_after is None else math.nextafter(bound, math.inf)
+        bound = super().epsilon_lower(delta)
+        refuted = self._crossed[self._places[0.0, delta]] > 0
+        return math.nextafter(bound, math.inf) if refuted else bound
 
     @property
     def all_refuted(self) -> bool:
         """Whether every claim is refuted."""
-        return all(self.epsilon_lower(delta) > epsilon for epsilon, delta in self.claims)
+        return all(self.epsilon_lower(delta) > epsilon for epsilon, delta in self.given)
 
     @property
     def log_e_values(self) -> tuple[float, ...]:
         """The logarithm of the current e-value against each claim."""
-        evidence = self._tests.evidence
-        return tuple(evidence[self._places[claim]].log_e_value for claim in self.claims)
+        return tuple(float(self._wealth[self._places[claim]]) for claim in self.given)
 
 
 def candidate_ranks(size: int) -> NDArray[np.intp]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -132,6 +132,7 @@ class Thresholds(ABC):
 
     kind: ClassVar[str]
     title: ClassVar[str]
+    certificate: ClassVar[type[Certificate]] = RegionCertificate  # of the tests
     favours: tuple[Order, ...]  # that high scores may favour
 
     def __post_init__(self) -> None:
@@ -140,10 +141,6 @@ class Thresholds(ABC):
     @abstractmethod
     def certify(self, question: Question) -> CertifiedTests:
         """Return tests of the scores, which err together with the error of the question."""
-
-    def certificate(self, tests: Sequence[CountedTest]) -> Certificate:
-        """Return the bounds that the tests certify together."""
-        return RegionCertificate(tests)
 
     def power(
         self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float

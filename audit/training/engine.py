@@ -23,7 +23,7 @@ from audit.training.design import Design, Scored, Trial, trials_of
 Array = NDArray[np.float64]
 Report = Callable[[int, int], None]
 
-_TASK = f"{__package__}.worker:answer"
+_TASK = f"{__package__}.scores:answer"
 _IMPORT_SECONDS = 300.0  # seconds; PyTorch and JAX import slowly in several processes at once
 _SLICE = 0.1  # seconds between two attempts to end the trainings
 _INSIDE = "AUDIT_TRAINING"  # an environment variable that marks worker processes
@@ -79,7 +79,7 @@ class Processes:
 
 
 def _asked(processes: Processes, design: Design, question: str, *arguments: Any) -> Any:
-    """Return the answer of `audit.training.worker` about the training of a design."""
+    """Return the answer of `audit.training.scores.answer` about the training of a design."""
     limits = Limits(
         seconds=design.seconds, gigabytes=design.gigabytes, import_seconds=_IMPORT_SECONDS
     )

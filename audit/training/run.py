@@ -34,8 +34,7 @@ from audit.results import (
 from audit.results.provenance import provenance_of
 from audit.training.design import Argument, Design, reference_to
 from audit.training.engine import Processes, opened
-from audit.training.findings import training_findings
-from audit.training.judging import judge
+from audit.training.findings import judge, training_findings
 
 Array = NDArray[np.float64]
 

@@ -268,7 +268,7 @@ def independent_canaries(
         canaries=Canaries.INDEPENDENT,
     )
     values = [
-        _independent(one.correct, one.guesses.number, found.canaries, 1 - one.error)
+        _independent(one.counts.correct, one.counts.guesses, found.canaries, 1 - one.error)
         for one in found.counted
     ]
     return np.asarray(np.max(values, axis=0))

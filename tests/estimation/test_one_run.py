@@ -323,7 +323,7 @@ def audited(scores: Any, coins: Any, delta: float = 0.0, **changed: Any) -> OneR
 def refutes(found: OneRunAudit, epsilon: float, delta: float) -> bool:
     """Whether the audit's lower bound exceeds epsilon, without searching for it."""
     return any(
-        p_value((one.correct, one.guesses.number, found.canaries), found.assumption, epsilon, delta)
+        one_run_p_value(one.counts, canaries=found.assumption, epsilon=epsilon, delta=delta)
         < one.error
         for one in found.counted
     )
@@ -393,7 +393,7 @@ def test_scores_and_coins() -> None:
     found = audited(scores, coins == 1, seed=3, guesses=FixedGuesses((Guesses(20, 10),)))
     ranked = coins[np.argsort(scores)]
     correct = int(np.sum(ranked[:10] == 0) + np.sum(ranked[-20:] == 1))
-    assert found.counted[0].correct == correct
+    assert found.counted[0].counts.correct == correct
     assert found.evidence(0.0).assumption is ARBITRARY
     assert found.evidence(0.01) == bound((correct, 30, 400), ARBITRARY, 0.01)
     assert found.mu_lower() == bound((correct, 30, 400), ARBITRARY).value
