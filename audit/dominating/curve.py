@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.curves import GaussianCurve, Order
+from audit.curves import Order
 from audit.curves.bracketed import BracketedCurve, bracket_width, width_beside
 from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.curves.gaussian import NormalPairCurve
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.grid import GridPair
 from audit.dominating.grid_composition import GridComposition
@@ -115,11 +115,11 @@ class DominatingCurve(BracketedCurve):
     def _pure_epsilon(self, order: Order) -> float:
         return self._pure_ends(0.0, order)[1]
 
-    @abstractmethod
-    def _epsilon_ends(self, delta: float, order: Order) -> Bracket: ...
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        raise NotImplementedError
 
-    @abstractmethod
-    def _delta_ends(self, epsilon: float, order: Order) -> Bracket: ...
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        raise NotImplementedError
 
     def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
         high = float(self._renyi(np.array([alpha]), order)[0])
@@ -206,46 +206,8 @@ def _exact(side: GridComposition) -> GridComposition:
     return GridComposition(pairs)
 
 
-@dataclass(frozen=True, eq=False)
-class GaussianDominatingCurve(DominatingCurve):
+class GaussianDominatingCurve(NormalPairCurve, DominatingCurve):
     """Curve of N(mu, 1) against N(0, 1), in closed form."""
-
-    mu: float
-    _cause: ClassVar[str] = "rounding"
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same values; true by reflection."""
-        return True
-
-    @cached_property
-    def _curve(self) -> GaussianCurve:
-        return GaussianCurve(self.mu)
-
-    def _pure_ends(self, delta: float, order: Order) -> Bracket:
-        return math.inf, math.inf
-
-    @cached_property
-    def _pair(self) -> SampledGaussian:
-        return SampledGaussian(self.mu, math.inf)
-
-    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        return self._pair.epsilon_bracket(delta, order)
-
-    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        return self._pair.delta_bracket(epsilon, order)
-
-    def _epsilon(self, delta: Array, order: Order) -> Array:
-        return np.asarray(self._curve.epsilon(delta))
-
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        return np.asarray(self._curve.delta(epsilon))
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self._curve.beta(alpha))
-
-    def _renyi(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self._curve.renyi(alpha))
 
 
 def compose(

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from audit.constructions.process import Path, Process, Segment
 from audit.constructions.updates import Affine
-from audit.curves import Order
-from audit.curves.bracketed import BracketedCurve, MuBracket
-from audit.curves.brackets import Bracket
-from audit.curves.gaussian import GaussianCurve
+from audit.curves.gaussian import NormalPairCurve
 from audit.exact.law import Law
 from audit.exact.tables import UNIT
-from audit.numerics.normal import gaussian_delta_bracket, normal_tail_bracket
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,74 +36,15 @@ class NormalLaw(Law):
 
 
 @dataclass(frozen=True)
-class GaussianPairCurve(GaussianCurve, BracketedCurve):
+class GaussianPairCurve(NormalPairCurve):
     """Exact curve of two normal laws of equal variance; ``mu`` is their distance."""
 
     first: NormalLaw
     second: NormalLaw
-    _cause: ClassVar[str] = "rounding"
 
     @property
-    def _mu_range(self) -> tuple[float, float]:
-        error = 8 * UNIT * self.mu + (1 + self.mu) * (self.first.slip + self.second.slip)
-        return max(self.mu - error, 0.0), self.mu + error
-
-    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
-        least, most = self._mu_range
-        if delta == 0:  # any two different normal laws have an unbounded ratio
-            return math.inf if least > 0 else 0.0, math.inf if most > 0 else 0.0
-
-        def reached(epsilon: float) -> bool:
-            return epsilon <= 0 or _delta(epsilon, least)[0] >= delta
-
-        def missed(epsilon: float) -> bool:
-            return _delta(epsilon, most)[1] <= delta
-
-        low = _proven(GaussianCurve(least).epsilon(delta), -1, reached)
-        high = _proven(GaussianCurve(most).epsilon(delta), 1, missed)
-        return max(low, 0.0), high
-
-    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
-        least, most = self._mu_range
-        return _delta(epsilon, least)[0], _delta(epsilon, most)[1]
-
-    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
-        least, most = (alpha * mu * mu / 2 for mu in self._mu_range)
-        return least * (1 - 4 * UNIT), most * (1 + 4 * UNIT)
-
-    def _power_bracket(self, alpha: float, order: Order) -> Bracket:
-        return gaussian_power_bracket(self._mu_range, alpha)
-
-    def mu_bracket(self, order: Order) -> MuBracket:
-        """Return a bracket of the least mu for which the pair is mu-GDP: the distance."""
-        return MuBracket(*self._mu_range, 0.0)
-
-
-def _delta(epsilon: float, mu: float) -> Bracket:
-    low, high = gaussian_delta_bracket(np.array(epsilon), np.array(mu))
-    return float(low), float(high)
-
-
-def _proven(value: float, side: int, holds: Callable[[float], bool]) -> float:
-    """Return a number near a value, on one side of it, of which a condition is proven, or inf."""
-    step = 4 * UNIT * max(abs(value), 1e-3)
-    while math.isfinite(value) and not holds(value):
-        value, step = value + side * step, 2 * step
-    return value
-
-
-def gaussian_power_bracket(mu: tuple[float, float], alpha: float) -> tuple[float, float]:
-    """Return bounds on 1 - beta of N(0, 1) against N(m, 1), for every m of an interval ``mu``.
-
-    The test is a threshold; of one whose type I error is certainly smaller, or larger, the power
-    is, too.
-    """
-    near = -float(ndtri(alpha))
-    above = _proven(near, 1, lambda x: normal_tail_bracket(x)[1] <= alpha)
-    below = _proven(near, -1, lambda x: normal_tail_bracket(x)[0] >= alpha)
-    slips = (4 * UNIT * (abs(x) + m) for x, m in zip((above, below), mu, strict=True))
-    far, near = next(slips) + above - mu[0], below - mu[1] - next(slips)
-    return normal_tail_bracket(far)[0], min(normal_tail_bracket(near)[1], 1.0)
+    def _slip(self) -> float:
+        return self.first.slip + self.second.slip
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from audit.constructions import TwoSidedWalk
 from audit.constructions.explicit import Finite, Mixture, Mixtures
 from audit.curves import GaussianCurve, Order
 from audit.curves.bracketed import gaussian_mu
+from audit.curves.gaussian import gaussian_power_bracket
 from audit.estimation.regions import Region
 from audit.exact import LawCurve
 from audit.exact import curve as exact_curve
 from audit.exact.explicit_curves import single_curve
-from audit.exact.normal_laws import gaussian_power_bracket
 from audit.numerics.normal import gaussian_delta
 
 ORDERS = tuple(Order)
