@@ -1,10 +1,10 @@
 from .base import Order as Order
 from .base import PrivacyCurve as PrivacyCurve
-from .enclosure import Enclosure as Enclosure
+from .finite_pair import Enclosure as Enclosure
 from .finite_pair import FinitePair as FinitePair
 from .gaussian import GaussianCurve as GaussianCurve
-from .laplace import LaplaceCurve as LaplaceCurve
 from .minimum import MinimumCurve as MinimumCurve
+from .pure import LaplaceCurve as LaplaceCurve
 from .pure import PureCurve as PureCurve
 from .renyi import CostlyRenyiCurve as CostlyRenyiCurve
 from .renyi import RenyiCurve as RenyiCurve

@@ -5,7 +5,7 @@ Which conversions are exact:
 - tradeoff function <-> privacy profile delta(epsilon), in both orders: exact (Dong, Roth and Su
   2022, Proposition 2.12). Finitely many points of a profile leave out what lies between them
   (`audit.curves.duality.tradeoff_from_profile`).
-- profile or tradeoff function -> Renyi divergences: exact (`renyi_from_profile`).
+- profile or tradeoff function -> Renyi divergences: exact (Sason and Verdu 2016).
 - Renyi divergences -> (epsilon, delta) or a tradeoff function: a bound, even from all orders, since
   many pairs have the same bound on every D_alpha. From one order `asoodeh_epsilon` is exact; the
   conversion that curves use is within 1e-4 of it for small delta (`best_epsilon`).
@@ -21,16 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.curves.base import Order, PrivacyCurve
 from audit.curves.renyi import RenyiCurve
-from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
 
 _POINTS, _ROUNDS, _UNIT = 33, 12, 2.0**-53
-_UNDERFLOW, _NEARLY = -700.0, -500.0  # logs of a delta that underflows, and of one safely before
-_FARTHEST = 1e6  # epsilon up to which a profile is integrated
-_NODES, _WEIGHTS = gauss_legendre(20)
 
 
 def _check(alpha: float, divergence: float, delta: float) -> None:
@@ -104,48 +99,3 @@ def _least_log_q(alpha: float, divergence: float, log_p: Array) -> Array:
         above = np.logaddexp(alpha * log_p - (alpha - 1) * middle, other) > limit
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     return np.asarray(low)
-
-
-def renyi_from_profile(curve: PrivacyCurve, alpha: float, order: Order = Order.FORWARD) -> float:
-    """Return the Renyi divergence of a privacy profile, to quadrature accuracy.
-
-    e^((a-1) D) = 1 + a (a-1) times the integral over epsilon > 0 of e^((a-1) epsilon)
-    delta(epsilon) + e^(-a epsilon) delta'(epsilon), with delta' the profile of the other order
-    (Sason and Verdu 2016).
-    """
-    validate.above_one(alpha=alpha)
-    validate.instance(PrivacyCurve, curve=curve)
-    gap = alpha - 1
-    # A profile does not increase, so delta at the end gives a lower bound of the integral; a
-    # profile with a floor, such as a computed bound, would be integrated up to the end in vain.
-    left = float(np.max(np.asarray(curve.delta(np.array([_FARTHEST]), order))))
-    if left > 0 and math.log(left) + gap * _FARTHEST > 0:
-        return math.inf
-    log_terms: list[Array] = []
-    width, start, top, last = 0.05, 0.0, -np.inf, 0.0
-    while start < _FARTHEST:
-        epsilon = start + width * 0.5 * (1 + _NODES)
-        weights = np.log(0.5 * width * _WEIGHTS)
-        with np.errstate(divide="ignore"):
-            log_delta = np.log(np.asarray(curve.delta(epsilon, order)))
-            forward = log_delta + gap * epsilon
-            backward = np.log(np.asarray(curve.delta(epsilon, order.other))) - alpha * epsilon
-        terms = np.logaddexp(forward, backward) + weights
-        log_terms.append(terms)
-        largest = float(np.max(terms))
-        top = max(top, largest)
-        if np.min(log_delta) < _UNDERFLOW and last < _NEARLY and largest > top - 25:
-            raise ValueError(
-                f"alpha must be smaller: the profile underflows before {start:.4g}, where it "
-                f"still matters, got {alpha!r}"
-            )
-        last = float(np.min(log_delta))
-        if largest < top - 50:
-            break
-        start, width = start + width, min(width * 1.2, 0.5)
-    else:
-        return math.inf
-    total = np.concatenate(log_terms)
-    log_sum = top + math.log(float(np.sum(np.exp(total - top)))) if top > -np.inf else -np.inf
-    log_excess = math.log(alpha * gap) + log_sum
-    return float(np.logaddexp(0.0, log_excess)) / gap

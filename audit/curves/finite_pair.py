@@ -1,15 +1,22 @@
-"""Pairs of finite measures, and every divergence of them."""
+"""Pairs of finite measures, every divergence of them, and brackets between two of them.
+
+Cells of a pair of laws are merged below, and split above.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.curves.brackets import TINY, Bracket
+
 Array = NDArray[np.float64]
+
+
 Long = NDArray[np.longdouble]
 
 # Losses of a chunk whose exponentials are added up together: within the range of long doubles.
@@ -291,3 +298,245 @@ def _between(places: Array, spent: Long, values: Long) -> Array:
     share = np.minimum((places - spent[index]) / (spent[index + 1] - spent[index]), 1)
     found = values[index] * (1 - share) + values[index + 1] * share
     return np.asarray(found, dtype=np.float64)
+
+
+# Rounding of what follows a sum.
+_ULP = 2.0**-50
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """Two finite pairs between which a pair of laws (P, Q) lies, in Blackwell's order.
+
+    Every divergence that obeys data processing is at least that of ``lower``, but for what is lost,
+    and at most that of ``upper``; after composition and mixing, too. Brackets are the values of the
+    two ends, with the rounding of their sums.
+
+    Parameters
+    ----------
+    lower, upper : FinitePair
+        The pair with less information, and the one with more.
+    log_lost_p, log_lost_q : float, default: -inf
+        Log of a bound on the mass of each law that ``lower`` lacks.
+
+    Examples
+    --------
+    >>> coarse = FinitePair.of(np.log([0.75, 0.25]), np.log([0.25, 0.75]))
+    >>> fine = FinitePair.of(np.log([0.75, 0.2, 0.05]), np.log([0.25, 0.15, 0.6]))
+    >>> low, high = Enclosure(coarse, fine).delta(np.array([0.0, 0.5]))
+    >>> low.round(3), high.round(3)
+    (array([0.5  , 0.338]), array([0.55 , 0.338]))
+    """
+
+    lower: FinitePair
+    upper: FinitePair
+    log_lost_p: float = -math.inf
+    log_lost_q: float = -math.inf
+
+    def epsilon(self, deltas: Array) -> tuple[Array, Array]:
+        """Return brackets of the least epsilon >= 0 with delta(epsilon) at most each delta.
+
+        Parameters
+        ----------
+        deltas : ndarray
+            Numbers of at least 0.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Lower and upper bounds, shape of ``deltas`` each.
+        """
+        lower, upper = self.lower, self.upper
+        most = deltas * (1 + lower.rounding)
+        low = lower.epsilon(most)
+        if self.log_lost_q > -np.inf:
+            with np.errstate(over="ignore"):
+                low = lower.epsilon(most + np.exp(low + self.log_lost_q))
+        high = upper.epsilon(deltas * (1 - upper.rounding))
+        return low * (1 - _ULP), high * (1 + _ULP)
+
+    def delta(self, epsilons: Array) -> tuple[Array, Array]:
+        """Return brackets of sup_S P(S) - e^epsilon Q(S).
+
+        Parameters
+        ----------
+        epsilons : ndarray
+            Any real numbers.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Lower and upper bounds, shape of ``epsilons`` each.
+        """
+        lower, upper = self.lower, self.upper
+        with np.errstate(over="ignore"):
+            lost = np.exp(epsilons + self.log_lost_q)
+        beside = np.abs(epsilons) * _ULP
+        low = lower.delta(epsilons + beside) / (1 + lower.rounding + 4 * _ULP) - lost - TINY
+        high = upper.delta(epsilons - beside) * (1 + upper.rounding + 4 * _ULP)
+        high = np.where(epsilons - beside < upper.largest_loss, high + TINY, high)
+        return np.maximum(low, 0.0), np.minimum(high, 1.0)
+
+    def power(self, alphas: Array) -> tuple[Array, Array]:
+        """Return brackets of the largest P(S) over tests S with Q(S) at most each alpha.
+
+        Parameters
+        ----------
+        alphas : ndarray
+            Numbers of at least 0.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Lower and upper bounds, shape of ``alphas`` each.
+        """
+        lower, upper = self.lower, self.upper
+        low = lower.power(self._spent(alphas)) / (1 + lower.rounding)
+        high = upper.power(alphas * (1 + upper.rounding)) * (1 + upper.rounding)
+        return low, np.minimum(high, 1.0)
+
+    def beta(self, alphas: Array) -> tuple[Array, Array]:
+        """Return brackets of the least mass of P outside of tests S with Q(S) at most each alpha.
+
+        Of the enclosure of complements: relatively accurate where they are small.
+
+        Parameters
+        ----------
+        alphas : ndarray
+            Numbers of at least 0.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Lower and upper bounds, shape of ``alphas`` each.
+        """
+        lower, upper = self.lower, self.upper
+        high = lower.beta(self._spent(alphas)) * (1 + lower.rounding) + math.exp(self.log_lost_p)
+        low = upper.beta(alphas * (1 + upper.rounding)) / (1 + upper.rounding)
+        return low, np.minimum(high, 1.0)
+
+    def _spent(self, alphas: Array) -> Array:
+        """Return what tests of ``lower`` may spend, so that they spend at most ``alphas`` of Q."""
+        least = alphas / (1 + self.lower.rounding) - math.exp(self.log_lost_q)
+        return np.maximum(least, 0.0)
+
+    def log_moment(self, alpha: float) -> Bracket:
+        """Return a bracket of the log of the integral of P^alpha Q^(1 - alpha).
+
+        Parameters
+        ----------
+        alpha : float
+            Renyi order, above 1.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound; from below, nothing is lost of either law.
+        """
+        (low, below), (high, above) = (
+            (pair.log_moment(alpha), pair.moment_rounding(alpha))
+            for pair in (self.lower, self.upper)
+        )
+        return low - below, high + above
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A partition of the outcomes of a pair, with the masses and the range of losses of each cell.
+
+    A cell merged into one outcome loses information: a post-processing of the pair. A cell split
+    into two outcomes with the smallest and the largest loss, which keep its two masses, gains
+    information: of all laws on the cell with losses in this range, the split is the extreme one in
+    the convex order, so that the pair is a post-processing of the split one (Blackwell 1953).
+    """
+
+    log_p: Array  # computed log masses of each cell, shape (n,)
+    log_q: Array
+    low: Array  # bounds on log p - log q within each; may be infinite
+    high: Array
+    error_p: Array  # bounds on the errors of the log masses
+    error_q: Array
+    log_lost_p: float = -np.inf  # logs of bounds on the masses that are in no cell
+    log_lost_q: float = -np.inf
+
+    @property
+    def reversed(self) -> Cells:
+        """The same cells in the other order of the pair."""
+        return Cells(
+            self.log_q,
+            self.log_p,
+            -self.high,
+            -self.low,
+            self.error_q,
+            self.error_p,
+            self.log_lost_q,
+            self.log_lost_p,
+        )
+
+    @property
+    def without_errors(self) -> Cells:
+        """The same cells, with the computed masses and losses taken as exact."""
+        error, none = self.error_p + self.error_q, np.zeros(self.log_p.size)
+        with np.errstate(invalid="ignore"):
+            middle = 0.5 * (self.low + self.high)
+        low, high = np.fmin(self.low + error, middle), np.fmax(self.high - error, middle)
+        return replace(self, low=low, high=high, error_p=none, error_q=none)
+
+    def part(self, chosen: slice | NDArray[np.bool_]) -> Cells:
+        """Return some of the cells, without what is in none."""
+        return Cells(
+            self.log_p[chosen],
+            self.log_q[chosen],
+            self.low[chosen],
+            self.high[chosen],
+            self.error_p[chosen],
+            self.error_q[chosen],
+        )
+
+    def merged(self, *, complement: bool = False) -> FinitePair:
+        """Return the lower pair: one outcome a cell, with the least of P and the most of Q.
+
+        Divergences of the true pair are at least those of this one, up to the lost mass of Q.
+        """
+        sign = 1 if complement else -1
+        return FinitePair.of(self.log_p + sign * self.error_p, self.log_q + self.error_q)
+
+    def split(self, *, complement: bool = False) -> FinitePair:
+        """Return the upper pair: two outcomes a cell, with the most of P and the least of Q.
+
+        The lost mass of P is an outcome that Q does not have.
+        """
+        log_p = self.log_p + (-1 if complement else 1) * self.error_p
+        with np.errstate(invalid="ignore"):
+            # errors of masses do not widen the range of the ratio, where P has any
+            log_q = np.fmax(self.log_q - self.error_q, log_p - self.high)
+            mean = np.where(log_p == -np.inf, -np.inf, log_p - log_q)
+        mean = np.where(np.isnan(mean), -np.inf, mean)  # no mass of either law
+        low, high = np.minimum(self.low, mean), np.maximum(self.high, mean)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # of P, the share at the high end; of Q, the share at the low one
+            width = np.log(-np.expm1(low - high))
+            share_p = np.log(-np.expm1(low - mean)) - width
+            share_q = np.log(-np.expm1(mean - high)) - width
+            one = ~(low < high)
+            up_p = np.where(one, log_p, log_p + share_p)
+            down_q = np.where(one, -np.inf, log_q + share_q)
+            up_q = np.where(one, log_q, up_p - high)
+            down_p = np.where(one, -np.inf, down_q + low)
+        high = np.where(one, mean, high)
+        low, lost = np.where(one, mean, low), np.array([self.log_lost_p])
+        nothing = np.array([-np.inf])
+        loss = np.concatenate([low, high, [np.inf]])
+        up = np.concatenate([np.where(np.isnan(down_p), -np.inf, down_p), up_p, lost])
+        down = np.concatenate([down_q, np.where(np.isnan(up_q), -np.inf, up_q), nothing])
+        kept = (up > -np.inf) | (down > -np.inf)
+        return FinitePair(loss[kept], up[kept], down[kept])
+
+    def enclosure(self, *, complement: bool = False) -> Enclosure:
+        """Return both pairs."""
+        return Enclosure(
+            self.merged(complement=complement),
+            self.split(complement=complement),
+            self.log_lost_p,
+            self.log_lost_q,
+        )

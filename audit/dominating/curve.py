@@ -1,12 +1,16 @@
-"""Privacy curves of dominating pairs, with a bracket around every value."""
+"""Compositions on a grid, and privacy curves of dominating pairs with a bracket around every value.
+
+A composition is on one side of the true one: its delta is a sum over layers, each with its own
+grid. A curve is between two of them.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +20,236 @@ from audit.curves.bracketed import BracketedCurve, bracket_width, width_beside
 from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import NormalPairCurve
-from audit.dominating.closed_form import DeltaLimits, SampledGaussian
-from audit.dominating.grid import GridPair
-from audit.dominating.grid_composition import GridComposition
-from audit.dominating.mixture import Tails
+from audit.dominating.closed_form import DeltaLimits
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
+from audit.dominating.layer import LOOSE, TILTS, Layer, Piece
+from audit.numerics.roots import decreasing_root
 
 Array = NDArray[np.float64]
+
+
+Flags = NDArray[np.bool_]
+
+
+# Largest excess of a tilt's log moment bound over the least, and number of corrections.
+_NEAR, _TILTS = 6.0, 4
+_BACK = (5, 10, 20, 40)  # places in the tilts
+# Layers with a smaller share of delta (in logs) need no better tilt.
+_LOG_SMALL = -30.0
+# Delta may be about 1 where its bound by the least log moment is above this.
+_LOG_LARGE = -1.0
+_TINY = 1e-320
+_LARGEST = 1e6
+
+
+class GridComposition:
+    """Composition of independent pairs on one side.
+
+    parts: Pairs on the same side with the same interval, and the number of repetitions of each.
+    layers: Additional runs, in which some step has an outcome missing from ``parts``: for each
+        (base, part, times) of every pair, on a grid of another interval. Base and part of one layer
+        together are the base of the next. The last layer holds all outcomes.
+    """
+
+    def __init__(
+        self, parts: Sequence[tuple[GridPair, int]], layers: Sequence[Sequence[Piece]] = ()
+    ) -> None:
+        parts = tuple((pair, times) for pair, times in parts if times)
+        if not parts or len({(pair.above, pair.interval) for pair, _ in parts}) != 1:
+            raise ValueError(f"parts must be on one side and one interval, got {len(parts)} parts")
+        self.parts = parts
+        self.above, self.interval = parts[0][0].above, parts[0][0].interval
+        last = layers[-1] if layers else [(None, pair, times) for pair, times in parts]
+        # outcomes of P only, of a step: in the base if it has all of a pair's losses
+        self._alone = [(part.p_only + (base.p_only if base else 0.0), n) for base, part, n in last]
+        self._layers = [Layer([(None, pair, times) for pair, times in parts])]
+        self._layers += [Layer(pieces) for pieces in layers]
+        for one, other in itertools.pairwise(self._layers):
+            if not np.allclose(one.masses(), other.masses(of_base=True), rtol=0, atol=1e-9):
+                raise ValueError(
+                    "layers must begin with the outcomes of earlier layers, got masses "
+                    f"{one.masses()} and {other.masses(of_base=True)}"
+                )
+
+    def tilt(self, epsilon: float) -> float:
+        """Return the tilt under which the mean loss of all runs is about ``epsilon``."""
+        last = self._layers[-1]
+        return float(TILTS[last.tilt(epsilon, -math.inf, LOOSE)])
+
+    def epsilon_guess(self, delta: float) -> float:
+        """Return the approximate epsilon of ``delta``."""
+        return self._layers[-1].epsilon_guess(delta)
+
+    def log_bound(self, epsilon: float) -> float:
+        """Return the approximate log of the moment bound on delta at ``epsilon``."""
+        return float(self._layers[-1].log_bounds(np.array([epsilon])).min())
+
+    @cached_property
+    def swapped(self) -> GridComposition:
+        """The composition of the pairs (Q, P)."""
+        first, *others = self._layers
+        return GridComposition(
+            [(part.swapped(), times) for _, part, times in first.pieces],
+            [layer.swapped().pieces for layer in others],
+        )
+
+    @cached_property
+    def p_only(self) -> float:
+        """Probability under P of outcomes that Q does not have."""
+        if max(mass for mass, _ in self._alone) >= 1:
+            return 1.0
+        return -math.expm1(sum(times * math.log1p(-mass) for mass, times in self._alone))
+
+    @cached_property
+    def rounding(self) -> float:
+        """Bound on the relative error of a product of the probabilities of all parts."""
+        return math.expm1(
+            sum(times * (pair.rounding + UNIT_ROUNDOFF) for pair, times in self.parts)
+        )
+
+    @cached_property
+    def _proves_nothing(self) -> bool:
+        """Whether all outcomes of a dominated pair underflow under one of its laws."""
+        return not self.above and any(
+            not any(np.any((pair.p > 0) & (pair.lifted > 0)) for pair in (base, part) if pair)
+            for base, part, _ in self._layers[-1].pieces
+        )
+
+    def _loss_error(self, epsilon: Array) -> Array:
+        """Bound on the error of the sum of the losses, near ``epsilon``."""
+        total = sum(times * pair.loss_error for pair, times in self.parts)
+        stretch = max(pair.loss_stretch for pair, _ in self.parts)
+        return np.asarray(total + stretch * np.abs(epsilon))
+
+    def epsilon(self, delta: float, near: float | None = None) -> float:
+        """Return a bound on the least epsilon >= 0 with delta(epsilon) <= ``delta``.
+
+        It is an upper bound if the pairs dominate, and a lower one if they are dominated.
+        """
+        if self.above and delta <= self.p_only * (1 + self.rounding):
+            return math.inf
+        if not self.above and delta < self.p_only * (1 - self.rounding):
+            return math.inf
+        if self._proves_nothing:
+            return 0.0
+        start = near or self._layers[-1].epsilon_guess(max(delta, 1e-300))
+        floor = math.log(max(delta, 1e-300)) + _LOG_SMALL
+        found: list[float] = []
+        for _ in range(_TILTS):
+            tilts = self._tilts(start, floor)
+            found.append(_crossing(self._bound(tilts), delta, start, above=self.above))
+            if not math.isfinite(found[-1]) or self._near(tilts, np.array(found[-1:]), floor)[0]:
+                break
+            # a lower side without a result was tilted too far
+            start = found[-1] or 0.5 * start
+        return min(found) if self.above else max(found)
+
+    def _tilts(self, epsilon: float, floor: float) -> list[int]:
+        return [layer.tilt(epsilon, floor) for layer in self._layers]
+
+    def _near(self, tilts: Sequence[int], epsilons: Array, floors: Array | float) -> Flags:
+        """Return whether the tilts are suitable for each epsilon."""
+        result = np.ones(epsilons.shape, dtype=np.bool_)
+        for layer, tilt in zip(self._layers, tilts, strict=True):
+            logs = layer.log_bounds(epsilons)
+            result &= logs[:, tilt] <= np.maximum(logs.min(axis=1), floors) + _NEAR
+        return result
+
+    def delta(self, epsilon: float) -> float:
+        """Return a bound on delta(``epsilon``), from the side of the pairs."""
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def deltas(self, epsilons: Array) -> Array:
+        """Return `delta` at several numbers; similar ones share their tilts."""
+        result = np.empty(epsilons.shape)
+        for place in np.flatnonzero(epsilons < 0):
+            result[place] = self._below_zero(float(epsilons[place]))
+        places = np.flatnonzero(epsilons >= 0)
+        if self._proves_nothing:
+            result[places] = max(self.p_only * (1 - self.rounding), 0.0)
+            return result
+        places = places[np.argsort(epsilons[places])]
+        floors = self._layers[-1].log_bounds(epsilons[places]).min(axis=1) + _LOG_SMALL
+        while places.size:
+            first = float(epsilons[places[0]])
+            tilts = self._tilts(first, float(floors[0]))
+            near = self._near(tilts, epsilons[places], floors)
+            count = max(int(np.argmin(np.append(near, False))), 1)
+            result[places[:count]] = self._bound(tilts)(epsilons[places[:count]])
+            least = float(floors[0]) - _LOG_SMALL
+            for back in _BACK:
+                if not self.above or result[places[0]] < 1 or least > _LOG_LARGE:
+                    break  # delta is bounded, or not small
+                # a window right of epsilon bounds nothing; smaller tilts' windows lie further left
+                tilts = [max(tilt - back, 0) for tilt in tilts]
+                result[places[0]] = self._bound(tilts)(epsilons[places[:1]])[0]
+                count = 1
+            places, floors = places[count:], floors[count:]
+        return np.clip(result, 0.0, 1.0)
+
+    def profile(self, epsilons: Array) -> Array:
+        """Return `delta` at many epsilons >= 0 from one transform, whose error is absolute."""
+        return np.clip(self._bound([0] * len(self._layers))(epsilons), 0.0, 1.0)
+
+    def _below_zero(self, epsilon: float) -> float:
+        # P(S) - e^eps Q(S) = 1 - e^eps + e^eps (Q - e^-eps P)(complement of S)
+        other = self.swapped.delta(-epsilon)
+        return -math.expm1(epsilon) + math.exp(epsilon) * other
+
+    def _bound(self, tilts: Sequence[int]) -> Callable[[Array], Array]:
+        """Return delta as a function of epsilon, with every error taken toward its side."""
+        sets = [layer.sets(tilt) for layer, tilt in zip(self._layers, tilts, strict=True)]
+        side = 1 if self.above else -1
+        scale = 1 + side * self.rounding
+
+        def bound(epsilons: Array) -> Array:
+            places = epsilons - side * self._loss_error(epsilons)
+            total = np.sum([one.deltas(places) for one in sets], axis=0)
+            return np.asarray(scale * total + scale * self.p_only)
+
+        return bound
+
+
+def _crossing(bound: Callable[[Array], Array], level: float, start: float, *, above: bool) -> float:
+    """Return where a decreasing function crosses a level, on the requested side.
+
+    The function is certainly at most the level there for ``above``, and above it otherwise.
+    """
+
+    def function(place: float) -> float:
+        return float(bound(np.array([place]))[0])
+
+    if above and function(0.0) <= level:
+        return 0.0
+    low, high, step = 0.0, max(start, 1e-300), max(1e-3 * start, 1e-300)
+    if function(high) > level:
+        while function(high) > level:
+            low, high, step = high, high + step, 4 * step
+            if high > _LARGEST:
+                return math.inf if above else low
+    else:
+        while high - step > 0 and function(high - step) <= level:
+            high, step = high - step, 4 * step
+        low = max(high - step, 0.0)
+        if not above and low == 0 and function(low) <= level:
+            return 0.0
+
+    def excess(places: Array) -> Array:
+        return np.log(np.maximum(bound(places), _TINY)) - math.log(max(level, _TINY))
+
+    ends = np.array([low]), np.array([high])
+    if excess(ends[0])[0] > 0 > excess(ends[1])[0]:
+        root = float(decreasing_root(excess, *ends, xtol=1e-14 * high)[0])
+        # check the values on both sides
+        for width in (3e-14, 1e-12, 1e-9):
+            left, right = root * (1 - width), root * (1 + width)
+            low = left if low < left and function(left) > level else low
+            high = right if right < high and function(right) <= level else high
+            if (high if above else low) in (left, right):
+                break
+    return high if above else low
+
+
 Moments = Callable[[Array, Order], Array]
 Parts = list[tuple[GridPair, int]]
 
@@ -30,49 +258,6 @@ _LEAST_DELTA = 1e-12
 # Largest epsilon of the points from which a tradeoff function is made: that of this delta.
 _SMALLEST_DELTA = 1e-9
 _POINTS = 256
-
-
-class PairRun(Protocol):
-    """Independent pairs of one kind, which can be discretised on a grid of any interval."""
-
-    @property
-    def times(self) -> int:
-        """Number of pairs."""
-
-    @property
-    def variance(self) -> float:
-        """Approximate variance of the total loss."""
-
-    @property
-    def limits(self) -> DeltaLimits | None:
-        """Proven bounds on the deltas of all pairs, if any are known."""
-
-    @property
-    def closed(self) -> SampledGaussian | None:
-        """The closed form of all pairs, in both orders, if there is one."""
-
-    def check(self, steps: int) -> None:
-        """Raise ``ValueError`` if losses are beyond the range of a grid, for ``steps`` pairs."""
-
-    def reach(self, log_tails: Tails) -> float:
-        """Return the length of the range of one pair's losses, but for masses of e^log_tails."""
-
-    def largest_loss(self, order: Order) -> Bracket:
-        """Return (low, high) around the largest total loss."""
-
-    def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """Return how many losses x are expected beyond each of ``losses`` but the last.
-
-        Those are positive and increasing; both signs of x count, each with weight e^(tilt x).
-        """
-
-    def sides(
-        self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
-    ) -> tuple[Parts, Parts]:
-        """Return parts that the pairs dominate, and parts that dominate them.
-
-        Absolute losses from ``inner`` to ``outer`` intervals are included, but for neglected tails.
-        """
 
 
 class DominatingCurve(BracketedCurve):
@@ -223,3 +408,66 @@ def compose(
         moments,
         same,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class EnclosedCurve(DominatingCurve):
+    """Curve of the worst pair of datasets, between explicit adversaries and an upper bound.
+
+    adversaries: Compositions that pairs of datasets dominate, in the order of the pair.
+    upper: A proven bound for every pair of datasets.
+    attained: A curve that some pair of datasets has, whose lower ends are used as well.
+    lost: Bound on the probability of outcomes that the other curves leave out, of all steps.
+    """
+
+    adversaries: tuple[GridComposition, ...]
+    upper: DominatingCurve
+    attained: DominatingCurve | None = None
+    lost: float = 0.0
+
+    @property
+    def limits(self) -> DeltaLimits | None:  # type: ignore[override]
+        """Proven bounds that every bracket is compared with: those of the upper bound."""
+        return None if self.lost else self.upper.limits
+
+    def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
+        """Return what the width of the bracket of epsilon at ``delta`` consists of."""
+        found = self.upper.errors(delta, order)
+        whole = bracket_width(self.epsilon_bracket(delta, order))
+        return {**found, "enclosure": width_beside(whole, sum(found.values()))}
+
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        less, more = delta - self.lost, delta + self.lost
+        high = self.upper.epsilon_bracket(less, order)[1] if less > 0 else math.inf
+        found = [_ordered(one, order).epsilon(more) for one in self.adversaries]
+        if self.attained is not None:
+            found.append(self.attained.epsilon_bracket(more, order)[0])
+        return max(found), high
+
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        high = self.upper.delta_bracket(epsilon, order)[1]
+        found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
+        if self.attained is not None:
+            found.append(self.attained.delta_bracket(epsilon, order)[0])
+        low = max(found) - self.lost
+        return max(-math.expm1(min(epsilon, 0.0)), low), min(high + self.lost, 1.0)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        left = delta - self.lost
+        found = self.upper.epsilon(np.where(left > 0, left, 0.5), order)
+        return np.where(left > 0, found, np.inf)
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        return np.minimum(np.asarray(self.upper.delta(epsilon, order)) + self.lost, 1.0)
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        found = self.upper.beta(np.minimum(alpha + self.lost, 1.0), order)
+        return np.maximum(np.asarray(found) - self.lost, 0.0)
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        # rare outcomes may have losses of any size
+        return np.asarray(self.upper.renyi(alpha, order)) + (np.inf if self.lost else 0.0)
+
+
+def _ordered(side: GridComposition, order: Order) -> GridComposition:
+    return side if order is Order.FORWARD else side.swapped

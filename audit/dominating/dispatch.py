@@ -8,14 +8,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from audit import validate
-from audit.dominating.actual_divisor import actual_divisor_curve
-from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
-from audit.dominating.enclosed import EnclosedCurve
-from audit.dominating.poisson import poisson_curve
-from audit.dominating.random_allocation import CELLS, random_allocation
+from audit.dominating.curve import DominatingCurve, EnclosedCurve, GaussianDominatingCurve
+from audit.dominating.poisson import actual_divisor_curve, poisson_curve, truncated_poisson
+from audit.dominating.random_allocation import CELLS, random_allocation, shuffled
 from audit.dominating.runs import composed_runs
-from audit.dominating.shuffling import shuffled
-from audit.dominating.truncated_poisson import truncated_poisson
 from audit.dominating.without_replacement import without_replacement
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 

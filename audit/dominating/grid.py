@@ -11,6 +11,7 @@ between the two nearest points of a grid it is the "connect the dots" rule of Do
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -141,26 +142,39 @@ def dominating(log_p: Array, log_q: Array, interval: float, *, rounding: float =
     return GridPair(True, interval, first, p, p, p_only, q_only, rounding + _sums(log_p))
 
 
-def mixed(parts: tuple[tuple[float, GridPair], ...]) -> GridPair:
-    """Return the mixture of pairs with a known component: (weight, pair), on one interval."""
-    first = min(pair.first for _, pair in parts)
-    size = max(pair.first + pair.p.size for _, pair in parts) - first
+def united(
+    above: bool,
+    interval: float,
+    pairs: Sequence[GridPair],
+    rounding: float,
+    ratio_error: tuple[float, float] | None = None,
+) -> GridPair:
+    """Return one pair with the cells of several on one interval, which may be empty."""
+    first = min((pair.first for pair in pairs), default=0)
+    size = max((pair.first + pair.p.size for pair in pairs), default=first) - first
     p, lifted = np.zeros(size), np.zeros(size)
-    for weight, pair in parts:
+    for pair in pairs:
         place = slice(pair.first - first, pair.first - first + pair.p.size)
-        p[place] += weight * pair.p
-        lifted[place] += weight * pair.lifted
-    above, interval = parts[0][1].above, parts[0][1].interval
-    return GridPair(
-        above,
-        interval,
-        first,
-        p,
-        lifted,
-        sum(weight * pair.p_only for weight, pair in parts),
-        sum(weight * pair.q_only for weight, pair in parts),
-        max(pair.rounding for _, pair in parts) + 2 * len(parts) * UNIT_ROUNDOFF,
-    )
+        p[place] += pair.p
+        lifted[place] += pair.lifted
+    p_only, q_only = sum(pair.p_only for pair in pairs), sum(pair.q_only for pair in pairs)
+    return GridPair(above, interval, first, p, lifted, p_only, q_only, rounding, ratio_error)
+
+
+def mixed(parts: Sequence[tuple[float, GridPair]]) -> GridPair:
+    """Return the mixture of pairs with a known component: (weight, pair), on one interval."""
+    pairs = [
+        replace(
+            pair,
+            p=weight * pair.p,
+            lifted=weight * pair.lifted,
+            p_only=weight * pair.p_only,
+            q_only=weight * pair.q_only,
+        )
+        for weight, pair in parts
+    ]
+    rounding = max(pair.rounding for pair in pairs) + 2 * len(pairs) * UNIT_ROUNDOFF
+    return united(pairs[0].above, pairs[0].interval, pairs, rounding)
 
 
 def regridded(

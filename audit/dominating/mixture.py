@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from audit.curves import Order
-from audit.dominating.grid import GridPair
+from audit.dominating.grid import GridPair, united
 from audit.numerics.normal import panel_error
 from audit.numerics.panels import gauss_legendre
 
@@ -173,7 +173,7 @@ class MixturePair:
         return float(low), float(high)
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """Return how many losses are expected beyond each but the last, under a tilt; see `Run`."""
+        """Return how many losses are expected beyond each but the last, under a tilt."""
         total = np.zeros(losses.size - 1)
         for sign in (1, -1):
             edges = self.place(sign * losses)
@@ -223,7 +223,8 @@ class MixturePair:
             for start, stop in ranges
             if start < stop
         ]
-        return _united(above, width, parts, (self.rounding(log_tails), self.ratio_error(log_tails)))
+        errors = self.rounding(log_tails), self.ratio_error(log_tails)
+        return united(above, width, parts, *errors)
 
     def _tails(self, edges: Array) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the masses under P and Q below the first and above the last edge."""
@@ -287,24 +288,6 @@ class MixturePair:
             p_only=max(above[0] - high, 0.0) if ends[1] else 0.0,
             q_only=max(below[1] - low / lowest, 0.0) if ends[0] else 0.0,
         )
-
-
-def _united(
-    above: bool,
-    width: float,
-    pairs: Sequence[GridPair],
-    errors: tuple[float, tuple[float, float] | None],
-) -> GridPair:
-    """Return one pair with the cells of several, which may be empty."""
-    first = pairs[0].first if pairs else 0
-    last = max((pair.first + pair.p.size for pair in pairs), default=0)
-    p, lifted = np.zeros(last - first), np.zeros(last - first)
-    for pair in pairs:
-        place = slice(pair.first - first, pair.first - first + pair.p.size)
-        p[place] += pair.p
-        lifted[place] += pair.lifted
-    p_only, q_only = sum(pair.p_only for pair in pairs), sum(pair.q_only for pair in pairs)
-    return GridPair(above, width, first, p, lifted, p_only, q_only, *errors)
 
 
 def log_tails(steps: int, delta: float = 1.0, order: Order = Order.FORWARD) -> Tails:

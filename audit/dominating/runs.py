@@ -19,15 +19,14 @@ from audit.dominating.curve import (
     Array,
     ComposedCurve,
     DominatingCurve,
+    EnclosedCurve,
     GaussianDominatingCurve,
+    GridComposition,
     Moments,
-    PairRun,
     Parts,
 )
-from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import UNIT_ROUNDOFF, regridded
-from audit.dominating.grid_composition import GridComposition, TooManyCells
-from audit.dominating.layer import Piece
+from audit.dominating.layer import Piece, TooManyCells
 from audit.dominating.mixture import LARGEST_LOSS, MixturePair, Tails, log_tails, tilted_counts
 
 Answer = TypeVar("Answer")
@@ -109,16 +108,19 @@ class MixtureRun:
         return self.limits.merged if once else None
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """Return how many losses are expected beyond each of ``losses`` but the last.
+        """Return how many losses x are expected beyond each of ``losses`` but the last.
 
-        See `PairRun`.
+        Those are positive and increasing; both signs of x count, each with weight e^(tilt x).
         """
         return self.times * self.pair.counts(losses, tilt, order)
 
     def sides(
         self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
-        """Return parts that the pairs dominate, and parts that dominate them; see `PairRun`."""
+        """Return parts that the pairs dominate, and parts that dominate them.
+
+        Absolute losses from ``inner`` to ``outer`` intervals are included, but for neglected tails.
+        """
         lower, upper = self.pair.grid_pairs(interval, log_tails, inner, outer)
         return [(lower, self.times)], [(upper, self.times)]
 
@@ -161,10 +163,7 @@ class GriddedRun:
         return 0.0, math.inf
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """Return how many losses are expected beyond each of ``losses`` but the last.
-
-        See `PairRun`.
-        """
+        """Return how many losses are expected beyond each of ``losses`` but the last."""
         total = np.zeros(losses.size - 1)
         for pair, times in self.curve.upper.parts:
             law = pair if order is Order.FORWARD else pair.swapped()
@@ -178,13 +177,16 @@ class GriddedRun:
     def sides(
         self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
-        """Return parts that the pairs dominate, and parts that dominate them; see `PairRun`."""
+        """Return parts that the pairs dominate, and parts that dominate them."""
         most = math.inf if outer is None else outer * interval
         lower, upper = (
             [(regridded(pair, interval, inner * interval, most), n) for pair, n in side.parts]
             for side in (self.curve.lower, self.curve.upper)
         )
         return lower, upper
+
+
+Run = MixtureRun | GriddedRun
 
 
 def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> float:
@@ -206,7 +208,7 @@ class RefinedCurve(DominatingCurve):
     `ComposedCurve`.
     """
 
-    runs: tuple[PairRun, ...]
+    runs: tuple[Run, ...]
     accuracy: float
     moments: Moments | None
     same: bool
@@ -398,7 +400,7 @@ class RefinedCurve(DominatingCurve):
 
 
 def _bounds(
-    runs: Sequence[PairRun], interval: float, reach: float, tilt: float, order: Order
+    runs: Sequence[Run], interval: float, reach: float, tilt: float, order: Order
 ) -> list[int]:
     """Return the ends of the layers, in intervals of the first one; the last layer is unbounded.
 
@@ -428,7 +430,7 @@ def _largest_layer(bounds: Sequence[int], interval: float, reach: float) -> floa
 
 
 def _sides(
-    runs: Sequence[PairRun], tails: Tails, interval: float, bounds: Sequence[int]
+    runs: Sequence[Run], tails: Tails, interval: float, bounds: Sequence[int]
 ) -> tuple[GridComposition, GridComposition]:
     """Return compositions in layers that all runs dominate, and that dominate all runs."""
     ends = [*bounds, None]
@@ -480,7 +482,7 @@ def gaussian_run(mu: float) -> MixtureRun:
     return MixtureRun(MixturePair(1.0, math.sqrt(times) / mu, 1.0, False), times)
 
 
-def _runs(curve: DominatingCurve) -> tuple[PairRun, ...]:
+def _runs(curve: DominatingCurve) -> tuple[Run, ...]:
     if isinstance(curve, GaussianDominatingCurve):
         return ()
     if isinstance(curve, RefinedCurve):

@@ -35,11 +35,15 @@ from audit.curves.brackets import Bracket
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.renyi import RenyiCurve
 from audit.dominating.closed_form import DeltaLimits
-from audit.dominating.curve import ComposedCurve, DominatingCurve, GaussianDominatingCurve
-from audit.dominating.enclosed import EnclosedCurve
+from audit.dominating.curve import (
+    ComposedCurve,
+    DominatingCurve,
+    EnclosedCurve,
+    GaussianDominatingCurve,
+    GridComposition,
+)
 from audit.dominating.grid import GridPair, mirrored
-from audit.dominating.grid_composition import GridComposition, TooManyCells
-from audit.dominating.layer import Layer
+from audit.dominating.layer import Layer, TooManyCells
 from audit.dominating.mixture import MixturePair, Tails, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, gaussian_run

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from audit.curves import Enclosure, Order
 from audit.curves.bracketed import BracketedCurve, Brackets, Measure, bracket_width, width_beside
 from audit.curves.brackets import TINY, Bracket
-from audit.curves.cells import Cells
+from audit.curves.finite_pair import Cells
 
 Array = NDArray[np.float64]
 
@@ -58,8 +58,8 @@ class CellBracketedCurve(BracketedCurve):
     """Curve of a pair, with brackets from merged and from split cells.
 
     A bracket contains the truth by data processing: merged cells are a post-processing of the pair,
-    which is a post-processing of split cells (`audit.curves.cells`). Cells whose losses straddle
-    what decides a value are cut until the bracket is narrow. The pair's own errors and all rounding
+    which is a post-processing of split cells (`audit.curves.Enclosure`). Cells whose losses
+    straddle what decides a value are cut until the bracket is narrow. The pair's own errors and all rounding
     are counted in the masses of the cells.
     """
 

@@ -23,10 +23,9 @@ from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
 from audit.curves.bracketed import BracketedCurve, bracket_width
 from audit.curves.brackets import Bracket
-from audit.curves.cells import Cells
-from audit.dominating.curve import DominatingCurve, compose
+from audit.curves.finite_pair import Cells
+from audit.dominating.curve import DominatingCurve, EnclosedCurve, compose
 from audit.dominating.dispatch import collapsed, dominating_curve
-from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
 from audit.exact.cell_curve import CellCurve

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.explicit import Densities, LaplaceMixtures
-from audit.curves.cells import Cells
+from audit.curves.finite_pair import Cells
 from audit.exact.cell_curve import Grid
 from audit.exact.tables import UNIT
 

@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.curves.cells import Cells
+from audit.curves.finite_pair import Cells
 from audit.exact.cell_curve import Grid
 from audit.exact.law import Law
 from audit.exact.tables import UNIT, WINDOW, EdgeTable, cell_masses, edge_table, log_tail

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from audit.curves.cells import Cells
+from audit.curves.finite_pair import Cells
 from audit.exact.cell_curve import moment_cuts
 from audit.exact.law import Law
 from audit.exact.normal_cells import NormalCells

@@ -198,13 +198,13 @@ def add(a: GridLaw, b: GridLaw) -> GridLaw:
     first, h = min(a.first, b.first), a.interval
     size = max(a.first + a.masses.size, b.first + b.masses.size) - first
     sums = _Sums(a.above, h, a.algebra, size)
-    x = _placed(a, first, size)
+    x = a.moments, a.first - first
     if a is b:
         sums.add(x, x, range(1, size))
         sums.moments *= 2
         sums.add(x, x, range(1))
     else:
-        y = _placed(b, first, size)
+        y = b.moments, b.first - first
         sums.add(x, y, range(size))
         sums.add(y, x, range(1, size))
     for one, other in ((a, b), (b, a)):
@@ -222,12 +222,7 @@ def add(a: GridLaw, b: GridLaw) -> GridLaw:
     )
 
 
-def _placed(law: GridLaw, first: int, size: int) -> Array:
-    """Moments on ``size`` cells from ``first`` on."""
-    moments = np.zeros((law.moments.shape[0], size))
-    start = law.first - first
-    moments[:, start : start + law.masses.size] = law.moments
-    return moments
+Placed = tuple[Array, int]  # moments of cells, and the index of the first one
 
 
 class _Sums:
@@ -238,35 +233,49 @@ class _Sums:
         extra = math.ceil(math.log(2) / interval) + 2
         self.moments = np.zeros((len(algebra.degrees), size + extra))
 
-    def add(self, large: Array, small: Array, offsets: range) -> None:
+    def add(self, large: Placed, small: Placed, offsets: range) -> None:
         """Add the pairs of cell i of ``large`` and cell i - d of ``small``, d in ``offsets``."""
         h = self.interval
         # from this offset on the sum lies in the cell of the larger one
         far = min(math.ceil(-math.log(math.expm1(h)) / h) + 1, offsets.stop)
         shifted = self._split if self.above else self._merge
-        for d in range(offsets.start, far):
-            shifted(large, small, d, math.log1p(math.exp(-d * h)) / h)
+        (x, start), (y, other) = large, small
+        # laws of small variables are narrow, and may be far apart
+        nearest = max(offsets.start, start - other - y.shape[1] + 1)
+        for d in range(nearest, min(far, start + x.shape[1] - other)):
+            low = max(start, other + d)
+            high = min(start + x.shape[1], other + d + y.shape[1])
+            both = x[:, low - start : high - start], y[:, low - d - other : high - d - other]
+            shifted(*both, low, d, math.log1p(math.exp(-d * h)) / h)
         if far < offsets.stop:
-            self._add_far(large, small, far)
+            self._add_far(self._placed(*large), self._placed(*small), far)
 
-    def _split(self, large: Array, small: Array, d: int, rise: float) -> None:
-        h, stop = self.interval, self.size
-        pairs = large[0, d:] * small[0, : stop - d]
+    def _placed(self, moments: Array, start: int) -> Array:
+        """Moments on all cells."""
+        placed = np.zeros((moments.shape[0], self.size))
+        placed[:, start : start + moments.shape[1]] = moments
+        return placed
+
+    def _split(self, large: Array, small: Array, low: int, d: int, rise: float) -> None:
+        h = self.interval
+        pairs = large[0] * small[0]
         k = math.floor(rise)
         share = math.expm1((rise - k) * h) / math.expm1(h)
-        self.moments[0, d + k : stop + k] += (1 - share) * pairs
+        place = slice(low + k, low + k + pairs.size)
+        self.moments[0, place] += (1 - share) * pairs
         pairs *= share
-        self.moments[0, d + k + 1 : stop + k + 1] += pairs
+        self.moments[0, place.start + 1 : place.stop + 1] += pairs
 
-    def _merge(self, large: Array, small: Array, d: int, rise: float) -> None:
-        h, stop, degrees = self.interval, self.size, self.algebra.degrees
+    def _merge(self, large: Array, small: Array, low: int, d: int, rise: float) -> None:
+        h, degrees = self.interval, self.algebra.degrees
         k = round(rise)
+        place = slice(low + k, low + k + large.shape[1])
         for a, b, c in self.algebra.products:
-            pairs = large[a, d:] * small[b, : stop - d]
+            pairs = large[a] * small[b]
             factor = math.exp(-(degrees[b] * d + degrees[c] * k) * h)
             if factor != 1:
                 pairs *= factor
-            self.moments[c, d + k : stop + k] += pairs
+            self.moments[c, place] += pairs
 
     def _add_far(self, large: Array, small: Array, far: int) -> None:
         """Add all pairs of offset ``far`` or more."""

@@ -3,9 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from audit import Order
-from audit.curves import GaussianCurve, PureCurve, RenyiCurve
-from audit.curves.conversions import asoodeh_epsilon, best_epsilon, renyi_from_profile
+from audit.curves import GaussianCurve, RenyiCurve
+from audit.curves.conversions import asoodeh_epsilon, best_epsilon
 from papers.renyi_conversions import balle, bun_steinke, lemma_2_5
 
 
@@ -49,36 +48,6 @@ def test_the_best_is_sound_and_never_above_the_others(mu, delta):
 def test_asoodeh_gains_where_delta_is_large():
     curve = RenyiCurve.linear(0.05**2 / 2)
     assert best_epsilon(curve, 0.01) <= 0.9 * curve.epsilon(0.01)
-
-
-@pytest.mark.parametrize(
-    ("alpha", "size"),
-    [(1.05, 0.01), (1.05, 6.0), (2.0, 1.0), (2.0, 6.0), (30.0, 0.01), (30.0, 1.0)],
-)
-def test_profiles_give_their_renyi_divergences(alpha, size):
-    for order in Order:
-        gaussian = renyi_from_profile(GaussianCurve(size), alpha, order)
-        assert gaussian == pytest.approx(alpha * size**2 / 2, rel=1e-4)
-        pure = renyi_from_profile(PureCurve(size), alpha, order)
-        assert pure == pytest.approx(PureCurve(size).renyi(alpha), rel=1e-2)
-
-
-def test_a_divergence_beyond_the_doubles_is_refused():
-    with pytest.raises(ValueError, match="alpha must be smaller: the profile underflows"):
-        renyi_from_profile(GaussianCurve(6.0), 30.0)
-
-
-def test_a_profile_with_a_floor_has_no_divergence():
-    """And needs one look to know: integrated to the end it would be asked two million times."""
-    asked = []
-
-    class Floored(GaussianCurve):
-        def _delta(self, epsilon, order):
-            asked.append(epsilon.size)
-            return np.maximum(super()._delta(epsilon, order), 1e-28)
-
-    assert math.isinf(renyi_from_profile(Floored(1.0), 8.0))
-    assert sum(asked) < 100
 
 
 @pytest.mark.parametrize(

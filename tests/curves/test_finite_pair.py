@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from audit.curves import FinitePair, GaussianCurve
-from audit.curves.cells import Cells
+from audit.curves.finite_pair import Cells
 from audit.numerics.normal import log_interval
 
 

@@ -13,8 +13,7 @@ from scipy.stats import binom, chi2, norm
 
 from audit import Batching, Divisor, NoisySGD, Relation, Release, bounds, exact
 from audit.curves import GaussianCurve, Order
-from audit.dominating.actual_divisor import actual_divisor_curve
-from audit.dominating.poisson import poisson_curve
+from audit.dominating.poisson import actual_divisor_curve, poisson_curve
 
 MADE: dict[str, Any] = {
     "steps": 1,

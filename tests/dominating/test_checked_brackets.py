@@ -16,7 +16,7 @@ from audit.curves import Order
 from audit.curves.brackets import BracketError, checked, checked_all
 from audit.dominating import GridPair, dominating_curve, layer
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
-from audit.dominating.grid_composition import GridComposition
+from audit.dominating.curve import GridComposition
 from audit.dominating.poisson import poisson_curve
 from tests.dominating.random_brackets import (
     DIGITS,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from audit.curves import Order
-from audit.dominating import closed_form, random_allocation, shuffling, truncated_poisson
+from audit.dominating import closed_form, poisson, random_allocation
 from audit.dominating.closed_form import SampledGaussian
-from audit.dominating.truncated_poisson import Truncation, others_against
+from audit.dominating.poisson import Truncation, others_against
 from audit.numerics import binomial, normal
 from tests.dominating.random_brackets import RATES, one_step
 
@@ -45,9 +45,11 @@ def largest_sums(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]:
     """The largest of 50 sums, one of mean 2 or 1, between edges."""
     z, steps, of = 0.8, 50, 60
     masses = recorded(
-        monkeypatch, shuffling, lambda: shuffling.largest_sum(z, steps, of, (2.0, 1.0))
+        monkeypatch,
+        random_allocation,
+        lambda: random_allocation.largest_sum(z, steps, of, (2.0, 1.0)),
     )
-    edges = np.linspace(-10 * z, 2 + 10 * z, shuffling._LARGEST_CELLS[0])
+    edges = np.linspace(-10 * z, 2 + 10 * z, random_allocation._LARGEST_CELLS[0])
 
     def digits(k: int) -> tuple[mpf, mpf]:
         def below(edge: float, mean: float) -> mpf:
@@ -81,10 +83,8 @@ def second_adversaries(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]
     """Sums of other gradients of -1, of batches of at most 6 of 30."""
     z, n, rate, largest = 0.7, 30, 0.2, 6
     cut = Truncation.of(n, rate, largest)
-    masses = recorded(
-        monkeypatch, truncated_poisson, lambda: others_against(z, n, largest, cut, 0.01)
-    )
-    edges = np.linspace(-largest - 10 * z, 2 + 10 * z, truncated_poisson._CELLS_ON_THE_LINE)
+    masses = recorded(monkeypatch, poisson, lambda: others_against(z, n, largest, cut, 0.01))
+    edges = np.linspace(-largest - 10 * z, 2 + 10 * z, poisson._CELLS_ON_THE_LINE)
 
     def digits(cell: int) -> tuple[mpf, mpf]:
         q = mpf(rate)
@@ -133,9 +133,8 @@ def test_dropped_roundings_are_noticed(case, monkeypatch):
         for module, name in (
             (normal, "_UNIT"),
             (binomial, "_UNIT"),
-            (shuffling, "UNIT_ROUNDOFF"),
             (random_allocation, "UNIT_ROUNDOFF"),
-            (truncated_poisson, "UNIT_ROUNDOFF"),
+            (poisson, "UNIT_ROUNDOFF"),
         ):
             patch.setattr(module, name, 2.0**-80)
         with pytest.MonkeyPatch.context() as inner:  # which is undone on the way

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
-from audit.dominating.curve import ComposedCurve, DominatingCurve, compose
+from audit.dominating.curve import ComposedCurve, DominatingCurve, GridComposition, compose
 from audit.dominating.grid import GridPair, dominated, dominating, mixed, regridded
-from audit.dominating.grid_composition import GridComposition
 from audit.numerics.normal import log_density
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from scipy import fft
 
 from audit.curves import Order
 from audit.dominating import dominating_curve
-from audit.dominating.grid_composition import GridComposition
+from audit.dominating.curve import GridComposition
 from audit.dominating.layer import Layer, Sets, _Cells, _Measure, _Powers, _Tilted, _Transform
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import poisson_curve

@@ -11,11 +11,16 @@ from scipy.stats import norm
 
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
-from audit.dominating import dominating_curve, shuffling
-from audit.dominating.grid_composition import GridComposition
+from audit.dominating import dominating_curve
+from audit.dominating import random_allocation as module
+from audit.dominating.curve import GridComposition
 from audit.dominating.poisson import poisson_curve
-from audit.dominating.random_allocation import random_allocation
-from audit.dominating.shuffling import largest_sum, mean_of_powers, shuffled
+from audit.dominating.random_allocation import (
+    largest_sum,
+    mean_of_powers,
+    random_allocation,
+    shuffled,
+)
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from tests.reference import lognormal_excess
 
@@ -143,9 +148,9 @@ def test_epochs_and_orders() -> None:
 
 def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Means that are 1 % too far apart put the lower end above the proven bound."""
-    largest = shuffling.largest_sum
+    largest = module.largest_sum
     monkeypatch.setattr(
-        shuffling,
+        module,
         "largest_sum",
         lambda z, steps, of, means: largest(z, steps, of, (means[0] * 1.01, means[1])),
     )

@@ -13,11 +13,9 @@ from scipy.stats import binom, norm
 from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.dominating import dominating_curve
-from audit.dominating import truncated_poisson as module
-from audit.dominating.enclosed import EnclosedCurve
-from audit.dominating.grid_composition import GridComposition
-from audit.dominating.poisson import poisson_curve
-from audit.dominating.truncated_poisson import Truncation, others_against, truncated_poisson
+from audit.dominating import poisson as module
+from audit.dominating.curve import EnclosedCurve, GridComposition
+from audit.dominating.poisson import Truncation, others_against, poisson_curve, truncated_poisson
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
 Array = NDArray[np.float64]

@@ -21,7 +21,7 @@ from audit.constructions.explicit import (
 )
 from audit.curves import GaussianCurve, LaplaceCurve, Order
 from audit.curves.brackets import BracketError
-from audit.curves.cells import Cells
+from audit.curves.finite_pair import Cells
 from audit.exact import GaussianPairCurve
 from audit.exact.explicit_curves import single_curve
 from audit.exact.finite_cells import FiniteCells

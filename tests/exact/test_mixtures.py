@@ -13,7 +13,7 @@ from scipy.stats import norm
 from audit import exact
 from audit.constructions.explicit import LaplaceMixtures, Mixture, Mixtures
 from audit.curves import Order
-from audit.curves.cells import Cells
+from audit.curves.finite_pair import Cells
 from audit.exact import renyi_moments
 from audit.exact.explicit_curves import mixture_law
 from audit.exact.normal_cells import NormalCells

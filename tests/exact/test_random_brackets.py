@@ -12,8 +12,7 @@ import pytest
 from audit import Order
 from audit.constructions.explicit import Finite, LaplaceMixtures, Mixture, Mixtures
 from audit.curves.brackets import BracketError
-from audit.curves.cells import Cells
-from audit.curves.finite_pair import FinitePair
+from audit.curves.finite_pair import Cells, FinitePair
 from audit.exact import cell_curve, curve, finite_cells, normal_cells
 from audit.numerics.panels import gauss_legendre
 from tests.exact.random_brackets import KINDS, Question, explicit_reference, judged, outcomes
