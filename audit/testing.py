@@ -19,9 +19,8 @@ from audit.claims import (
     NumberSource,
     Verdict,
 )
-from audit.claims.sources import divergence_of, epsilon_of
-from audit.claims.statements import Statement
-from audit.claims.user_code import number_of
+from audit.claims.claim import Statement
+from audit.claims.sources import divergence_of, epsilon_of, number_of
 from audit.curves import PrivacyCurve
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 from audit.mechanism import NoisySGD

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 import audit
 from audit import Batching, NoisySGD, Relation, Release
 from audit.claims import Claim
+from audit.claims.claim import statement_of
 from audit.claims.judge import judge
-from audit.claims.statements import statement_of
 from audit.curves import GaussianCurve, Order, PrivacyCurve, RenyiCurve
 from audit.dominating import (
     MatrixMechanism,

@@ -1,43 +1,387 @@
-"""Read claims files and everything that they include; every complaint has its file and line."""
+"""Read claims files and everything that they include; every complaint has its file and line.
+
+A mechanism in a claims file has a name, its own fields or a ``base`` and the fields that differ, or
+is an object of another library.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ParamSpec, TypeVar
 
-from audit import validate
-from audit.claims.claim import Claim, Pair, UserPair
-from audit.claims.named_mechanisms import (
-    Named,
-    Resolved,
-    Resolver,
-    Written,
-    read_mechanism,
-    read_named,
-)
-from audit.claims.parts import (
-    Fields,
-    InputError,
-    InputErrors,
-    InvalidInput,
+from audit import codec, validate
+from audit.adapters.steps import in_words
+from audit.claims.claim import (
+    KEYS,
+    TARGET,
+    Budget,
+    Claim,
     Location,
-    Part,
-    invalid,
-    joined,
-    read_part,
+    Pair,
+    Statement,
+    Target,
+    UserPair,
+    check_filled,
+    statement_of,
 )
-from audit.claims.statements import KEYS, TARGET, Statement, statement_of
-from audit.claims.user_code import workers_for
-from audit.codec import decode
+from audit.claims.sources import mechanism_from, workers_for
+from audit.codec.hints import did_you_mean, init_fields
+from audit.codec.yaml_text import Lines, YamlError, read_yaml
 from audit.constructions import decode_any_pair
 from audit.constructions.registry import decode_laws
-from audit.isolation import Workers
-from audit.mechanism import Composition, NoisySGD
+from audit.isolation import UserCodeError, Workers
+from audit.mechanism import Composition, NoisySGD, Relation
 from audit.validate import shown
+
+_Value = TypeVar("_Value")
+_Arguments = ParamSpec("_Arguments")
+
+
+@dataclass(frozen=True)
+class InputError:
+    """An error in a claims file and its place; ``line`` is None for the file as a whole."""
+
+    file: Path
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        place = str(self.file) if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.message}"
+
+
+class InvalidInput(ValueError):
+    """A part of a claims file cannot be read; the text has one line per complaint."""
+
+    def __init__(self, *complaints: InputError) -> None:
+        super().__init__("\n".join(str(complaint) for complaint in complaints))
+        self.complaints = complaints
+
+
+class InputErrors(list[InputError]):
+    """Errors of parts that are read one after the other."""
+
+    def tried(
+        self, read: Callable[_Arguments, _Value], *args: _Arguments.args, **keys: _Arguments.kwargs
+    ) -> _Value | None:
+        """Return what a function reads; None if it is broken, whose complaints are added."""
+        try:
+            return read(*args, **keys)
+        except InvalidInput as error:
+            self.extend(error.complaints)
+            return None
+
+
+def invalid(location: Location, message: str) -> InvalidInput:
+    """Return the error of one complaint; line breaks in ``message`` become spaces."""
+    return InvalidInput(InputError(location.file, location.line, " ".join(message.split())))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A value in a claims file, as plain data, with the lines of its parts."""
+
+    file: Path
+    value: Any
+    lines: Lines
+
+    @property
+    def location(self) -> Location:
+        """Beginning of the value."""
+        return Location(self.file, self.lines.line)
+
+    def bad(self, name: str, requirement: str) -> InvalidInput:
+        """Return the error of a wrong value: ``name must be requirement, got value``."""
+        match self.value:
+            case list():
+                got = "a list" if self.value else "an empty list"
+            case dict():
+                got = "a mapping"
+            case _:
+                got = "nothing" if self.value is None else shown(self.value)
+        return invalid(self.location, f"{name} must be {requirement}, got {got}")
+
+    def fields(
+        self,
+        name: str,
+        allowed: Iterable[str] | None = None,
+        complaints: list[InputError] | None = None,
+    ) -> dict[str, Part]:
+        """Return the values of a mapping by key.
+
+        A key that is not ``allowed`` is an error: it is raised, or added to ``complaints``.
+        """
+        if not isinstance(self.value, dict):
+            raise self.bad(name, "a mapping")
+        known = None if allowed is None else list(allowed)
+        found: dict[str, Part] = {}
+        wrong: list[InputError] = []
+        for key, value in self.value.items():
+            line, lines = self.lines.of(key)
+            if isinstance(key, str) and (known is None or key in known):
+                found[key] = Part(self.file, value, lines)
+                continue
+            problem = f"a key of {name} must be a word, got {shown(key)}"
+            if known is not None and isinstance(key, str):
+                hint = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+                problem = f"unknown key {shown(key)} in {name}{hint}"
+            wrong.extend(invalid(Location(self.file, line), problem).complaints)
+        if complaints is not None:
+            complaints.extend(wrong)
+        elif wrong:
+            raise InvalidInput(*wrong)
+        return found
+
+    def items(self, name: str) -> tuple[Part, ...]:
+        """Return the values of a list that must not be empty."""
+        if not isinstance(self.value, list) or not self.value:
+            raise self.bad(name, "a list with at least one entry")
+        of = self.lines.of
+        return tuple(Part(self.file, one, of(index)[1]) for index, one in enumerate(self.value))
+
+    def text(self, name: str) -> str:
+        """Return a text that must not be empty."""
+        if not isinstance(self.value, str) or not self.value.strip():
+            raise self.bad(name, "a text")
+        return self.value
+
+    def moved(self, location: Location) -> Part:
+        """Return the value as if it was written at ``location``.
+
+        Errors then name the place that uses a value, not the place that it was taken from.
+        """
+        return Part(location.file, self.value, Lines(location.line))
+
+    def decode(self, hint: Any, name: str = "") -> Any:
+        """Return the typed value, by the hints of `audit.codec`; every error is a complaint."""
+        return self.decoded(lambda plain: codec.decode(hint, plain, name))
+
+    def decoded(self, make: Callable[[Any], _Value]) -> _Value:
+        """Return the value that ``make`` builds from the plain data; raises like `decode`."""
+        try:
+            return make(self.value)
+        except codec.DecodeError as error:
+            places = [Location(self.file, self.lines.at(one.path)) for one in error.errors]
+            each = map(invalid, places, map(str, error.errors))
+            raise InvalidInput(*(one for wrong in each for one in wrong.complaints)) from None
+        except ValueError as error:
+            raise invalid(self.location, str(error)) from None
+
+
+Fields = Mapping[str, Part]
+
+
+def joined(fields: Fields, location: Location) -> Part:
+    """Return a mapping of some fields."""
+    parts = {key: (part.lines.line, part.lines) for key, part in fields.items()}
+    values = {key: part.value for key, part in fields.items()}
+    return Part(location.file, values, Lines(location.line, parts))
+
+
+def read_part(path: Path) -> Part:
+    """Read a YAML file."""
+    try:
+        return Part(path, *read_yaml(path.read_text(encoding="utf-8-sig")))
+    except OSError as error:
+        raise InvalidInput(InputError(path, None, f"cannot be read: {error.strerror}")) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise invalid(Location(path, line), "must be UTF-8 text") from None
+    except YamlError as error:
+        raise invalid(Location(path, error.line), str(error)) from None
+
+
+Named = Mapping[str, Part | None]
+"""Each named mechanism's fields; None if its definition is broken, which has been reported."""
+
+BASE = "base"
+_Size = Annotated[int, lambda size: validate.integer(1, dataset_size=size)]
+_Norm = Annotated[float, lambda norm: validate.positive(clip_norm=norm)]
+
+
+# ---- mechanisms; objects of other libraries have fields that are keys of a claims file
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventMechanism:
+    """``{event: package.module:function, dataset_size: 60000, relation: add remove}``.
+
+    The function takes no arguments and returns a ``DpEvent`` of dp-accounting.
+    """
+
+    event: Target
+    dataset_size: _Size
+    relation: Relation
+    clip_norm: _Norm = 1.0
+
+    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+        """Return the mechanism of the event, which is constructed in a worker."""
+        given = (self.dataset_size, self.relation.value, self.clip_norm)
+        return mechanism_from("event", self.event, budget, workers, *given)
+
+    def described(self, found: NoisySGD | Composition) -> str:
+        """Return what was read, and what the user gave in addition."""
+        return f"DpEvent of {self.event}: {in_words(found, True)}; {_given(self.clip_norm)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryMechanism:
+    """``{history: [[1.1, 0.01, 1000]], relation: add remove}``.
+
+    The history of an Opacus accountant: noise multiplier, sample rate and steps, or a JSON file
+    that contains it or the accountant's ``state_dict()``, relative to the claims file.
+    """
+
+    history: Annotated[tuple[tuple[float, float, int], ...], check_filled] | Path
+    dataset_size: _Size | None = None
+    relation: Relation
+    clip_norm: _Norm = 1.0
+
+    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+        """Return the mechanism of the history."""
+        from audit.adapters import opacus
+
+        history: Any = self.history
+        if isinstance(history, Path):
+            try:
+                history = json.loads(history.read_text(encoding="utf-8"))
+            except OSError as error:
+                raise validate.fail(
+                    "history", f"a file that can be read ({error.strerror})", str(self.history)
+                ) from None
+            except ValueError:
+                raise validate.fail("history", "a JSON file", str(self.history)) from None
+        return opacus.from_history(
+            history,
+            dataset_size=self.dataset_size,
+            relation=self.relation,
+            clip_norm=self.clip_norm,
+        )
+
+    def described(self, found: NoisySGD | Composition) -> str:
+        """Return what was read, and what the user gave in addition."""
+        source = f"history of {self.history}" if isinstance(self.history, Path) else "history"
+        sized = self.dataset_size is not None
+        return f"{source}: {in_words(found, sized)}; {_given(self.clip_norm, sized=sized)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingMechanism:
+    """``{training: package.module:function}``.
+
+    The function takes no arguments and returns a ``PrivateTraining``, which
+    ``audit.adapters.opacus.from_private`` makes from an optimizer and a data loader. The mechanism
+    is the one that they run, with the batches that the loader draws.
+    """
+
+    training: Target
+
+    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+        """Return the mechanism of the training, which is constructed in a worker."""
+        return mechanism_from("training", self.training, budget, workers)
+
+    def described(self, found: NoisySGD | Composition) -> str:
+        """Return what was read, and what the user gave in addition."""
+        given = "given beside them: the relation; assumed: a public number of records"
+        return f"loader and optimizer of {self.training}: {in_words(found, True)}; {given}"
+
+
+def _given(clip_norm: float, *, sized: bool = True) -> str:
+    records = "the records, " if sized else ""
+    return (
+        f"given beside it: {records}the relation and the clip norm {clip_norm:g}; "
+        "assumed: a public divisor"
+    )
+
+
+WRITTEN = {"event": EventMechanism, "history": HistoryMechanism, "training": TrainingMechanism}
+"""Forms of a mechanism other than its own fields, by the key that identifies them."""
+
+Written = NoisySGD | Composition | EventMechanism | HistoryMechanism | TrainingMechanism
+
+
+def read_named(part: Part, inherited: Named, complaints: InputErrors) -> Named:
+    """Return the fields of every mechanism of a ``mechanisms:`` block, and of the inherited ones.
+
+    Each must be a complete mechanism; errors are added to ``complaints``.
+    """
+    found = dict(inherited)
+    written = complaints.tried(part.fields, "mechanisms", complaints=complaints) or {}
+    for name in written.keys() & inherited.keys():
+        wrong = f"mechanism {shown(name)} is already defined in an included file"
+        complaints.extend(invalid(written.pop(name).location, wrong).complaints)
+
+    def resolve(name: str, chain: tuple[str, ...]) -> None:
+        if name in found:
+            return
+        found[name] = None
+        try:
+            base = written[name].fields("a mechanism").get(BASE)
+            if base is not None and base.value in (*chain, name):
+                circle = " -> ".join((*chain, name, base.value))
+                raise invalid(base.location, f"base must not be circular, got {circle}")
+            if base is not None and isinstance(base.value, str) and base.value in written:
+                resolve(base.value, (*chain, name))
+            found[name] = read_mechanism(f"mechanism {name!r}", written[name], found)[0]
+        except InvalidInput as error:
+            complaints.extend(error.complaints)
+
+    for name in written:
+        resolve(name, ())
+    return found
+
+
+def read_mechanism(name: str, part: Part, named: Named) -> tuple[Part, Written]:
+    """Return a mechanism and its fields: a name, fields, or a ``base`` and the fields that differ.
+
+    Events, histories and trainings stay in their written form.
+
+    Raises ``InvalidInput`` for an unknown name or field, or a value out of its range; without a
+    complaint if the named definition was invalid.
+    """
+    if isinstance(part.value, str):
+        fields = _look_up(part, named)
+    else:
+        own = _placed(part.fields(name))
+        base = own.pop(BASE, None)
+        inherited: Fields = {}
+        if base is not None:
+            if not isinstance(base.value, str):
+                raise base.bad(BASE, "the name of a mechanism")
+            # a base is valid by itself, so an error is where it is used
+            inherited = _look_up(base, named).moved(part.location).fields(name)
+        fields = joined({**inherited, **own}, part.location)
+    for key, form in WRITTEN.items():
+        if key in fields.value:
+            # messages list its keys; those of another mechanism cannot be combined with it
+            fields.fields(f"a mechanism with {key!r}", init_fields(form))
+            return fields, fields.decode(form)
+    return fields, fields.decode(NoisySGD | Composition)
+
+
+def _placed(own: dict[str, Part]) -> dict[str, Part]:
+    """Return the fields, with the file of a history relative to the file that names it."""
+    history = own.get("history")
+    if history is not None and isinstance(history.value, str):
+        file = history.file.parent / history.value
+        own["history"] = replace(history, value=str(file))
+    return own
+
+
+def _look_up(part: Part, named: Named) -> Part:
+    if part.value not in named:
+        hint = did_you_mean(part.value, named)
+        raise invalid(part.location, f"unknown mechanism {shown(part.value)}{hint}")
+    found = named[part.value]
+    if found is None:
+        raise InvalidInput()
+    return found
+
 
 FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
 _FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(FILE_KEYS)})[\"']?\s*:")
@@ -46,8 +390,8 @@ ABOUT = ("mechanism", "pair", "laws", "samples")
 EXCLUDED = {"laws": ("mechanism", "pair"), "samples": ("pair", "laws")}
 # keys that are also allowed in defaults
 COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", *ABOUT)
-# fields of `Claim` that are read one by one
-_OTHERS = ("mechanism", "statement", "pair", "source", "unread")
+# fields of `Claim` that are read one by one, and their values before
+_OTHERS = {"mechanism": None, "statement": None, "pair": None, "source": "", "unread": ""}
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -85,7 +429,7 @@ class _Reader:
         self.complaints = InputErrors()
         self.files: list[Path] = []
         self._mechanisms: dict[Path, Named] = {}
-        self._resolve = Resolver()
+        self._objects: dict[Written, dict[str, Any]] = {}
         self._locations: dict[str, Location] = {}
 
     def read(self, path: Path, chain: tuple[Path, ...]) -> Named:
@@ -144,9 +488,10 @@ class _Reader:
         found = _with_defaults(own, defaults)
         misspelt = bool(complaints)  # the subject or the statement, which would be told twice
         claim = complaints.tried(_read_fields, id, part.location, found, defaults, own)
-        mechanism: tuple[Part, Written] | None = None
+        mechanism: Written | None = None
         if "mechanism" in found:
-            mechanism = complaints.tried(read_mechanism, "mechanism", found["mechanism"], named)
+            read = complaints.tried(read_mechanism, "mechanism", found["mechanism"], named)
+            mechanism = None if read is None else read[1]
         statement: Statement | None = None
         if not misspelt:
             keys = {key: one for key, one in found.items() if key in KEYS}
@@ -154,15 +499,29 @@ class _Reader:
             statement = complaints.tried(stated.decoded, lambda plain: statement_of(**plain))
         if claim is None or misspelt or (mechanism is None and "mechanism" in found):
             raise InvalidInput(*complaints)
-        read, pair = Resolved(None), None
+        about: dict[str, Any] = {}
         if mechanism is not None:
-            read = self._resolve(mechanism[1], claim.budget, workers)
-        if not read.unread:
-            pair = complaints.tried(_read_subject, found, read.mechanism, part.location, own)
+            about = self._resolved(mechanism, claim.budget, workers)
+        pair = None
+        if "unread" not in about:
+            place = found, about.get("mechanism"), part.location, own
+            pair = complaints.tried(_read_subject, *place)
         if complaints or statement is None:
             raise InvalidInput(*complaints)
-        about = {field.name: getattr(read, field.name) for field in fields(read)}
         self.claims.append(replace(claim, statement=statement, pair=pair, **about))
+
+    def _resolved(self, written: Written, budget: Budget, workers: Workers) -> dict[str, Any]:
+        """Return the fields of a claim about its mechanism; an object is read once."""
+        if isinstance(written, NoisySGD | Composition):
+            return {"mechanism": written}
+        if written not in self._objects:
+            try:
+                found = written.read(budget, workers)
+                about = {"mechanism": found, "source": written.described(found)}
+            except (UserCodeError, ValueError) as error:
+                about = {"unread": " ".join(str(error).split())}
+            self._objects[written] = about
+        return self._objects[written]
 
 
 def _is_claims_file(path: Path) -> bool:
@@ -206,9 +565,9 @@ def _read_fields(
     if budgets:  # the keys of a claim and those of the defaults
         keys = {key: one for budget in budgets for key, one in budget.fields("budget").items()}
         written["budget"] = joined(keys, budgets[-1].location)
-    given = {"id": id, "location": location, **dict.fromkeys(_OTHERS)}
+    given = {"id": id, "location": location, **_OTHERS}
     part = joined(written, location)
-    claim: Claim = part.decoded(lambda plain: decode(Claim, plain, given=given))
+    claim: Claim = part.decoded(lambda plain: codec.decode(Claim, plain, given=given))
     if claim.samples is None:
         return claim
     for key in EXCLUDED["samples"]:

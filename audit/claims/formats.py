@@ -14,8 +14,8 @@ import audit
 from audit.claims import wording
 from audit.claims.checking import Checked, complaint
 from audit.claims.claim import Severity, encode_claim
+from audit.claims.claims_file import InputError
 from audit.claims.judgement import Judgement
-from audit.claims.parts import InputError
 from audit.codec import encode
 from audit.results import Verdict
 

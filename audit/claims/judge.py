@@ -24,17 +24,19 @@ from audit.claims.candidates import (
     candidates_for,
     searched_for,
 )
-from audit.claims.claim import Claim, UserPair
-from audit.claims.error_shares import ErrorShare, equal_share, step_down
-from audit.claims.evidence import Case, Collected, LowerBound, collected
+from audit.claims.claim import Claim, Numbers, UserPair
+from audit.claims.error_shares import (
+    ErrorShare,
+    equal_share,
+    in_threads,
+    step_down,
+    work_order,
+)
+from audit.claims.evidence import Case, Collected, LowerBound, collected, judge_by_samples
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.score_files import judge_by_samples
-from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers
-from audit.claims.statements import Numbers
-from audit.claims.user_code import workers_for
+from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers, workers_for
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
-from audit.claims.work import in_threads, work_order
 from audit.codec import decode, encode
 from audit.constructions import Construction, all_kinds, decode_any_pair
 from audit.constructions.explicit_laws import AllIterates

@@ -8,9 +8,8 @@ from typing import Any
 from audit.bounds import CATALOGUE
 from audit.bounds.schema import of_ids
 from audit.claims import claims_file
-from audit.claims.claim import Claim
-from audit.claims.named_mechanisms import BASE, WRITTEN
-from audit.claims.statements import ACCOUNTANTS, FORMS, PLACES, TARGET, NumberSource
+from audit.claims.claim import ACCOUNTANTS, FORMS, PLACES, TARGET, Claim, NumberSource
+from audit.claims.claims_file import BASE, WRITTEN
 from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import hints_of, init_fields
 from audit.codec.schemas import Schemas, document, field_text, holds, one_of

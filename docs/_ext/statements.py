@@ -9,7 +9,7 @@ from schema_tables import row
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from audit.claims.statements import PLACES, NumberSource
+from audit.claims.claim import PLACES, NumberSource
 from audit.codec.docstrings import about, about_fields
 from audit.curves.quantities import QUANTITIES
 

@@ -16,9 +16,8 @@ from audit.bounds.recent.evd26 import (
     least_noise_multiplier,
     total_variation_bound,
 )
-from audit.claims.claim import Claim
+from audit.claims.claim import Claim, statement_of
 from audit.claims.judgement import Evidence
-from audit.claims.statements import statement_of
 from audit.claims.witness import Witness, witness_of
 from audit.constructions import Construction, DriftedWalk
 from audit.constructions.explicit import ExplicitPair, NormalVectors, VectorMixture

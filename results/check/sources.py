@@ -29,10 +29,10 @@ import yaml
 
 from audit import bounds, exact, report
 from audit.claims import Budget, Claim, Judgement, Verdict, check
+from audit.claims.claim import Asked, NumberSource
 from audit.claims.claims_file import load
 from audit.claims.judge import Shared, judge
 from audit.claims.lock import entries, read
-from audit.claims.statements import Asked, NumberSource
 from audit.claims.witness import Witness
 from audit.codec import encode
 from audit.constructions import Construction, decode_pair

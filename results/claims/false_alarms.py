@@ -18,9 +18,8 @@ from functools import cache
 from pathlib import Path
 
 from audit import NoisySGD, exact
-from audit.claims.claim import Budget, Claim
+from audit.claims.claim import Budget, Claim, Numbers
 from audit.claims.judge import judge_all
-from audit.claims.statements import Numbers
 from audit.constructions import DriftedWalk
 from audit.curves import Order
 from audit.curves.quantities import (

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from audit import Batching, NoisySGD, Order, bounds, exact
-from audit.claims.claim import Claim
+from audit.claims.claim import Claim, statement_of
 from audit.claims.judge import judge_all
 from audit.claims.judgement import Judgement
-from audit.claims.statements import statement_of
 from audit.constructions import decode_pair
 from audit.results import Verdict
 

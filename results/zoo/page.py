@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from audit.claims import Expected, Judgement
-from audit.claims.verification import Outcome, verify
+from audit.claims.checking import Outcome, verify
 from audit.claims.witness import Witness
 from results.zoo.cases import Case
 from results.zoo.judging import ERROR, witness_file

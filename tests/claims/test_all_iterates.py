@@ -9,11 +9,10 @@ import pytest
 import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.claims.candidates import KnownPairs
-from audit.claims.claim import Claim
+from audit.claims.claim import Asked, Claim, Numbers, NumberSource, statement_of
 from audit.claims.evidence import Collected, LowerBound
 from audit.claims.judge import _verdict, judge
 from audit.claims.judgement import Evidence, Judgement, Verdict
-from audit.claims.statements import Asked, Numbers, NumberSource, statement_of
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta

@@ -22,9 +22,8 @@ from audit.claims.candidates import (
     candidates_for,
     searched_for,
 )
-from audit.claims.claim import Claim
+from audit.claims.claim import Claim, statement_of
 from audit.claims.sources import InvalidClaim
-from audit.claims.statements import statement_of
 from audit.constructions import TwoSidedWalk
 from audit.constructions.explicit import Repeated
 from audit.curves import Order

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from audit.claims.claim import Claim, encode_claim
+from audit.claims.claim import Claim, Numbers, encode_claim, plain_statement, statement_of
 from audit.claims.claims_file import load
-from audit.claims.statements import Numbers, plain_statement, statement_of
 from audit.codec import decode, encode
 from audit.constructions import decode_any_pair
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta

@@ -10,8 +10,8 @@ import pytest
 
 from audit import Batching, NoisySGD, Relation
 from audit.claims import claim as c
+from audit.claims.claim import Asked, Numbers, NumberSource, Statement, statement_of
 from audit.claims.claims_file import load
-from audit.claims.statements import Asked, Numbers, NumberSource, Statement, statement_of
 from audit.constructions import ResetWalk
 from audit.constructions.explicit import Finite
 from audit.curves.quantities import (

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from audit.claims import judge as judging
-from audit.claims.claim import Budget, Claim, Samples
+from audit.claims.claim import Budget, Claim, Samples, statement_of
 from audit.claims.error_shares import ErrorShare, equal_share, step_down
 from audit.claims.judgement import Evidence, Judgement, Verdict
-from audit.claims.statements import statement_of
 
 SAMPLED = Claim(
     id="sampled",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from audit.claims import Judgement, Verdict, check_file
+from audit.claims.claim import FORMS, plain_statement
 from audit.claims.claims_file import load
-from audit.claims.statements import FORMS, plain_statement
 from audit.curves import GaussianCurve
 
 EXAMPLE = Path(__file__).parents[2] / "scenarios" / "claims" / "example.claims.yaml"

@@ -14,11 +14,11 @@ from audit import Order
 from audit.claims import claim as c
 from audit.claims import formats
 from audit.claims.checking import Checked, complaint
+from audit.claims.claim import statement_of
+from audit.claims.claims_file import InputError
 from audit.claims.formats import Format
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.parts import InputError
 from audit.claims.sources import claimed_numbers
-from audit.claims.statements import statement_of
 from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
 from audit.isolation import Workers
 from audit.results import Verdict

@@ -11,13 +11,21 @@ import pytest
 
 from audit import Batching, NoisySGD, Relation, Release, bounds, exact
 from audit.claims.candidates import Candidates, KnownPairs
-from audit.claims.claim import Budget, Claim, Expected, LooseBy, Search
+from audit.claims.claim import (
+    Asked,
+    Budget,
+    Claim,
+    Expected,
+    LooseBy,
+    Numbers,
+    NumberSource,
+    Search,
+    statement_of,
+)
+from audit.claims.error_shares import work_order
 from audit.claims.judge import Shared, judge, judge_all
 from audit.claims.judgement import Evidence
-from audit.claims.sources import claimed_numbers
-from audit.claims.statements import Asked, Numbers, NumberSource, statement_of
-from audit.claims.user_code import ask_callable
-from audit.claims.work import work_order
+from audit.claims.sources import ask_callable, claimed_numbers
 from audit.codec import encode
 from audit.constructions import (
     HolderForm,

@@ -15,10 +15,9 @@ from scipy.stats import binom
 from audit import exact
 from audit.claims import formats, lock
 from audit.claims.checking import Checked, check
-from audit.claims.claim import Claim
+from audit.claims.claim import Claim, statement_of
 from audit.claims.judge import judge
 from audit.claims.judgement import Verdict
-from audit.claims.statements import statement_of
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.explicit_laws import (
     DiscreteGaussian,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from audit.claims import Claim, user_code
+from audit.claims import Claim, sources
 from audit.claims.checking import Checked, check, check_file
+from audit.claims.claim import Asked, NumberSource, statement_of
 from audit.claims.claims_file import load
 from audit.claims.formats import Format, write
 from audit.claims.judge import judge
-from audit.claims.statements import Asked, NumberSource, statement_of
 from audit.codec import decode, encode
 from audit.isolation import UserCodeError
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
@@ -144,16 +144,16 @@ LAST = NoisySGD(steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=
 
 
 def library(name: str, mechanism: NoisySGD, *places: list[float]) -> object:
-    return user_code.ask_library(user_code.of_library, name, encode(mechanism), *places)
+    return sources.ask_library(sources.of_library, name, encode(mechanism), *places)
 
 
 def test_a_distribution_and_an_accountant_claim_the_same() -> None:
     claimed = [
-        user_code.ask_accountant(USER[name], name, encode(FIELDS), [1e-5], [])["epsilons"][0]
+        sources.ask_accountant(USER[name], name, encode(FIELDS), [1e-5], [])[0][0]
         for name in ("pld", "distribution")
     ]
     assert claimed[0] == pytest.approx(claimed[1])
-    assert library("dp_accounting.pld", FIELDS, [1e-5], [])["epsilons"] == [
+    assert library("dp_accounting.pld", FIELDS, [1e-5], [])[0] == [
         pytest.approx(claimed[0], rel=1e-3)
     ]
 
@@ -162,28 +162,28 @@ def test_a_distribution_and_an_accountant_claim_the_same() -> None:
     ("ask", "message"),
     [
         (
-            lambda: user_code.read_event(USER["laplace"], "f", 100, "add remove", 1.0),
+            lambda: sources.read_event(USER["laplace"], "f", 100, "add remove", 1.0),
             "f: event.events[1] must be one of GaussianDpEvent, ",
         ),
         (
-            lambda: user_code.read_event(3, "f", 100, "add remove", 1.0),
+            lambda: sources.read_event(3, "f", 100, "add remove", 1.0),
             "f must be a function, got 3",
         ),
         (
-            lambda: user_code.read_training(lambda: (0.5,), "f"),
+            lambda: sources.read_training(lambda: (0.5,), "f"),
             "f must return a PrivateTraining, got (0.5,)",
         ),
         (
-            lambda: user_code.ask_accountant(USER["replace_one"], "f", encode(FIELDS), [0.1], []),
+            lambda: sources.ask_accountant(USER["replace_one"], "f", encode(FIELDS), [0.1], []),
             "f must return an accountant for the mechanism's relation ('add remove'), got one for "
             "'replace one'",
         ),
         (
-            lambda: user_code.ask_accountant(USER["event"], "f", encode(FIELDS), [0.1], []),
+            lambda: sources.ask_accountant(USER["event"], "f", encode(FIELDS), [0.1], []),
             "f: source must be a PrivacyAccountant or a PrivacyLossDistr",
         ),
         (
-            lambda: user_code.ask_accountant(lambda: 3, "f", encode(FIELDS), [0.1], []),
+            lambda: sources.ask_accountant(lambda: 3, "f", encode(FIELDS), [0.1], []),
             "f must return an accountant of dp-accounting or Opacus, or a PrivacyLossDistribution, "
             "got 3",
         ),

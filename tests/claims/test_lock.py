@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from audit.claims import lock
-from audit.claims.statements import Asked, NumberSource, statement_of
+from audit.claims.claim import Asked, NumberSource, statement_of
 from audit.curves.quantities import EpsilonAtDelta, Mu
 from audit.results import Verdict
 

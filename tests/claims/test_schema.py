@@ -20,9 +20,9 @@ import yaml
 
 from audit.claims import claims_file
 from audit.claims import schema as claims_schema
+from audit.claims.claim import KEYS as STATEMENT_KEYS
+from audit.claims.claim import forms_of
 from audit.claims.schema import schema
-from audit.claims.statements import KEYS as STATEMENT_KEYS
-from audit.claims.statements import forms_of
 from audit.codec.yaml_text import read_yaml
 from audit.curves.quantities import QUANTITIES, TotalVariation
 

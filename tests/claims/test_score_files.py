@@ -10,10 +10,9 @@ import pytest
 
 from audit.claims import formats
 from audit.claims.checking import Checked, check
-from audit.claims.claim import Claim, Samples
+from audit.claims.claim import Claim, Samples, statement_of
 from audit.claims.judge import judge
 from audit.claims.judgement import Evidence, Verdict
-from audit.claims.statements import statement_of
 from audit.curves import GaussianCurve, Order
 
 EPSILON = GaussianCurve(1.0).epsilon(1e-2)

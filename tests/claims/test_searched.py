@@ -9,12 +9,11 @@ import pytest
 
 import audit
 from audit import Batching, NoisySGD
-from audit.claims import searched
+from audit.claims import candidates
 from audit.claims.checking import check
-from audit.claims.claim import Claim, Expected, Search
+from audit.claims.claim import Claim, Expected, Search, statement_of
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement, Verdict
-from audit.claims.statements import statement_of
 from audit.curves.quantities import EpsilonAtDelta, Mu, Quantity, RenyiAtOrder
 from audit.search import Epsilon, RenyiDivergence, worst_case
 from tests.verifying import is_refuted
@@ -69,7 +68,7 @@ def test_it_finds_what_the_other_pairs_miss() -> None:
 def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() -> None:
     def pair(m: NoisySGD, **fields: object) -> object:
         claim = Claim(id="x", mechanism=m, statement=statement_of(renyi={4.0: 1.0}), **fields)  # type: ignore[arg-type]
-        return searched.searched_pair(claim, RenyiAtOrder(4.0))
+        return candidates.searched_pair(claim, RenyiAtOrder(4.0))
 
     m = MECHANISMS["full"]
     assert pair(m) is not None
@@ -97,7 +96,7 @@ def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() 
 def test_claims_share_searches_of_the_nearest_objective(
     quantity: Quantity, objective: object
 ) -> None:
-    assert searched._shared(searched._objective(quantity)) == objective
+    assert candidates._shared(candidates._objective(quantity)) == objective
 
 
 def test_in_claims_files(tmp_path: Path) -> None:

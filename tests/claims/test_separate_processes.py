@@ -16,9 +16,9 @@ import numpy as np
 STATE = []
 
 def patches(m, delta):
-    import audit.claims.user_code, audit.isolation.user_code as answers
-    audit.claims.user_code.number_of = lambda *_: 50.0
-    audit.claims.user_code.ask_callable = lambda *_: {"epsilons": [50.0], "divergences": []}
+    import audit.claims.sources, audit.isolation.user_code as answers
+    audit.claims.sources.number_of = lambda *_: 50.0
+    audit.claims.sources.ask_callable = lambda *_: {"epsilons": [50.0], "divergences": []}
     answers.Answers.answer = lambda *_: {"value": 50.0}
     json.dumps = answers.dumps = lambda *_: '{"value": 50.0}'
     builtins.float = lambda *_: 50.0
@@ -98,7 +98,7 @@ def test_the_second_claim_is_refuted_whatever_the_first_does(tmp_path: Path, job
 
 
 def test_the_judge_reads_answers_itself(tmp_path: Path) -> None:
-    module = "import audit.claims.user_code as ours\n"
+    module = "import audit.claims.sources as ours\n"
     for number, value in enumerate(("True", "'50'", "[50.0]", "None", "float('nan')")):
         module += f"def odd{number}(m, delta):\n    ours.number_of = lambda *_: {value}\n"
         module += "    return 1.0\n"

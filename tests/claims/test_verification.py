@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, Release, exact
-from audit.claims import verification
-from audit.claims.claim import Claim, Samples
+from audit.claims import checking as verification
+from audit.claims.checking import Outcome, Verification, verify, with_verification
+from audit.claims.claim import Claim, Samples, Statement, statement_of
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement
-from audit.claims.statements import Statement, statement_of
-from audit.claims.verification import Outcome, Verification, verify, with_verification
 from audit.constructions import BiasedWalk, TwoSidedWalk
 from audit.curves import Order
 from audit.curves.quantities import RenyiAtOrder

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, exact
-from audit.claims.claim import Claim
+from audit.claims.claim import Claim, statement_of
 from audit.claims.judge import judge
 from audit.claims.partition import partition_of
-from audit.claims.statements import statement_of
 from audit.claims.witness import Witness, plain_pair
 from audit.constructions import (
     Affine,

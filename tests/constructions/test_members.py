@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from audit import Batching, Losses, NoisySGD, Relation, Release, exact
-from audit.claims.claim import Claim, Search
+from audit.claims.claim import Claim, Search, statement_of
 from audit.claims.judge import judge
-from audit.claims.statements import statement_of
 from audit.constructions import (
     Construction,
     DriftedWalk,

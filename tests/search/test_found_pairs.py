@@ -10,8 +10,8 @@ import pytest
 
 from audit import Batching
 from audit.claims import Claim, Verdict
+from audit.claims.claim import statement_of
 from audit.claims.judge import judge
-from audit.claims.statements import statement_of
 from audit.constructions import (
     BiasedWalk,
     Construction,

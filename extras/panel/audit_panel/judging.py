@@ -16,10 +16,9 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from audit import bounds, validate
 from audit.bounds import RecordScope, Status
-from audit.claims.claim import Budget, Claim
+from audit.claims.checking import Outcome, verify
+from audit.claims.claim import Budget, Claim, Numbers
 from audit.claims.judge import Shared, judge_numbers
-from audit.claims.statements import Numbers
-from audit.claims.verification import Outcome, verify
 from audit.claims.wording import apart
 from audit.codec import encode
 from audit.constructions.explicit import Repeated

@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 
 from audit import Batching, Losses, NoisySGD, Relation, Release, exact
-from audit.claims.claim import Claim
+from audit.claims.claim import Claim, Numbers, Statement
 from audit.claims.judge import judge
-from audit.claims.statements import Numbers, Statement
 from audit.constructions.explicit_laws import AllIterates
 from audit.constructions.registry import kinds
 from audit.curves import Order
