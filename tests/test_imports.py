@@ -32,7 +32,6 @@ HYDRA = {"hydra", "omegaconf"}
 LATE = {
     ("audit.scenario.pair", "audit.scenario.run_pair"),
     ("audit.scenario.user_mechanism", "audit.scenario.run_user_mechanism"),
-    ("audit.bounds.own.modulus", "audit.bounds.own.modulus_shifts"),
     ("audit.constructions.registry", "audit.constructions.explicit"),
 }
 # What stands beside the package and uses it from outside.

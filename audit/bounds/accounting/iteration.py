@@ -20,12 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.bounds.accounting.shift_allocation import geometric, smallest
+from audit.bounds.accounting.shift_allocation import SMALLEST_LOG, geometric, smallest
 from audit.bounds.accounting.update import checked_index, checked_tau
-from audit.bounds.assumptions import (
-    ROUNDING,
-    constant_step_size,
-)
+from audit.bounds.assumptions import ROUNDING, constant_step_size
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
@@ -146,101 +143,74 @@ def _cheapest_start(rises: Array, widths: Array, drops: Array) -> float:
     return best
 
 
-def constant_cost(
-    shift: float, std: float, steps: int, *, distance: float, contraction: float = 1.0
-) -> float:
-    """Return `best_cost` with a distance for identical steps, in closed form.
-
-    Over R steps the best allocation costs (s (1 - c^R)/(1 - c) + c^R D)^2 (1 - c^2)/
-    (std^2 (1 - c^(2 R))), and (D + R s)^2/(R std^2) where c = 1; the best R is next to
-    log(1 - D (1 - c)/s)/log c, or D/s.
-    """
-    if contraction == 0:
-        return (shift / std) ** 2
-    log_c = math.log(contraction)
-    if contraction == 1:
-        best = distance / shift if shift > 0 else math.inf
-    else:
-        left = 1 - distance * (1 - contraction) / shift if shift > 0 else 0.0
-        best = math.log(left) / log_c if left > 0 else math.inf
-    best = min(max(best, 1.0), float(steps))
-    lengths = {max(1, math.floor(best)), min(steps, math.ceil(best))}
-
-    def cost(length: int) -> float:
-        if contraction == 1:
-            return (distance + length * shift) ** 2 / length
-        gone = -math.expm1(length * log_c)  # 1 - c^R
-        reach = shift * gone / (1 - contraction) + (1 - gone) * distance
-        return reach**2 * (1 - contraction) * (1 + contraction) / (gone * (2 - gone))
-
-    return min(cost(length) for length in lengths) / std**2
-
-
 def visits_cost(
-    shift: float,
-    std: float,
-    steps: int,
-    period: int,
-    *,
-    distance: float,
-    contraction: float = 1.0,
+    shift: float, std: float, steps: int, period: int, *, distance: float, contraction: float = 1.0
 ) -> float:
     """Return `best_cost` with a distance if only steps T, T - l, T - 2l, ... have a shift.
 
-    The best start lies just after such a step, or at time 0. In the scaled lengths the states just
-    before them lie on a concave chain (a line where c = 1), so a path that starts f free steps
-    before the first one bends at most twice: before it, and before the last step. That is a convex
-    minorant of three segments, for all starts at once.
+    The best start lies just after such a step, or at time 0.
     """
-    if contraction == 0:
-        return (shift / std) ** 2
-    log_c = math.log(contraction)
-    first_visit = (steps - 1) % period  # steps before the first visit of the run
-    visits = (steps - 1) // period + 1
-    whole = visits if first_visit == period - 1 else visits - 1
-    if log_c < 0:
-        whole = min(whole, max(1, math.floor(-200 / log_c) // period))
+    log_c = math.log(contraction) if contraction > 0 else SMALLEST_LOG
 
-    def cost(visited: Array, free: float) -> Array:
-        length = free + 1 + (visited - 1) * period
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rises = (
-                distance * np.exp(log_c * length),
-                shift * np.exp(log_c * period) * geometric(log_c * period, visited - 1),
-                np.full_like(visited, shift),
-            )
-            before_last = geometric(2 * log_c, length - free - 1)
-            widths = (
-                np.exp(2 * log_c * (length - free)) * geometric(2 * log_c, free),
-                contraction**2 * before_last,
-                np.ones_like(visited),
-            )
-        return _three_segments(rises, widths)
+    def cost(cycles: Array) -> Array:
+        return cyclic_squares(shift, log_c, period, np.minimum(cycles * period, steps), distance)
 
-    found = [float(cost(np.array([float(visits)]), float(first_visit))[0])]
-    if whole:
-        found.append(smallest(lambda visited: cost(visited, period - 1.0), whole)[0])
-    return min(found) / std**2
+    return smallest(cost, -(-steps // period))[0] / std**2
 
 
-def _three_segments(rises: Sequence[Array], widths: Sequence[Array]) -> Array:
-    """Return the costs of the greatest convex minorants of three consecutive segments."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        first, middle, last = (
-            np.where(w > 0, r / w, np.inf) for r, w in zip(rises, widths, strict=True)
-        )
-        left, right = rises[0] + rises[1], rises[1] + rises[2]
-        left_width, right_width = widths[0] + widths[1], widths[1] + widths[2]
-        left_bends, right_bends = first <= middle, middle <= last
-        apart = [np.where(r > 0, r * (r / w), 0.0) for r, w in zip(rises, widths, strict=True)]
-        costs = np.where(
-            left_bends,
-            apart[0] + np.where(right_bends, apart[1] + apart[2], right**2 / right_width),
-            left**2 / left_width + apart[2],
-        )
-        straight = np.where(left_bends, first > right / right_width, left / left_width > last)
-    whole = (rises[0] + right) ** 2 / (widths[0] + right_width)
-    return np.asarray(np.where(straight & ~(left_bends & right_bends), whole, costs))
+def cyclic_squares(
+    shift: float, log_contraction: float, period: int, lengths: ArrayLike, starts: ArrayLike
+) -> Array:
+    """Return the least sums of a_t^2 over the last steps of a run, one in ``period`` with a shift.
+
+    The last step has a shift. In the scaled lengths the states just before such steps lie on a
+    concave chain (a line where c = 1), so that the minorant has at most two vertices besides its
+    ends, and is the cheapest feasible one of four paths.
+
+    lengths: Numbers k of steps, at least 1.
+    starts: Distances before them, of a shape that broadcasts with ``lengths``.
+    """
+    k, d = np.broadcast_arrays(
+        np.asarray(lengths, dtype=np.float64), np.asarray(starts, dtype=np.float64)
+    )
+    log_c = log_contraction
+    kept = np.exp(log_c * k) * d
+    met = np.ceil(k / period)
+    # the first point besides the start, counted from the end; 0 if there is none
+    first = np.where(k > (met - 1) * period + 1, met, met - 1)
+    inner = np.maximum(first, 1)
+    left = (inner - 1) * period + 1  # steps after it
+    own = shift * np.exp(log_c * period * inner)  # of a use at the start, before the first point
+    rises = (
+        kept + np.where(met > inner, own, 0.0),
+        shift * math.exp(log_c * period) * geometric(log_c * period, inner - 1),
+        np.full_like(k, shift),
+    )
+    runs = (
+        np.exp(2 * log_c * left) * geometric(2 * log_c, np.maximum(k - left, 0)),
+        math.exp(2 * log_c) * geometric(2 * log_c, (inner - 1) * period),
+        np.ones_like(k),
+    )
+    straight = (kept + shift * geometric(log_c * period, met)) ** 2 / geometric(2 * log_c, k)
+    return np.where(first > 0, _least_of_paths(rises, runs), straight)
+
+
+def _least_of_paths(rises: tuple[Array, Array, Array], runs: tuple[Array, Array, Array]) -> Array:
+    """Return the least cost of the feasible paths from 0 by B and C, or past them, to the end."""
+    (a, b, c), (p, q, r) = rises, runs
+
+    def cost(rise: Array, run: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.where(rise > 0, rise * (rise / run), 0.0)
+
+    # (rise, run) is not below the chord to its sum with (rise', run') if its slope is not less
+    past_first = a * (q + r) >= (b + c) * p
+    both = cost(a, p) + cost(b, q) + cost(c, r)
+    no_last = np.where(b * r >= c * q, cost(a, p) + cost(b + c, q + r), np.inf)
+    no_first = np.where(a * q >= b * p, cost(a + b, p + q) + cost(c, r), np.inf)
+    none = past_first & ((a + b) * r >= c * (p + q))
+    neither = np.where(none, cost(a + b + c, p + q + r), np.inf)
+    return np.minimum(np.minimum(both, no_last), np.minimum(no_first, neither))
 
 
 def record_shifts(mechanism: NoisySGD, count: int) -> tuple[Array, ...]:
@@ -354,11 +324,9 @@ def diameter_amplification(
     if not given and constant_step_size(mechanism):
         shift = mechanism.constant_step_size * mechanism.sensitivity / mechanism.batch_size
         std, count = mechanism.step_std, mechanism.steps
-        cycle = mechanism.dataset_size // mechanism.batch_size
-        if cycle > 1 and mechanism.batching.repeats:
-            cost = visits_cost(shift, std, count, cycle, distance=apart, contraction=contraction)
-        else:
-            cost = constant_cost(shift, std, count, distance=apart, contraction=contraction)
+        repeats = mechanism.batching.repeats
+        cycle = mechanism.dataset_size // mechanism.batch_size if repeats else 1
+        cost = visits_cost(shift, std, count, cycle, distance=apart, contraction=contraction)
         return RenyiCurve.linear(cost / 2)
     steps = mechanism.steps if shifts is None else len(shifts)
     if tau is not None:

@@ -31,8 +31,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+SMALLEST_LOG = -700.0
+"""Logarithm of a contraction that is 0."""
 _SCANNED = 1024  # lengths that are tried one by one
-_SMALLEST_LOG = -700.0  # log of a contraction that is 0
 _LARGEST = 1e150  # largest shift; truncating larger ones is valid
 _STARTS = 1024
 _REFINED = 12  # number of cheapest lengths whose start is refined
@@ -94,8 +95,8 @@ class LipschitzShifts:
     def log_contraction(self) -> float:
         """Logarithm of c."""
         if self.excess <= -1:
-            return _SMALLEST_LOG
-        return float(max(np.log1p(self.excess), _SMALLEST_LOG))
+            return SMALLEST_LOG
+        return float(max(np.log1p(self.excess), SMALLEST_LOG))
 
     def grown(self, steps: ArrayLike) -> Array:
         """Return the distance to which the shifts of the first ``steps`` steps grow."""

@@ -11,20 +11,6 @@ but `own.modulus` for convex losses whose updates are contractions. `own.forgett
 `own.relative_entropy` a bounded domain.
 """
 
-from audit.bounds.own import (
-    adaptive_shifts,
-    coupling,
-    forgetting,
-    modulus,
-    parallel_moves,
-    relative_entropy,
-)
+from audit.bounds.own import adaptive_shifts, coupling, forgetting, moves, relative_entropy
 
-__all__ = [
-    "adaptive_shifts",
-    "coupling",
-    "forgetting",
-    "modulus",
-    "parallel_moves",
-    "relative_entropy",
-]
+__all__ = ["adaptive_shifts", "coupling", "forgetting", "moves", "relative_entropy"]

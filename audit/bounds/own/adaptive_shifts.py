@@ -27,8 +27,7 @@ from functools import cached_property
 import numpy as np
 
 from audit.bounds.accounting.shift_allocation import geometric
-from audit.bounds.own.meetings import meetings
-from audit.bounds.own.run import WorstRun
+from audit.bounds.own.run import WorstRun, meetings
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve

@@ -5,7 +5,23 @@ Theorem 2 of "Our own theorems" in the documentation:
     delta(epsilon) <= delta_(f_m)(epsilon) + beta_m,  with beta_T = 0,
 
 for every m <= T, f_m the composition of the last m steps and beta_m = h_m(R) the chance that two
-copies of one chain from R apart have not met m steps later (`audit.bounds.own.killed_walk`).
+copies of one chain from R apart have not met m steps later.
+
+Two chains with the same c-Lipschitz updates, from points at most r apart, have not met after k
+steps of maximal reflection coupling with probability at most h_k(r): h_0(r) = 1 for r > 0, and
+h_(k+1)(r) = E h_k(c r + 2 s Z) with h_k extended to an odd function that is constant beyond D
+(Lemma 1). It is the law of a walk that is killed at 0 and held at D; two walks clamped to an
+interval of length D, started from its two ends, attain it.
+
+Quadrature. The means of h_k are integrals of F(r') = (N(r'; rho) - N(r'; -rho)) h_k(r'). Both
+factors are Gaussian averages, of weights and of values of at most 1, so that with d = 2 s
+|F(r' + i t)| <= 2 e^((1 + c^2) t^2/2d^2)/(d sqrt(2 pi)). By Trefethen (2008, Theorem 4.5),
+Gauss-Legendre quadrature with n nodes on a panel of width w errs, for every rho > 1, by at most
+
+    (w/2) (64/15) 2 e^((1 + c^2) b^2/2d^2)/(d sqrt(2 pi)) rho^(-2n)/(1 - rho^-2),
+
+with b = w (rho - 1/rho)/4. Weights are positive and sum to at most 1 but for that, so that errors
+of steps add up. Rounding is relative: all terms are positive.
 """
 
 from __future__ import annotations
@@ -15,10 +31,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from audit import validate
-from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
+from audit.bounds.accounting.shift_allocation import SMALLEST_LOG, geometric
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
@@ -27,15 +43,181 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.profile import ProfileCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array, Integers
-from audit.numerics.normal import gaussian_delta_above
+from audit.numerics.normal import gaussian_delta_above, log_density
+from audit.numerics.panels import Panels
 from audit.numerics.roots import decreasing_root
 
+_WIDTH = 3.0  # width of a panel, in deviations of the walk
+_ORDERS = range(12, 42, 2)  # nodes of a panel that are tried
+_ERROR = 1e-18  # of the quadratures of all steps, that they are chosen for
+_RHOS = np.geomspace(1.5, 30.0, 60)
+_LONGEST = 50.0  # steps are merged on a domain of more deviations
+_LOST = 12.0  # deviations of the stationary walk beyond which two chains count as never meeting
+_UNIT = 2.0**-52
+_SMALLEST = 1e-290
 _FORGOTTEN = 1e-16  # longer lengths are never better
 _FEW, _ROOM = 1 + 8 * 2.0**-53, 2.0**-30  # roundings of parameters and sums; and room for a root
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
 _FINEST = 5000  # relative accuracy of a length, inverse
 _SMALLEST_DECADE = 12
 _DECADES = (2, 5, 8)  # decades used for a whole profile
+
+
+# --- the walk of the distance ---
+
+
+@dataclass(frozen=True)
+class KilledWalk:
+    """Walk of the distance: multiplied by c, plus 2 s Z, killed at 0.
+
+    contraction: Contraction c of one step, in [0, 1].
+    deviation: Standard deviation 2 s.
+    top: Distance at which the walk is held.
+    absorbed: Whether chains at that distance count as never meeting.
+    """
+
+    contraction: float
+    deviation: float
+    top: float
+    absorbed: bool = False
+
+    def merged(self, count: int) -> KilledWalk:
+        """Return ``count`` steps as one, held at the top only after the last of them.
+
+        This increases the distance, and so the survival probability.
+        """
+        c = self.contraction
+        log_c = math.log(c) if c > 0 else SMALLEST_LOG
+        spread = float(geometric(2 * log_c, count))
+        deviation = self.deviation * math.sqrt(spread)
+        return KilledWalk(c**count, deviation, self.top, self.absorbed)
+
+    def rows(self, distance: Array, panels: Panels) -> Array:
+        """Return the weights of each node, and of the top, from each distance, one row each."""
+        nodes, weights = panels.nodes.ravel(), panels.weights.ravel()
+        rho = self.contraction * distance[:, None]
+        scale = self.deviation
+        # N(r'; rho) - N(r'; -rho) without cancellation
+        density = np.exp(log_density((nodes - rho) / scale)) / scale
+        density *= -np.expm1(-2 * rho * nodes / scale**2)
+        x = (self.top - rho[:, 0]) / scale
+        upper = ndtr(-x)
+        with np.errstate(divide="ignore"):
+            other = log_ndtr(-(self.top + rho[:, 0]) / scale) - log_ndtr(-x)
+        upper = upper * -np.expm1(np.minimum(other, 0.0))
+        return np.concatenate([density * weights, upper[:, None]], axis=1)
+
+    def _operator(self, order: int) -> tuple[Array, Array, Panels]:
+        """Return the walk's operator on nodes and the top, these points, and the nodes' panels."""
+        panels = Panels.covering(0.0, self.top, _WIDTH * self.deviation, order)
+        places = np.append(panels.nodes.ravel(), self.top)
+        operator = self.rows(places, panels)
+        if self.absorbed:
+            operator[-1] = 0.0
+            operator[-1, -1] = 1.0
+        return operator, places, panels
+
+    def survival(self, distances: Array, order: int) -> Array:
+        """Return the survival probability after 1, 2, ... steps, each from its own distance."""
+        operator, places, panels = self._operator(order)
+        count = distances.size
+        size = max(math.isqrt(count), 1)
+        leap = np.linalg.matrix_power(operator, size)
+        # survival after 0, size, 2 size, ... steps, from every point
+        alive = np.ones((places.size, -(-count // size)))
+        for j in range(1, alive.shape[1]):
+            alive[:, j] = leap @ alive[:, j - 1]
+        # from one distance: the same row, after 0..size - 1 more steps
+        row = np.empty((size, places.size))
+        row[0] = self.rows(distances[:1], panels)[0]
+        for i in range(1, size):
+            row[i] = row[i - 1] @ operator
+        result = (row @ alive).T.ravel()[:count]
+        others = np.flatnonzero(distances != distances[0])
+        first = int(others[0]) // size * size if others.size else count
+        # blocks of ``size`` numbers of steps, all blocks side by side
+        starts = np.arange(first, count, size)
+        states = np.ascontiguousarray(alive[:, starts // size])
+        for i in range(size if starts.size else 0):
+            at = starts[starts + i < count] + i
+            rows = self.rows(distances[at], panels)
+            result[at] = np.einsum("ij,ji->i", rows, states[:, : at.size])
+            states = operator @ states
+        return np.asarray(result)
+
+    def bounds(self, distances: Array) -> Array:
+        """Return upper bounds on `survival`, each from its own distance."""
+        order, error = self._order(distances.size)
+        steps = np.arange(1.0, distances.size + 1)
+        return self._raised(self.survival(distances, order), order, error, steps)
+
+    def chances(self, distances: Array, stride: int, count: int) -> Array:
+        """Return upper bounds on the survival probability after stride, 2 stride, ... steps.
+
+        Shape (count, distances); like `bounds`, for all starts at once.
+        """
+        order, error = self._order(stride * count)
+        operator, places, panels = self._operator(order)
+        first = self.rows(np.minimum(distances, self.top), panels)
+        leap = np.linalg.matrix_power(operator, stride)
+        state = np.linalg.matrix_power(operator, stride - 1) @ np.ones(places.size)
+        result = np.empty((count, distances.size))
+        for j in range(count):
+            result[j] = first @ state
+            state = leap @ state
+        steps = stride * np.arange(1.0, count + 1)[:, None]
+        return self._raised(result, order, error, steps)
+
+    def _order(self, steps: int) -> tuple[int, float]:
+        """Return the number of nodes of a panel, and a bound on the error of a step."""
+        b = _WIDTH * (_RHOS - 1 / _RHOS) / 4
+        growth = (1 + self.contraction**2) * b**2 / 2 - np.log1p(-(_RHOS**-2))
+        count = self.top / (_WIDTH * self.deviation) + 1
+        for order in _ORDERS:
+            rate = math.exp(float(np.min(growth - 2 * order * np.log(_RHOS))))
+            # panels may be wider by a share of 1e-12
+            error = 1.001 * count * _WIDTH * 64 / 15 * rate / math.sqrt(2 * math.pi)
+            if steps * error <= _ERROR:
+                break
+        return order, error
+
+    def _raised(self, values: Array, order: int, error: float, steps: Array) -> Array:
+        """Return computed probabilities with what quadrature and rounding may have taken."""
+        nodes = (self.top / (_WIDTH * self.deviation) + 1) * order
+        result = values * (1 + 4 * _UNIT * (nodes + 64) * steps) + steps * error + _SMALLEST
+        return np.asarray(np.minimum(result, 1.0))
+
+
+def walk_of(contraction: float, noise: float, diameter: float, start: float) -> KilledWalk:
+    """Return the walk of the distance of two chains that start at most ``start`` apart.
+
+    If the domain is unbounded or large, the walk ends well beyond its typical range.
+    """
+    deviation = 2 * noise
+    top = diameter
+    if contraction < 1:
+        spread = deviation / math.sqrt((1 - contraction) * (1 + contraction))
+        top = min(top, start + _LOST * spread)
+    return KilledWalk(contraction, deviation, top, absorbed=top < diameter)
+
+
+def merged_walk(run: WorstRun, start: float, smallest: float) -> tuple[KilledWalk, int, int]:
+    """Return the walk of a run from at most ``start`` whose steps are several of the run's.
+
+    Its domain is at most 50 deviations wide. Returns also the number of steps that are one, and
+    about how many of the walk reduce the survival probability below ``smallest``.
+    """
+    walk = walk_of(run.contraction, run.noise, run.diameter, start)
+    merged = max(int((walk.top / walk.deviation / _LONGEST) ** 2), 1)
+    walk = walk.merged(merged)
+    width = walk.top / walk.deviation + 0.5
+    rate = math.pi**2 / 8 / width**2
+    if walk.contraction < 1:
+        rate = max(rate, -math.log(max(walk.contraction, 1e-300)))
+    return walk, merged, math.ceil(-math.log(smallest) / min(rate, 40.0)) + 8
+
+
+# --- the bound ---
 
 
 @dataclass(frozen=True)
@@ -52,11 +234,8 @@ class Lengths:
     def of(cls, run: WorstRun) -> Lengths:
         """Compute beta_m for m = 1, 2, ... until it is negligible, and T."""
         total = run.steps
-        start = float(run.tracked(total))
-        walk = walk_of(run.contraction, run.noise, run.diameter, start)
-        merged = merge_count(walk)
-        walk = walk.merged(merged)
-        most = min(forgotten_after(walk, _FORGOTTEN), (total - 1) // merged)
+        walk, merged, longest = merged_walk(run, float(run.tracked(total)), _FORGOTTEN)
+        most = min(longest, (total - 1) // merged)
         counts = merged * np.arange(1, most + 1)
         betas = np.empty(0)
         if most:
@@ -201,9 +380,7 @@ def forgetting_curve(run: WorstRun, count: int | None = None) -> ForgettingCurve
         validate.integer(1, m=count)
         if count > run.steps:
             raise ValueError(f"m must be at most steps ({run.steps}), got {count!r}")
-    lengths = Lengths.of(run)
-    if count is not None:
-        lengths = lengths.only(count)
+    lengths = Lengths.of(run) if count is None else Lengths.of(run).only(count)
     if run.rate < 1:
         return SampledForgettingCurve(lengths, run.composition(run.steps), run)
     mus = _FEW * run.ratio * np.sqrt(run.meetings(lengths.counts))
@@ -216,10 +393,9 @@ def gaussian_epsilon(delta: Array, mu: Array) -> Array:
 
     Rounded up: a root of an upper bound on delta, right of which that is at most delta.
     """
-    delta, mu = np.broadcast_arrays(delta, mu)
+    delta, m = np.broadcast_arrays(delta, mu)
     some = delta > 0
-    d, m = np.where(some, delta, 0.5), mu
-    d = np.minimum(d, 1.0)
+    d = np.minimum(np.where(some, delta, 0.5), 1.0)
     nothing = gaussian_delta_above(np.zeros_like(m), m) <= d
     with np.errstate(divide="ignore"):
         # Phi(-x) bounds delta, with room for the rounding of both
@@ -242,21 +418,18 @@ def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) ->
     """
     ends = np.geomspace(1, count, _FIRST)
     places = np.unique(np.rint(ends).astype(np.int64)) - 1
-    costs = cost(places)
+    costs, row = cost(places), np.arange(rows)
     best = np.argmin(costs, axis=1)
-    result = costs[np.arange(rows), best]
+    result = costs[row, best]
     low, high = places[np.maximum(best - 1, 0)], places[np.minimum(best + 1, places.size - 1)]
     share = np.linspace(0, 1, _EACH)
     while np.any(high - low > 2):
         finer = np.rint(low[:, None] + (high - low)[:, None] * share).astype(np.int64)
         costs = cost(finer)
         best = np.argmin(costs, axis=1)
-        row = np.arange(rows)
         result = np.minimum(result, costs[row, best])
         low = finer[row, np.maximum(best - 1, 0)]
         high = finer[row, np.minimum(best + 1, _EACH - 1)]
-        if finer.shape[1] >= np.max(high - low) + 1 and np.all(high - low <= 2):
-            break
     last = cost(low[:, None] + np.minimum(np.arange(3), (high - low)[:, None]))
     return np.asarray(np.minimum(result, last.min(axis=1)))
 

@@ -1,22 +1,31 @@
-"""Compiled loops of the coupling recursion: the options of one step, for all weights.
+"""Compiled loops of the bounds by shifts and couplings.
 
+The coupling recursion: the options of one step, for all weights.
 ``table[i, middle + j]`` bounds H_k(r_i, e^(j h)) for every whole j from -middle to middle, with
 ``middle`` several times the number of weights. H is convex in the weight, so chords of the table
 are bounds as well. It decreases in the weight, so the largest weight of the grid bounds all larger
 ones, and it is at most 1, which bounds all below the grid's mirror image. An option that multiplies
 weights by a constant is a shift along the grid, so the loops over j have no branches and no
 logarithms.
+
+Shifts for any modulus of continuity (`audit.bounds.own.moves`): a run's distances and costs.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from audit.numerics.arrays import Array, Integers
-from audit.numerics.compiled import compiled, compiled_inline
+from audit.numerics.compiled import compiled, compiled_inline, compiled_loop
 
 PADDING = 4
 """Ratio of ``middle`` to the largest j of the grid."""
+_UP = 1 + 64 * 2.0**-53  # roundings of one step: products, a root or a power, and sums
+_TRACKED = 1 << 25  # steps over which distances grow one by one
+
+_Step = tuple[float, float, float, float, float, float, float]  # modulus, push and speed
 
 
 @compiled
@@ -102,7 +111,7 @@ def reflection_terms(
     kappa q of the mass p on the right, and all the mass on the left; the rest of p is paired with
     the other side, at a far distance, and all of what the budget there has left. ``right_low`` and
     ``left_low`` are the integrals of (1 - x)(1 - k) over p, from below, and over q, from above
-    (`audit.bounds.own.landing`); x of a pair is the mean of those of its two points.
+    (`audit.bounds.own.stretches`); x of a pair is the mean of those of its two points.
 
     Returns begins: First term of each bin, and the number of terms.
     Returns shifts: Shifts along the grid of the near and of the far weights, per term.
@@ -307,3 +316,118 @@ def split(first: Array, second: Array, rate: float, weights: Array, result: Arra
     while j >= 0:
         result[j] = 1.0
         j -= 1
+
+
+@compiled_loop
+def _reach(step: _Step, z: float) -> float:
+    """Return the largest distance after a step's updates, min(w(z) + push, z + speed)."""
+    factor, jump, scale, square, order, push, speed = step
+    if z <= 0:
+        return push
+    w = min(factor * z, z + jump)
+    if scale < math.inf:
+        w = min(w, z + scale * z**order)
+    return min(min(w, math.sqrt(z * z + square)) + push, z + speed)
+
+
+@compiled_loop
+def _slope(step: _Step, z: float) -> float:
+    """Return the derivative of `_reach` at z > 0."""
+    factor, _, scale, square, order, push, _ = step
+    reach = _reach(step, z)
+    if reach == factor * z + push:
+        return factor
+    if reach == math.sqrt(z * z + square) + push:
+        return z / math.sqrt(z * z + square)
+    if scale < math.inf and reach == z + scale * z**order + push:
+        return float(1 + scale * order * z ** (order - 1))
+    return 1.0
+
+
+@compiled_loop
+def _before(step: _Step, reach: float) -> float:
+    """Return the largest distance from which a step reaches at most ``reach``, up to rounding."""
+    factor, jump, scale, square, order, push, speed = step
+    y = reach - push
+    distance = max(y - jump, reach - speed)
+    if factor < math.inf:
+        distance = max(distance, y / factor)
+    if y > 0 and y * y > square:
+        distance = max(distance, math.sqrt(y * y - square))
+    if scale < math.inf and y > 0:
+        z = min(y / 2, (y / (2 * scale)) ** (1 / order)) if scale > 0 else y
+        for _ in range(60):  # from the left, where tangents of the concave function end below y
+            if not z > 0:
+                break
+            gain = (y - z - scale * z**order) / (1 + scale * order * z ** (order - 1))
+            z += max(gain, 0.0)
+            if gain <= 1e-14 * z:
+                break
+        distance = max(distance, z)
+    return max(distance, 0.0)
+
+
+@compiled_loop
+def track(
+    free: _Step, met: _Step, steps: int, period: int, diameter: float, distances: Array
+) -> None:
+    """Fill ``distances[k]`` with a bound on the distance before the last k steps."""
+    longest = distances.size - 1
+    z, t, stable = 0.0, 0, 0
+    while True:
+        left = steps - t
+        if left <= longest:
+            distances[left] = z
+        if left == 0:
+            return
+        if t == _TRACKED:
+            distances[:left] = diameter
+            return
+        before = z
+        z = min(_reach(met if (left - 1) % period == 0 else free, z) * _UP, diameter)
+        stable = stable + 1 if z == before and t > 0 else 0
+        t += 1
+        if stable > period:  # nothing changes any more
+            t = max(t, steps - longest)
+
+
+@compiled_loop
+def paid(
+    free: _Step,
+    met: _Step,
+    period: int,
+    diameter: float,
+    first: int,
+    before: float,
+    limit: float,
+    distances: Array,
+    sizes: Array,
+) -> float:
+    """Return the cost of the shifts that leave ``before`` at the last of them.
+
+    That step is followed by ``first`` others. The shifts are found backwards, with
+    x_i = x_(i+1) w'(z_i), until they begin at ``distances[k]``, k steps before the end; then they
+    are paid forwards. The cost is infinite where it exceeds ``limit``.
+    """
+    z = before
+    step = met if first % period == 0 else free
+    price = _reach(step, z)
+    spent = price * price
+    price *= _slope(step, z)
+    left = first + 1
+    while not z >= distances[left]:
+        if left + 1 == distances.size or spent > limit or not z > 0:
+            return math.inf
+        step = met if left % period == 0 else free
+        z = _before(step, z + price)
+        sizes[left] = price
+        spent += price * price
+        price = min(price * _slope(step, z), 1e150) if z > 0 else 0.0
+        left += 1
+    z, total = distances[left], 0.0
+    for b in range(left - 1, first - 1, -1):
+        reach = _reach(met if b % period == 0 else free, z) * _UP
+        size = reach if b == first else min(sizes[b], reach)
+        total += size * size
+        z = min((reach - size) * _UP + 1e-15 * reach, diameter) if size < reach else 0.0
+    return total

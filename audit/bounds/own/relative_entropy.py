@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
-from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.parallel_moves import lower_hull
+from audit.bounds.own.forgetting import merged_walk
+from audit.bounds.own.moves import lower_hull
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
@@ -59,10 +59,8 @@ def rates(run: WorstRun, log_p: Array) -> Array:
 
 def _ranges(run: WorstRun, p: Array) -> tuple[Array, Array]:
     """Return lags below T, and the bound R_j on the range of u_j, shape (probabilities, lags)."""
-    walk = walk_of(run.contraction, run.noise, run.diameter, run.diameter)
-    merged = merge_count(walk)
-    walk = walk.merged(merged)
-    longest = min(forgotten_after(walk, _FORGOTTEN), (run.steps - 1) // merged)
+    walk, merged, longest = merged_walk(run, run.diameter, _FORGOTTEN)
+    longest = min(longest, (run.steps - 1) // merged)
     survival = np.ones(longest + 1)
     if longest:
         survival[1:] = walk.bounds(np.full(longest, run.diameter))

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from audit.bounds.accounting import allocation_cost, best_cost
-from audit.bounds.accounting.iteration import constant_cost, visits_cost
+from audit.bounds.accounting.iteration import visits_cost
 
 
 def by_solver(shifts, stds, distance, contraction):
@@ -43,16 +43,6 @@ def test_best_allocation_is_the_solvers(contraction):
         costs = [by_solver(shifts[k:], stds[k:], distance, contraction) for k in range(count - 1)]
         costs.append(((contraction * distance + shifts[-1]) / stds[-1]) ** 2)
         assert free == pytest.approx(min(costs), rel=1e-5)
-
-
-@pytest.mark.parametrize("contraction", [1.0, 0.999, 0.7, 1e-3, 0.0])
-@pytest.mark.parametrize("distance", [0.01, 1.0, 30.0])
-def test_equal_steps_have_a_closed_form(contraction, distance):
-    for steps in (1, 2, 17, 300):
-        closed = constant_cost(0.2, 0.7, steps, distance=distance, contraction=contraction)
-        shifts, stds = np.full(steps, 0.2), np.full(steps, 0.7)
-        searched = best_cost(shifts, stds, distance=distance, contraction=contraction)
-        assert closed == pytest.approx(searched, rel=1e-9)
 
 
 def test_choice_by_hand():
@@ -116,11 +106,11 @@ def test_every_start_is_considered(kind):
         assert found == pytest.approx(exact, rel=1e-11, abs=1e-300)
 
 
-@pytest.mark.parametrize("contraction", [1.0, 1 - 1e-5, 0.99, 0.6, 1e-9, 0.0])
+@pytest.mark.parametrize("contraction", [1.0, 1 - 1e-5, 0.99, 0.6, 1e-3, 1e-9, 0.0])
 def test_shifts_once_in_a_cycle_have_a_closed_form(contraction):
     random = np.random.default_rng(2)
     for _ in range(60):
-        steps, period = int(random.integers(1, 150)), int(random.integers(2, 30))
+        steps, period = int(random.integers(1, 150)), int(random.integers(1, 30))
         distance = float(10 ** random.uniform(-4, 3)) if random.random() < 0.9 else 0.0
         shift, std = (float(x) for x in 10 ** random.uniform(-2, 1, 2))
         closed = visits_cost(shift, std, steps, period, distance=distance, contraction=contraction)

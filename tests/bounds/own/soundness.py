@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from audit import Batching, Losses, NoisySGD, Order, Relation, bounds, exact
-from audit.bounds.own.coupling_curve import TableCurve
+from audit.bounds.own.coupling import TableCurve
 from audit.constructions import Construction, suggested_members
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.search import worst_case

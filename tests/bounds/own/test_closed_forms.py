@@ -11,11 +11,11 @@ import pytest
 
 from audit import Batching, Order, bounds, exact
 from audit.bounds import own
-from audit.bounds.own.coupling_curve import ClosedForms
-from audit.bounds.own.killed_walk import walk_of
-from audit.bounds.own.options import DistanceGrid
-from audit.bounds.own.parallel_moves import least_mu
+from audit.bounds.own.coupling import ClosedForms
+from audit.bounds.own.forgetting import walk_of
+from audit.bounds.own.moves import least_mu
 from audit.bounds.own.run import WorstRun
+from audit.bounds.own.stretches import DistanceGrid
 from audit.constructions import Construction, DriftedWalk, Process
 from audit.curves import GaussianCurve
 from audit.numerics.normal import gaussian_delta

@@ -11,13 +11,11 @@ import pytest
 from scipy.integrate import quad
 
 from audit import Batching, NoisySGD, bounds, exact
-from audit.bounds.own.coupling_curve import coupling_curves
+from audit.bounds.own.coupling import coupling_curves
 from audit.bounds.own.kernels import PADDING, mirror, reflect, split, weigh
-from audit.bounds.own.landing import landing
-from audit.bounds.own.options import DistanceGrid, reflection_of
-from audit.bounds.own.recursion import GridStretch, coupling_profiles
+from audit.bounds.own.recursion import SingleLayer, coupling_profiles, reflection_of
 from audit.bounds.own.run import WorstRun
-from audit.bounds.own.stretches import Stretch, layouts
+from audit.bounds.own.stretches import DistanceGrid, Stretch, landing, layouts
 from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
 from audit.numerics.normal import gaussian_delta
@@ -86,7 +84,7 @@ def table_of(step):
 
 
 def test_parallel_moves_are_above_their_integrals_and_close():
-    step = GridStretch(GRID, ONE)
+    step = SingleLayer(GRID, ONE)
     table = table_of(step)
     cost = np.empty(GRID.count + 1)
     for start, near in ((0, 0), (8, 4), (20, 17), (32, 31)):
@@ -111,7 +109,7 @@ def test_parallel_moves_are_above_their_integrals_and_close():
 @pytest.mark.parametrize(("start", "near"), [(6, 0), (20, 0), (20, 3), (32, 6)])
 def test_reflections_are_above_their_integrals_and_close(start, near):
     """At one weight (kappa = 1), where the integral is simple."""
-    step = GridStretch(GRID, ONE)
+    step = SingleLayer(GRID, ONE)
     table = table_of(step)
     gap, z = GRID.rows[start] + 0.04 - GRID.rows[near], GRID.rows[near]
     divided = landing(GRID.width, ONE.noise)
@@ -163,7 +161,7 @@ def test_options_that_are_left_out_cost_little():
     table = curve.curves[0].table
 
     def bound(every):
-        made = {s: GridStretch(table.grid, s) for [s] in layouts(run, 1, 1.0)}
+        made = {s: SingleLayer(table.grid, s) for [s] in layouts(run, 1, 1.0)}
         if every:
             for step in made.values():
                 step.rounds.every = lambda: True
@@ -246,7 +244,7 @@ def test_merged_shifts_are_the_cheapest():
     from scipy.optimize import minimize
 
     v, s = 0.05, 0.1
-    cycles = Stretch(6, 1.0, 2 * v, s * math.sqrt(6), meetings=2, period=3)
+    cycles = Stretch(6, 1.0, 2 * v, s * math.sqrt(6), period=3)
     for start, end in ((0.0, 0.0), (0.02, 0.0), (0.3, 0.1), (0.05, 0.12)):
         added = np.cumsum([0, 0, v, 0, 0, v])
         # the solver breaks off now and then: of two runs the better one counts

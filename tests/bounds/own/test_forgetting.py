@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NotApplicable, Relation, bounds, exact
-from audit.bounds.own.forgetting import Lengths
-from audit.bounds.own.killed_walk import KilledWalk, walk_of
+from audit.bounds.own.forgetting import KilledWalk, Lengths, walk_of
 from audit.bounds.own.run import WorstRun
 from audit.constructions import BiasedWalk, Construction, Process
 from audit.curves.gaussian import GaussianCurve

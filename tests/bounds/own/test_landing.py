@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import erfc
 from scipy.stats import norm
 
-from audit.bounds.own.landing import bin_masses, landed, landing, rising
+from audit.bounds.own.stretches import bin_masses, landed, landing, rising
 
 
 def reaches_lower_row(x, variance):

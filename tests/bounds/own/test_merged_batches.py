@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from audit import Batching
-from audit.bounds.own.coupling_curve import coupling_curves
-from audit.bounds.own.meetings import meetings
-from audit.bounds.own.merged_batches import MergedBatches
-from audit.bounds.own.options import DistanceGrid, MergedReflection
-from audit.bounds.own.run import WorstRun
-from audit.bounds.own.stretches import layouts
+from audit.bounds.own.coupling import coupling_curves
+from audit.bounds.own.recursion import MergedReflection, SampledLayer
+from audit.bounds.own.run import WorstRun, meetings
+from audit.bounds.own.stretches import DistanceGrid, layouts
 from audit.constructions import DriftedWalk
 from audit.numerics.normal import gaussian_delta
 from tests.bounds.own.soundness import check, mechanism
@@ -48,7 +46,7 @@ def test_a_stretch_is_not_below_its_parts():
     """Bounds of a table that knows normal laws after the stretch; composition is never beaten."""
     grid = DistanceGrid(top=0.3, distances=24, spacing=0.05, count=160, open_end=False)
     [stretch] = layouts(RUN, 20, 0.0)[0]
-    step = MergedBatches(grid, stretch)
+    step = SampledLayer(grid, stretch)
     mus = np.maximum(grid.rows, 1e-9) / 0.02
     values = np.stack([gaussian_delta(grid.log_weights, np.array(mu)) for mu in mus])
     values[0] = 0.0

@@ -10,11 +10,9 @@ import pytest
 from scipy.special import ndtr
 
 from audit import Batching
-from audit.bounds.own.coupling_curve import coupling_curves
-from audit.bounds.own.options import DistanceGrid
-from audit.bounds.own.reflected_steps import lower, reflected_steps
+from audit.bounds.own.coupling import coupling_curves
 from audit.bounds.own.run import WorstRun
-from audit.bounds.own.stretches import layouts
+from audit.bounds.own.stretches import DistanceGrid, layouts, lower, reflected_steps, rising
 from audit.constructions import DriftedWalk
 from tests.bounds.own.soundness import check, mechanism
 
@@ -82,7 +80,7 @@ def test_local_distances_and_tables_that_do_not_increase():
     values = np.outer(cost(GRID.rows), [1.0, 0.5])
     values[3] = values[8]  # a bound may be looser than one from farther away
     result = np.ones_like(values)
-    lower(values, result, masses, [0, 4], open_end=False)
+    lower(rising(values), result, masses, [0, 4], open_end=False)
     for row in (4, 10, 32):
         least = min(
             float(np.interp(GRID.rows[row] - z, *by_quadrature(FULL, 6, cost, z)))
