@@ -4,7 +4,6 @@ from .evidence import CountedTest as CountedTest
 from .evidence import Evidence as Evidence
 from .evidence import Tail as Tail
 from .evidence import ThresholdTest as ThresholdTest
-from .group import Group as Group
 from .group import PerRecordEpsilon as PerRecordEpsilon
 from .group import group_claim as group_claim
 from .group import per_record_epsilon as per_record_epsilon

@@ -14,7 +14,7 @@ The epsilon of the pair at the same delta, divided by k, is not such a bound: it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from audit import validate
@@ -23,22 +23,6 @@ from audit.numerics.roots import root_from_below
 
 # Assumed epsilon of one record when the pair's delta is planned; the scaled delta depends on it.
 _PLANNED_EPSILON = 1.0
-
-
-@dataclass(frozen=True)
-class Group:
-    """The number of records in which a pair differs, and the deltas of claims about one record."""
-
-    size: int  # number of records k, at least 1
-    deltas: tuple[float, ...] = ()  # the deltas, for one record, that a result reports
-
-    def __post_init__(self) -> None:
-        validate.integer(1, group_size=self.size)
-
-    def pair_deltas(self) -> tuple[float, ...]:
-        """Return the deltas of the pair that are to be named in its audit."""
-        scaled = (group_claim(_PLANNED_EPSILON, delta, self.size)[1] for delta in self.deltas)
-        return tuple(dict.fromkeys(min(delta, 0.5) for delta in scaled))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +34,12 @@ class PerRecordEpsilon:
     group_size: int  #: Number of records in which the pair differs.
     pair_delta: float  #: The delta of the scaled claim, at which the pair was evaluated.
     evidence: Evidence  #: The pair's epsilon at that delta, and the counts.
+
+
+def pair_deltas(deltas: Iterable[float], group_size: int) -> tuple[float, ...]:
+    """Return the deltas to be named in the audit of a pair, given those for one record."""
+    scaled = (group_claim(_PLANNED_EPSILON, delta, group_size)[1] for delta in deltas)
+    return tuple(dict.fromkeys(min(delta, 0.5) for delta in scaled))
 
 
 def group_claim(epsilon: float, delta: float, group_size: int) -> tuple[float, float]:

@@ -30,7 +30,7 @@ from audit.adapters.scores import CanaryScores
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber as ClaimedNumber
 from audit.curves.quantities import EpsilonAtDelta
-from audit.estimation.group import Group
+from audit.estimation.group import pair_deltas
 from audit.estimation.one_run import Canaries
 from audit.estimation.one_run_scores import OneRunAudit, audit_one_run
 from audit.estimation.result import Audit
@@ -202,13 +202,12 @@ def judge_scores(
     named = sorted({*deltas, *(one.at for one in epsilons)}, reverse=True)
     combined = None
     if x.ndim > 1 or x_prime.ndim > 1 or columns is not None:
-        pair_deltas = Group(group_size, tuple(named)).pair_deltas()
         x, x_prime, combined = combine(
             x,
             x_prime,
             columns=columns or LinearScore(),
             seed=seed,
-            delta=min(pair_deltas, default=0.0),
+            delta=min(pair_deltas(named, group_size), default=0.0),
         )
         if combined.towards_first:  # a learned score, whatever its columns do
             favours = Order.FORWARD

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 from audit.curves import Order
 from audit.estimation.evidence import Certificate, CountedTest, Evidence, Tail, orders_of
-from audit.estimation.group import Group, PerRecordEpsilon, group_claim, per_record_epsilon
+from audit.estimation.group import PerRecordEpsilon, group_claim, per_record_epsilon
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.score_source import CombinedColumns
@@ -132,8 +132,10 @@ class Audit(ShortRepr):
         Names of the blocks that the counts come from, if they were named.
     columns : CombinedColumns or None
         How several numbers per run were combined; None if there was one.
-    group : Group or None
-        The number of records in which the pair differs; None for one.
+    group_size : int
+        Number of records in which the pair differs.
+    record_deltas : tuple of float
+        The named deltas for one record, if the pair differs in several.
     """
 
     confidence: float
@@ -146,7 +148,8 @@ class Audit(ShortRepr):
     spent: tuple[Spent, ...]
     sources: tuple[str, ...] = ()
     columns: CombinedColumns | None = None
-    group: Group | None = None
+    group_size: int = 1
+    record_deltas: tuple[float, ...] = ()
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the lower bounds on epsilon against delta.
@@ -280,11 +283,6 @@ class Audit(ShortRepr):
             pair_delta=scaled,
             evidence=self.evidence(min(scaled, 1 - 2.0**-53)),
         )
-
-    @property
-    def group_size(self) -> int:
-        """Number of records in which the pair differs."""
-        return 1 if self.group is None else self.group.size
 
     def mu_lower(self) -> float:
         """Return mu >= 0 such that "the mechanism is m-GDP" is refuted for every m below it.
@@ -422,10 +420,7 @@ class Audit(ShortRepr):
             ),
             columns=self.columns,
             group_size=self.group_size,
-            per_record=tuple(
-                self.per_record_evidence(delta)
-                for delta in (self.group.deltas if self.group else ())
-            ),
+            per_record=tuple(self.per_record_evidence(delta) for delta in self.record_deltas),
         )
 
     def _vertices(self, order: Order) -> TradeoffVertices:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from audit import validate
 from audit.curves import Order, PrivacyCurve
-from audit.estimation.group import Group
+from audit.estimation.group import pair_deltas
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.regions import Rates
@@ -135,9 +135,9 @@ def audit_samples(
         raise validate.fail("thresholds", requirement, thresholds)
     validate.integer(1, group_size=group_size)
     named, combined = _named(deltas), None
-    group = Group(int(group_size), named) if group_size > 1 else None
-    if group is not None:
-        named = group.pair_deltas()
+    record_deltas: tuple[float, ...] = ()
+    if group_size > 1:
+        named, record_deltas = pair_deltas(named, group_size), named
     if columns is not None or _several(samples):
         delta = min(named, default=0.0)
         samples, samples_prime, combined = combine(
@@ -172,7 +172,8 @@ def audit_samples(
         seed=question.seed,
         thresholds=choice,
         columns=combined,
-        group=group,
+        group_size=int(group_size),
+        record_deltas=record_deltas,
         **vars(choice.certify(question)),
     )
 

@@ -73,10 +73,6 @@ class Processes:
         """Terminate all processes, including those that are training."""
         self.workers.close()
 
-    def end_trainings(self) -> None:
-        """Terminate the processes that are training; new ones replace them."""
-        self.workers.end_busy()
-
 
 def _asked(processes: Processes, design: Design, question: str, *arguments: Any) -> Any:
     """Return the answer of `audit.training.scores.answer` about the training of a design."""
@@ -190,5 +186,5 @@ def _in_order(
         pool.shutdown(wait=False, cancel_futures=True)
         left: Collection[object] = running
         while left:  # a thread may be about to start a training
-            processes.end_trainings()
+            processes.workers.end_busy()
             left = wait(running, _SLICE).not_done

@@ -80,23 +80,21 @@ def judge(design: Design, trials: Iterable[Scored], *, confidence: float, seed: 
 
 def _anytime(design: Design, trials: Iterable[Scored], confidence: float) -> Judged:
     tests = EProcesses([(one.epsilon, one.delta) for one in design.claims], confidence)
-    scores: tuple[list[float], ...] = ([], [])
-    logs = []
+    pairs, logs = [], []
     pair: dict[bool, float] = {}
     for trial, columns in _of_one_width(trials):
         pair[trial.included[0]] = float(_combined(design, trial, columns))
         if len(pair) < 2:
             continue
-        tests.update(np.array([pair[True]]), np.array([pair[False]]))
-        for side, canary in zip(scores, (True, False), strict=True):
-            side.append(pair[canary])
+        pairs.append((pair[True], pair[False]))
+        tests.update(pairs[-1][:1], pairs[-1][1:])
         pair = {}
         logs.append(tests.log_e_values)
         if design.early_stop and tests.all_refuted:
             break
     if not logs:
         raise ValueError(f"minutes must be long enough for two trainings, got {design.minutes!r}")
-    x, x_prime = (np.array(side, dtype=np.float64) for side in scores)
+    x, x_prime = np.array(pairs).T
     judged = judge_scores((x, x_prime), design.claims, confidence=confidence, anytime=True)
     return Judged(judged, 2 * len(logs), np.array(logs))
 

@@ -44,8 +44,6 @@ class TrainingPlan:
         distributions satisfy the claim, or more than ``largest`` are needed.
     fewest : int or None
         Number of trainings that would refute the claim if each score revealed the canary.
-    assumed : PrivacyCurve
-        The assumed privacy curve of the scores' distributions.
     """
 
     claim: UserClaim
@@ -55,35 +53,6 @@ class TrainingPlan:
     true_epsilon: float
     trials: int | None
     fewest: int | None
-    assumed: PrivacyCurve
-
-    def chance(self, trials: int, *, repeats: int, seed: int) -> float:
-        """Simulate audits and return the share that refutes the claim.
-
-        The simulated audits are those that `audit.training.run` makes, with scores drawn from the
-        assumed distributions: a check of ``trials``.
-
-        Parameters
-        ----------
-        trials : int
-            Number of trainings of each audit.
-        repeats : int
-            Number of simulated audits.
-        seed : int
-            Seed of the simulation.
-
-        Returns
-        -------
-        float
-            The share of audits that refute the claim, in [0, 1].
-        """
-        rates = EventRates.of(self.assumed)
-        drawn = np.random.default_rng(seed)
-        refuted = 0
-        for repeat in range(repeats):
-            sides = rates.draw(trials // 2, drawn)
-            refuted += _refutes(sides, self.claim, self.confidence, self.early_stop, repeat)
-        return refuted / repeats
 
 
 def plan(
@@ -161,7 +130,6 @@ def plan(
         true_epsilon=true_epsilon,
         trials=None if pairs is None else 2 * pairs,
         fewest=least,
-        assumed=assumed,
     )
 
 

@@ -144,7 +144,7 @@ def test_a_reused_pilot_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def wrong() -> int:
         plan = PilotSplit(fraction=0.5, band_thresholds=2)
-        few = Repeated(plan, deltas=(0.0,), repeats=150, sizes=(40, 40), confidence=0.8)
+        few = Repeated(plan, deltas=(0.0,), repeats=100, sizes=(40, 40), confidence=0.8)
         return few.above(IDENTICAL, 31)
 
     def reused(*samples: Array, **options: Any) -> tuple[Certifying, Certifying]:
@@ -152,9 +152,9 @@ def test_a_reused_pilot_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         return rest, rest
 
     # Over 2,000 seeds the honest one errs at .03 and the other one at .46, where .2 is allowed.
-    assert wrong() <= allowed(0.2, 150)
+    assert wrong() <= allowed(0.2, 100)
     monkeypatch.setattr("audit.estimation.pilot_split.split", reused)
-    assert wrong() > allowed(0.2, 150)
+    assert wrong() > allowed(0.2, 100)
 
 
 # The thresholds leave room of about three standard errors of the median over fixed seeds, so a

@@ -10,8 +10,9 @@ from audit.curves import GaussianCurve, Order, PrivacyCurve, PureCurve
 from audit.estimation import judge_scores
 from audit.estimation.judge import separated
 from audit.estimation.sequential import EProcesses
+from audit.estimation.thresholds import EventRates
 from audit.results import UserClaim
-from audit.training.plan import fewest
+from audit.training.plan import _refutes, fewest
 
 CLAIM = UserClaim("accountant", 2.0, 1e-5)
 
@@ -33,11 +34,15 @@ def test_the_number_is_right_to_a_factor_of_two(
     assert found.trials is not None
     assert found.fewest is not None
     assert found.fewest < found.trials
+
     # 60 audits each: by Hoeffding's inequality off by 0.25 with a chance of 1e-3
-    half, all_of_them, double = (
-        found.chance(trials, repeats=60, seed=3)
-        for trials in (found.trials // 2, found.trials, 2 * found.trials)
-    )
+    def chance(trials: int) -> float:
+        drawn, rates = np.random.default_rng(3), EventRates.of(assumed)
+        sides = [rates.draw(trials // 2, drawn) for _ in range(60)]
+        asked = found.claim, 0.95, early_stop
+        return float(np.mean([_refutes(pair, *asked, k) for k, pair in enumerate(sides)]))
+
+    half, all_of_them, double = map(chance, (found.trials // 2, found.trials, 2 * found.trials))
     assert half < 0.8 - 0.25
     assert abs(all_of_them - 0.8) < 0.25
     assert double > 0.95

@@ -1,0 +1,518 @@
+"""Limits of rates: of one by counts, of two by regions or at ranks, and of all in a band.
+
+They are compared with other packages, enumeration, brute force and exact fractions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import beta, binom, binomtest, norm
+from statsmodels.stats.proportion import proportion_confint
+
+from audit.estimation import clopper_pearson, rate_lower, rate_upper
+from audit.estimation.order_statistics import (
+    Hypothesis,
+    RankCounts,
+    epsilon_hypothesis,
+    gaussian_hypothesis,
+    largest_rejected,
+    p_values,
+    point_hypothesis,
+)
+from audit.estimation.regions import (
+    Counts,
+    JointShape,
+    Region,
+    hull_renyi,
+    hull_vertices,
+    joint,
+    rectangles,
+    two_point_renyi,
+)
+from audit.estimation.simultaneous_band import (
+    EXACT_UP_TO,
+    failure_at_most,
+    failure_exactly,
+    limits,
+)
+
+COUNTS = [
+    *[(k, n) for n in (1, 2, 7, 40) for k in range(n + 1)],
+    *[(k, 10**6) for k in (0, 1, 3, 50, 12_345, 500_000, 999_998, 10**6)],
+]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_statsmodels_scipy_and_the_one_sided_limits_agree(confidence: float) -> None:
+    for k, n in COUNTS:
+        low, high = clopper_pearson(k, n, confidence=confidence)
+        scipy = binomtest(k, n).proportion_ci(confidence, method="exact")
+        # SciPy's root finder stops within about 1e-12.
+        assert (low, high) == pytest.approx((scipy.low, scipy.high), rel=1e-8, abs=1e-11)
+        other = proportion_confint(k, n, 1 - confidence, method="beta")
+        assert (low, high) == pytest.approx(other, rel=1e-9)
+        half = (1 - confidence) / 2
+        assert low == pytest.approx(float(rate_lower(k, n, half)), rel=1e-8)
+        assert high == pytest.approx(float(rate_upper(k, n, half)), rel=1e-8)
+
+
+def test_shapes_broadcast() -> None:
+    low, high = clopper_pearson([[0, 3], [5, 10]], 10, confidence=[0.9, 0.95])
+    assert low.shape == high.shape == (2, 2)
+    assert (low[1, 1], high[0, 0]) == (rate_lower(10, 10, 0.025), rate_upper(0, 10, 0.05))
+
+
+def test_exact_at_none_and_all() -> None:
+    assert rate_lower(0, 50, 0.05) == 0.0
+    assert rate_upper(50, 50, 0.05) == 1.0
+    assert rate_upper(0, 50, 0.05) == pytest.approx(1 - 0.05 ** (1 / 50), rel=1e-13)
+    assert rate_lower(50, 50, 0.05) == pytest.approx(0.05 ** (1 / 50), rel=1e-13)
+
+
+def test_never_nan_at_absurd_errors() -> None:
+    k = np.array([0, 1, 2, 500_000, 999_999, 10**6])
+    for error in (1e-300, 1e-150, 1e-20, 1 - 1e-15):
+        low, high = rate_lower(k, 10**6, error), rate_upper(k, 10**6, error)
+        assert np.all((low >= 0) & (low <= 1) & (high >= 0) & (high <= 1))
+
+
+def test_nothing_is_known_where_functions_underflow() -> None:
+    # SciPy's inverse of the mirrored law gives 0.9076, of which the error is 1e7 times as large
+    assert _binomial_at_most(20, 332, 0.907635318256608) > 1e6 * 1.482445927442371e-299
+    assert rate_upper(20, 332, 1.482445927442371e-299) == 1.0
+    assert rate_lower(312, 332, 1.482445927442371e-299) == 0.0
+
+
+def test_intervals_of_many_counts_grow_with_the_count() -> None:
+    counts = np.unique(np.random.default_rng(0).integers(0, 10**6, 10**4))
+    low, high = clopper_pearson(counts, 10**6, confidence=0.95)
+    assert np.all(low < counts / 10**6)
+    assert np.all(high > counts / 10**6)
+    assert np.all(np.diff(low) > 0)
+    assert np.all(np.diff(high) > 0)
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "error", "message"),
+    [
+        (5, 4, 0.05, r"count must be at most total \(4\), got 5.0"),
+        (-1, 4, 0.05, r"count must be in \[0, inf\], got -1.0"),
+        (np.nan, 4, 0.05, r"count must be in \[0, inf\], got nan"),
+        (0, 0, 0.05, r"total must be in \(0, inf\), got 0.0"),
+        (1, 4, 0.0, r"error must be in \(0, 1\), got \d.0"),
+        (1, 4, 1.0, r"error must be in \(0, 1\), got \d.0"),
+    ],
+)
+def test_bad_rates(count: float, total: float, error: float, message: str) -> None:
+    for limit in (rate_lower, rate_upper):
+        with pytest.raises(ValueError, match=message):
+            limit(count, total, error)
+    with pytest.raises(ValueError, match=message.replace("error", "confidence")):
+        clopper_pearson(count, total, confidence=1 - error)
+
+
+@pytest.mark.parametrize(("count", "total"), [(1000, 10**5), (60_000, 10**6), (10**6, 10**9)])
+@pytest.mark.parametrize("error", [1e-8, 0.025])
+def test_limits_of_large_counts_have_their_error(count: int, total: int, error: float) -> None:
+    """In 40 digits; SciPy's inverse misses 1e-9 of the error at 10^6 of 10^9."""
+    lower = float(rate_lower(count, total, error))
+    upper = float(rate_upper(total - count, total, error))
+    assert _beta_probability(count, total - count + 1, lower) == pytest.approx(error, rel=2e-12)
+    # at the other end the limit itself has so many digits
+    assert 1 - upper == pytest.approx(lower, rel=1e-12, abs=1e-16)
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "error"),
+    [(1000, 10**12, 1e-12), (1000, 10**13, 1.9e-9), (999, 10**10, 1e-15), (20, 10**14, 1e-30)],
+)
+def test_limits_of_rare_events_have_their_error(count: int, total: int, error: float) -> None:
+    """SciPy's inverses return 1.49e-8 for the first two lower limits and fail for others."""
+    lower = float(rate_lower(count, total, error))
+    upper = float(rate_upper(count, total, error))
+    assert 1 - _binomial_at_most(count - 1, total, lower) == pytest.approx(error, rel=1e-6)
+    assert _binomial_at_most(count, total, upper) == pytest.approx(error, rel=1e-6)
+    assert 0 < lower < count / total < upper < 1
+
+
+def test_no_limit_is_on_the_wrong_side_of_the_doubles_beside_one() -> None:
+    # P(X <= 1) is 1 - u^2 for two trials; 1 - u has few digits here
+    for error in (1e-15, 1e-12, 3e-9):
+        upper = mpmath.mpf(float(rate_upper(1, 2, error)))
+        assert 1 - upper**2 <= error
+    for total in (10**9, 10**12):
+        lower = mpmath.mpf(float(rate_lower(total, total, 0.025)))
+        assert total * mpmath.log(lower) <= mpmath.log(0.025) * (1 - 1e-8)
+
+
+def _binomial_at_most(count: int, total: int, rate: float) -> mpmath.mpf:
+    """Sum the probabilities of 0 to ``count`` successes, in 60 digits."""
+    with mpmath.workdps(60):
+        p = mpmath.mpf(rate)
+        term = total_probability = mpmath.exp(total * mpmath.log1p(-p))
+        for k in range(count):
+            term *= (total - k) * p / ((k + 1) * (1 - p))
+            total_probability += term
+        return total_probability
+
+
+def _beta_probability(a: int, b: int, x: float) -> float:
+    """Return the distribution function by x^a (1 - x)^b / (a B(a, b)) 2F1(a + b, 1; a + 1; x)."""
+    with mpmath.workdps(40):
+        point, term, total = mpmath.mpf(x), mpmath.mpf(1), mpmath.mpf(1)
+        for n in range(10**6):
+            term *= point * (a + b + n) / (a + 1 + n)
+            total += term
+            if term < total * mpmath.mpf("1e-25"):
+                break
+        log = a * mpmath.log(point) + b * mpmath.log1p(-point) - mpmath.log(a)
+        log -= mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+        return float(mpmath.exp(log) * total)
+
+
+SHAPES = [
+    None,
+    JointShape(0.3, 0.1),
+    JointShape(0.8, 0.03),
+    JointShape(1.4, 0.15),
+    JointShape(math.pi / 2, 0.2),
+]
+
+
+def region(counts: Counts, error: float, shape: JointShape | None) -> Region:
+    return rectangles([counts], error)[0] if shape is None else joint(counts, error, shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("error", [0.05, 0.3])
+def test_misses_the_true_rates_no_more_often_than_stated(
+    shape: JointShape | None, error: float
+) -> None:
+    # Exact: every outcome of the two counts is enumerated, nothing is drawn.
+    n, m = 9, 12
+    rates = np.linspace(0.02, 0.98, 13)
+    p, q = rates[:, None], rates  # one true pair for each entry
+    missed = np.zeros((rates.size, rates.size))
+    for k in range(n + 1):
+        for j in range(m + 1):
+            found = region(Counts(k, n, j, m), error, shape)
+            above, below = p[..., None] >= found.first, q[..., None] <= found.second
+            held = np.any(above & below, axis=-1)
+            missed += np.where(held, 0.0, binom.pmf(k, n, p) * binom.pmf(j, m, q))
+    assert 0.1 * error < missed.max() <= error
+
+
+def test_joint_region_is_sharper_than_a_rectangle_where_both_rates_are_uncertain() -> None:
+    counts, delta = Counts(1350, 10**6, 32, 10**6), np.array([1e-5])
+    plain = np.min(rectangles([counts], 0.05)[0].epsilons(delta))
+    sharp = np.min(joint(counts, 0.05, JointShape(1.4, 0.05)).epsilons(delta))
+    assert plain == pytest.approx(3.330, abs=0.01)
+    assert sharp > plain + 0.05
+
+
+def test_more_corners_only_sharpen() -> None:
+    counts, shape, delta = Counts(40, 500, 4, 700), JointShape(1.0, 0.1), np.array([1e-3])
+    values = [np.min(joint(counts, 0.05, shape, c).epsilons(delta)) for c in (32, 512, 8192)]
+    assert values[0] < values[1] < values[2] < values[1] + 0.01
+
+
+def test_bounds_are_minima_over_the_region() -> None:
+    found = Region(np.array([0.2, 0.4, 0.6]), np.array([0.01, 0.05, 0.2]))
+    p, q = found.first, found.second
+    delta = np.array([1e-3, 0.1, 0.3])
+    expected = [
+        min(math.log(max(a - d, 1e-300) / b) for a, b in zip(p, q, strict=True)) for d in delta
+    ]
+    values = found.epsilons(delta)
+    value, corner = np.min(values, axis=1), np.argmin(values, axis=1)
+    finite = np.array([True, True, False])
+    assert value[finite] == pytest.approx(np.array(expected)[finite], rel=1e-12)
+    assert value[2] == -np.inf
+    assert list(corner[:2]) == [2, 2]
+    assert np.min(found.mus()) == pytest.approx(np.min(norm.ppf(p) - norm.ppf(q)), rel=1e-12)
+    order = np.array([4.0])
+    divergence = np.log(p**4 * q**-3 + (1 - p) ** 4 * (1 - q) ** -3) / 3
+    assert np.min(found.renyis(order)) == pytest.approx(np.min(divergence), rel=1e-12)
+
+
+def test_complement_swaps_the_laws() -> None:
+    found = Region(np.array([0.7]), np.array([0.2])).complement()
+    assert found.first == pytest.approx([0.8])
+    assert found.second == pytest.approx([0.3])
+    assert np.min(found.mus()) == pytest.approx(norm.ppf(0.7) - norm.ppf(0.2), rel=1e-12)
+
+
+def test_two_point_renyi_from_order_one_to_the_largest_float() -> None:
+    p, q = np.array(0.3), np.array(0.1)
+    kullback = 0.3 * math.log(3) + 0.7 * math.log(7 / 9)
+    assert two_point_renyi(np.array(1 + 1e-10), p, q) == pytest.approx(kullback, rel=1e-8)
+    assert two_point_renyi(np.array(2.0), p, q) == pytest.approx(math.log(0.09 / 0.1 + 0.49 / 0.9))
+    assert two_point_renyi(np.array(1.7e308), p, q) == pytest.approx(math.log(3), rel=1e-12)
+    orders = np.geomspace(1e-8, 1e8, 200) + 1
+    assert np.all(np.diff(two_point_renyi(orders, p, q)) > -1e-12)  # Renyi grows with its order
+    assert two_point_renyi(np.array(3.0), np.array(0.5), np.array(0.5)) == 0.0
+
+
+def test_counts_that_say_nothing_give_no_bound_and_no_nan() -> None:
+    deltas, orders = np.array([1e-300, 0.5, 1 - 1e-12]), np.array([1 + 1e-12, 1e300])
+    for counts in (Counts(0, 5, 5, 5), Counts(0, 5, 0, 5), Counts(5, 5, 5, 5), Counts(5, 5, 0, 5)):
+        for shape in SHAPES:
+            for error in (1e-12, 0.5, 1 - 1e-12):
+                found = region(counts, error, shape)
+                for view in (found, found.complement()):
+                    values = [
+                        np.min(view.epsilons(deltas), axis=1),
+                        np.min(view.mus()),
+                        np.min(view.renyis(orders), axis=1),
+                    ]
+                    assert not any(np.any(np.isnan(v) | (v == np.inf)) for v in values)
+    nothing = rectangles([Counts(0, 5, 5, 5)], 0.5)[0]
+    assert np.min(nothing.epsilons(np.array([1e-5]))) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((0.0, 0.1), r"angle must be in \(0, pi/2\], got 0.0"),
+        ((2.0, 0.1), r"angle must be in \(0, pi/2\], got 2.0"),
+        ((1.0, 0.5), r"first_guard must be in \(0, 1/3\], got 0.5"),
+        ((1.0, 0.1, 0.0), r"second_guard must be in \(0, 1/3\], got 0.0"),
+    ],
+)
+def test_bad_shape(values: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        JointShape(*values)
+
+
+def test_joined_renyi_bound_between_one_event_and_the_truth() -> None:
+    # The hull of the exact tradeoff function of a Gaussian pair has nearly its own divergence.
+    threshold = np.linspace(6, -5, 400)
+    p, q = norm.sf(threshold - 1), norm.sf(threshold)
+    alpha, beta = np.concatenate([[0], 1 - p[::-1], [1]]), np.concatenate([[1], q[::-1], [0]])
+    orders = np.array([1 + 1e-9, 1.5, 2.0, 4.0])
+    found = hull_renyi(orders, alpha, beta)
+    assert np.all(found <= orders / 2)
+    assert found[:3] == pytest.approx(orders[:3] / 2, rel=2e-3)
+    two = hull_renyi(orders, np.array([0.0, 0.3, 1.0]), np.array([1.0, 0.1, 0.0]))
+    direct = np.log(0.3**orders * 0.9 ** (1 - orders) + 0.7**orders * 0.1 ** (1 - orders))
+    assert two[1:] == pytest.approx((direct / (orders - 1))[1:], rel=1e-12)
+    assert two[0] == pytest.approx(0.3 * math.log(0.3 / 0.9) + 0.7 * math.log(7), rel=1e-7)
+    assert np.isfinite(hull_renyi(np.array([1e308]), alpha, beta)[0])
+    assert hull_renyi(orders, np.array([0.0, 1.0]), np.array([1.0, 0.0])).tolist() == [0.0] * 4
+
+
+def test_hull_keeps_vertices_only() -> None:
+    alpha = np.array([0.5, 0.1, 0.3, 0.3, 0.9, 0.2, 0.7])
+    beta = np.array([0.2, 0.6, 0.3, 0.9, 0.5, 0.45, 0.29])
+    assert hull_vertices(alpha, beta).tolist() == [1, 2, 0]
+    assert hull_vertices(np.array([0.5]), np.array([0.5])).size == 0
+
+
+def counts(rank: int, second_total: int, count: int, first_total: int) -> RankCounts:
+    return RankCounts(*(np.array([n]) for n in (rank, second_total, count, first_total)))
+
+
+def brute_force(test: tuple[int, int, int, int], hypothesis: Hypothesis) -> float:
+    """P(Bin(n, f(B)) >= C) by the midpoint rule over the quantiles of B."""
+    rank, m, count, n = test
+    quantiles = beta.ppf((np.arange(200_000) + 0.5) / 200_000, rank, m - rank + 1)
+    return float(np.mean(binom.sf(count - 1, n, hypothesis.highest(quantiles[None])[0])))
+
+
+HYPOTHESES = {
+    "both": epsilon_hypothesis(np.array([0.9]), 0.01, True, True),
+    "own": epsilon_hypothesis(np.array([0.9]), 0.01, True, False),
+    "other, delta 0": epsilon_hypothesis(np.array([0.9]), 0.0, False, True),
+    "gaussian": gaussian_hypothesis(np.array([0.8])),
+    "point": point_hypothesis(np.array([0.1]), np.array([0.3])),
+}
+
+
+@pytest.mark.parametrize("name", list(HYPOTHESES))
+@pytest.mark.parametrize(
+    "test",
+    [(1, 100, 8, 100), (24, 400, 80, 300), (150, 400, 290, 400), (3, 40, 30, 20_000), (5, 5, 5, 5)],
+)
+def test_p_values_by_brute_force(name: str, test: tuple[int, int, int, int]) -> None:
+    # the midpoint rule errs by 1e-4 and less; p-values are raised by 1e-3 of themselves
+    value = float(p_values(counts(*test), HYPOTHESES[name])[0])
+    assert value == pytest.approx(brute_force(test, HYPOTHESES[name]), rel=1.5e-3, abs=2e-6)
+
+
+def test_quadrature_errors_are_within_what_is_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(1)
+    size = 1000
+    m, n = ((10 ** generator.uniform(1, 6, size)).astype(np.int64) for _ in range(2))
+    rank = np.maximum(((m / 2) ** generator.random(size)).astype(np.int64), 1)
+    epsilon = generator.uniform(0, 4, size)
+    hypothesis = epsilon_hypothesis(epsilon, 0.01, True, True)
+    mean = hypothesis.highest((rank / m)[:, None])[:, 0]
+    spread = np.sqrt(n * mean * (1 - mean) + (n * np.exp(epsilon)) ** 2 * rank / m**2)
+    count = np.clip(n * mean + generator.uniform(0, 4, size) * spread, 1, n).astype(np.int64)
+    tests = RankCounts(rank, m, count, n)
+    used = p_values(tests, hypothesis)
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    for name, value in (("_NODES", nodes), ("_WEIGHTS", weights)):
+        monkeypatch.setattr(f"audit.estimation.order_statistics.{name}", value)
+    monkeypatch.setattr("audit.estimation.order_statistics._RELATIVE", 0.0)
+    monkeypatch.setattr("audit.estimation.order_statistics._ABSOLUTE", 0.0)
+    assert np.all(used >= p_values(tests, hypothesis))
+    assert np.mean(used < 0.05) > 0.2
+
+
+def test_a_count_of_zero_rejects_nothing() -> None:
+    hypothesis = epsilon_hypothesis(np.zeros(1), 0.0, True, True)
+    assert p_values(counts(1, 10, 0, 10), hypothesis)[0] == 1.0
+
+
+@pytest.mark.parametrize("error", [0.3, 1e-3, 1e-7])
+def test_the_end_of_a_search_is_rejected_and_just_beyond_is_not(error: float) -> None:
+    ranks = np.array([1, 5, 40, 150])
+    tests = RankCounts(ranks, np.full(4, 400), np.array([30, 60, 150, 300]), np.full(4, 400))
+
+    def claim(_: np.ndarray, epsilon: np.ndarray) -> Hypothesis:
+        return epsilon_hypothesis(epsilon, 1e-3, True, True)
+
+    found = largest_rejected(tests, np.full(4, error), claim, 700.0)
+    inside = found > 0
+    assert np.all(p_values(tests, claim(ranks, found))[inside] <= error)
+    beyond = p_values(tests, claim(ranks, found + 1e-5))
+    assert np.all(beyond > error)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_level_on_the_edge_of_the_claim(epsilon: float) -> None:
+    # Rates exactly as the claim allows: C given B is Bin(n, f(B)), and the level is kept nearly
+    # with equality (counts are whole). 40,000 draws; a count of B one less errs at .09 and more.
+    generator, error, n, m, rank = np.random.default_rng(2), 0.05, 200, 150, 12
+    hypothesis = epsilon_hypothesis(np.array([epsilon]), 0.0, True, True)
+    rates = generator.beta(rank, m - rank + 1, 40_000)
+    drawn = generator.binomial(n, hypothesis.highest(rates[None])[0])
+    values, place = np.unique(drawn, return_inverse=True)
+
+    def rate_of_rejection(assumed: int) -> float:
+        tests = RankCounts(
+            np.full(values.size, assumed),
+            np.full(values.size, m),
+            values,
+            np.full(values.size, n),
+        )
+        repeated = epsilon_hypothesis(np.full(values.size, epsilon), 0.0, True, True)
+        return float(np.mean((p_values(tests, repeated) <= error)[place]))
+
+    spread = 3 * np.sqrt(error * (1 - error) / drawn.size)
+    assert 0.6 * error < rate_of_rejection(rank) <= error + spread
+    assert rate_of_rejection(rank - 2) > error + spread  # the planted mistake
+
+
+def test_no_fixed_test_of_a_known_event_is_sharper_at_zero_counts() -> None:
+    # Twenty of a hundred beyond the largest of a hundred others: q of Clopper and Pearson's limit
+    # at the whole error would give log(.2 / .0295) = 1.91 were p known.
+    tests = counts(1, 100, 20, 100)
+    found = largest_rejected(
+        tests,
+        np.array([0.05]),
+        lambda _, e: epsilon_hypothesis(e, 0.0, True, True),
+        700.0,
+    )
+    assert 1.7 < found[0] < np.log(0.2 / -np.expm1(np.log(0.05) / 100))
+
+
+def test_gaussian_claims() -> None:
+    rank, m = 50, 1000
+    rate = norm.sf(norm.isf(rank / m) - 1.0)
+    tests = counts(rank, m, round(1000 * rate), 1000)
+    found = largest_rejected(tests, np.array([0.05]), lambda _, mu: gaussian_hypothesis(mu), 75.0)
+    assert 0.8 < found[0] < 1.0
+
+
+def failure_twin(size: int, cuts: list[Fraction]) -> Fraction:
+    """P(N(c_i) >= i for some i), by the law of the counts between cuts, in exact fractions."""
+    edges = [Fraction(0), *cuts, Fraction(1)]
+    law = {0: Fraction(1)}
+    for rank, (low, high) in enumerate(itertools.pairwise(edges), start=1):
+        share = (high - low) / (1 - low)
+        moved: dict[int, Fraction] = {}
+        for count, mass in law.items():
+            rest = size - count
+            for more in range(rest + 1):
+                weight = math.comb(rest, more) * share**more * (1 - share) ** (rest - more)
+                moved[count + more] = moved.get(count + more, Fraction(0)) + mass * weight
+        law = {k: v for k, v in moved.items() if k < rank or rank > size}
+    return 1 - law.get(size, Fraction(0))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 11])
+def test_exact_probability_agrees_with_enumeration(size: int) -> None:
+    ranks = np.arange(1, size + 1)
+    cuts = np.sort(np.random.default_rng(size).uniform(0, ranks / size * 0.7))
+    twin = failure_twin(size, [Fraction(float(c)) for c in cuts])
+    assert failure_exactly(size, ranks, cuts) == pytest.approx(float(twin), rel=1e-11)
+    # Two ranks make the second-order union exact; more make it larger.
+    bound = failure_at_most(size, ranks, cuts)
+    assert bound >= float(twin) * (1 - 1e-12)
+    if size <= 2:
+        assert bound == pytest.approx(float(twin), rel=1e-11)
+
+
+def test_second_order_union_is_above_the_exact_probability_and_below_the_plain_union() -> None:
+    for size in (40, 400, 3000):
+        found = limits(size, 0.05)
+        exact = failure_exactly(size, found.ranks, found.lower)
+        bound = failure_at_most(size, found.ranks, found.lower)
+        assert exact < bound < size * found.level
+        assert bound < 4 * exact
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100, EXACT_UP_TO + 1, 10**5, 10**7])
+@pytest.mark.parametrize("error", [0.1, 0.0253, 1e-3, 1e-8, 1e-15])
+def test_the_error_is_spent_and_not_exceeded(size: int, error: float) -> None:
+    found = limits(size, error)
+    exactly = size <= EXACT_UP_TO and error > 1e-9
+    failure = failure_exactly if exactly else failure_at_most
+    chance = failure(size, found.ranks, found.lower)
+    assert 0.49 * error <= chance <= 0.5 * error
+    assert np.all(np.diff(found.lower) > 0)
+    assert found.ranks[0] == 1
+    assert found.ranks[-1] == size
+
+
+def test_every_limit_is_clopper_and_pearsons_at_one_level() -> None:
+    found = limits(60, 0.05)
+    assert binom.sf(found.ranks - 1, 60, found.lower) == pytest.approx(found.level, rel=1e-9)
+    assert binom.cdf(60 - found.ranks, 60, found.upper) == pytest.approx(found.level, rel=1e-9)
+    assert found.lower == pytest.approx(1 - found.upper, rel=1e-9)
+
+
+def test_covers_uniform_draws_as_often_as_stated() -> None:
+    # 20,000 draws of 50: the frequency of a miss has a standard error of .0021.
+    found = limits(50, 0.1)
+    draws = np.sort(np.random.default_rng(0).random((20_000, 50)), axis=1)
+    low, high = found.lower, 1 - found.lower[::-1]
+    missed = np.mean(np.any((draws < low) | (draws > high), axis=1))
+    assert 0.085 < missed < 0.1063
+
+
+def test_sharper_in_the_tails_than_dvoretzky_kiefer_and_wolfowitz() -> None:
+    size, error = 10**5, 0.05
+    width = math.sqrt(math.log(2 / error) / (2 * size))
+    count = np.array([10])
+    assert limits(size, error).greatest_rate(count)[0] < 0.1 * (10 / size + width)
+
+
+def test_counts_between_ranks_take_the_safe_side() -> None:
+    found = limits(10**6, 0.05)
+    counts = np.arange(0, 10**6 + 1, 997)
+    low, high = found.least_rate(counts), found.greatest_rate(counts)
+    assert np.all(low <= counts / 10**6)
+    assert np.all(high >= counts / 10**6)
+    assert np.all(np.diff(low) >= 0)
+    assert np.all(np.diff(high) >= 0)
+    assert found.least_rate(np.array([0]))[0] == 0.0
+    assert found.greatest_rate(np.array([10**6]))[0] == 1.0
