@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import validate
 from audit.curves import Order
 from audit.estimation.regions import (
     Counts,
@@ -51,16 +50,6 @@ _COMPLEMENT = {
 
 
 BOTH = (Order.FORWARD, Order.REVERSE)
-
-
-def checked_orders(favours: Sequence[Order]) -> tuple[Order, ...]:
-    """Check ``favours``, the orders that high scores may favour: one or both."""
-    orders = tuple(favours)
-    for order in orders:
-        validate.instance(Order, favours=order)
-    if not orders or len(set(orders)) < len(orders):
-        raise validate.fail("favours", "one order or two distinct ones", orders)
-    return orders
 
 
 def tails(favours: Sequence[Order], order: Order) -> tuple[Tail, ...]:

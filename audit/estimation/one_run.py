@@ -53,7 +53,7 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ from scipy.special import (
 )
 
 from audit import validate
+from audit.curves import PrivacyCurve
 from audit.numerics.panels import gauss_legendre
 from audit.numerics.roots import decreasing_root, root_from_below
 
@@ -95,14 +96,6 @@ class Canaries(enum.Enum):
     """No assumption: the bound holds for every mechanism."""
     INDEPENDENT = "independent"
     """The observation of a canary depends on its own coin and its own noise only."""
-
-
-class Profile(Protocol):
-    """A privacy curve: ``delta(epsilon)`` for any real epsilon, the worse of both orders."""
-
-    def delta(self, epsilon: Array, /) -> float | Array:
-        """Return the smallest delta at each epsilon."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -258,7 +251,7 @@ def one_run_p_value(
 
 
 def one_run_curve_p_value(
-    counts: GuessCounts, *, canaries: Canaries, curve: Profile, epsilons: Array | None = None
+    counts: GuessCounts, *, canaries: Canaries, curve: PrivacyCurve, epsilons: Array | None = None
 ) -> float:
     """Bound the probability of this many correct guesses, or more, under a claimed curve.
 

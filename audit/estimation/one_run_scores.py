@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.curves import PrivacyCurve
 from audit.estimation.one_run import (
     Canaries,
     GuessCounts,
     OneRunBound,
-    Profile,
     one_run_bound,
     one_run_curve_p_value,
 )
@@ -185,7 +185,7 @@ class OneRunAudit(ShortRepr):
         """Return the bound that only correct guesses would certify."""
         return max(found.sampling_limit for found in self._bounds(delta))
 
-    def refutes(self, curve: Profile) -> bool:
+    def refutes(self, curve: PrivacyCurve) -> bool:
         """Return whether a claimed privacy curve is refuted."""
         return any(
             one_run_curve_p_value(one.counts, canaries=self.assumption, curve=curve) < one.error

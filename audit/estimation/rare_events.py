@@ -311,8 +311,7 @@ class Tilt:
 
     walk: AffineWalk
     threshold: float  # the event is <u, X_T> >= threshold
-    strength: float  # the a of the theorem in the module docstring; 0 draws from the walk itself
-    slopes: Array  # a_0, ..., a_T, shape (T + 1, d)
+    slopes: Array  # a_0, ..., a_T, shape (T + 1, d), of the theorem in the module docstring
     logs: Array  # b_0, ..., b_T
     constants: Array  # c_0, ..., c_T
     largest: float  # the proven maximum W of every draw
@@ -333,7 +332,6 @@ class Tilt:
         return Tilt(
             walk=walk,
             threshold=threshold,
-            strength=float(strengths[best]),
             slopes=slopes[:, best],
             logs=logs[:, best],
             constants=constants[:, best],

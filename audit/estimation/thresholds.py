@@ -25,7 +25,6 @@ from audit.estimation.evidence import (
     RegionCertificate,
     Tail,
     ThresholdTest,
-    checked_orders,
     count_event,
     separate_tests,
 )
@@ -136,7 +135,12 @@ class Thresholds(ABC):
     favours: tuple[Order, ...]  # that high scores may favour
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "favours", checked_orders(self.favours))
+        orders = tuple(self.favours)
+        for order in orders:
+            validate.instance(Order, favours=order)
+        if not orders or len(set(orders)) < len(orders):
+            raise validate.fail("favours", "one order or two distinct ones", orders)
+        object.__setattr__(self, "favours", orders)
 
     @abstractmethod
     def certify(self, question: Question) -> CertifiedTests:
