@@ -4,9 +4,6 @@ from .evidence import CountedTest as CountedTest
 from .evidence import Evidence as Evidence
 from .evidence import Tail as Tail
 from .evidence import ThresholdTest as ThresholdTest
-from .group import PerRecordEpsilon as PerRecordEpsilon
-from .group import group_claim as group_claim
-from .group import per_record_epsilon as per_record_epsilon
 from .judge import ClaimedNumber as ClaimedNumber
 from .judge import JudgedClaim as JudgedClaim
 from .judge import JudgedScores as JudgedScores
@@ -39,6 +36,9 @@ from .rate_limits import rate_upper as rate_upper
 from .regions import Rates as Rates
 from .result import Audit as Audit
 from .result import AuditRecord as AuditRecord
+from .result import PerRecordEpsilon as PerRecordEpsilon
+from .result import group_claim as group_claim
+from .result import per_record_epsilon as per_record_epsilon
 from .samples import TrialPlan as TrialPlan
 from .samples import audit_counts as audit_counts
 from .samples import audit_samples as audit_samples

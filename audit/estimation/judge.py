@@ -30,10 +30,9 @@ from audit.adapters.scores import CanaryScores
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber as ClaimedNumber
 from audit.curves.quantities import EpsilonAtDelta
-from audit.estimation.group import pair_deltas
 from audit.estimation.one_run import Canaries
 from audit.estimation.one_run_scores import OneRunAudit, audit_one_run
-from audit.estimation.result import Audit
+from audit.estimation.result import Audit, pair_deltas
 from audit.estimation.samples import audit_samples
 from audit.estimation.score_source import (
     Columns,

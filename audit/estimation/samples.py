@@ -12,11 +12,10 @@ from scipy.special import ndtri
 
 from audit import validate
 from audit.curves import Order, PrivacyCurve
-from audit.estimation.group import pair_deltas
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.regions import Rates
-from audit.estimation.result import AnyThresholds, Audit
+from audit.estimation.result import AnyThresholds, Audit, pair_deltas
 from audit.estimation.score_source import Columns, LinearScore, combine
 from audit.estimation.thresholds import (
     EventRates,

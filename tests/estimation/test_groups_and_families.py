@@ -13,7 +13,7 @@ from scipy.stats import norm
 from audit.codec import decode, encode
 from audit.curves import GaussianCurve
 from audit.estimation import AuditRecord, FixedThresholds, LinearScore, audit_samples, holm
-from audit.estimation.group import group_claim, per_record_epsilon
+from audit.estimation.result import group_claim, per_record_epsilon
 
 from .audited_laws import allowed
 
