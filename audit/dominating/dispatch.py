@@ -9,7 +9,12 @@ from types import MappingProxyType
 
 from audit import validate
 from audit.dominating.curve import DominatingCurve, EnclosedCurve, GaussianDominatingCurve
-from audit.dominating.poisson import actual_divisor_curve, poisson_curve, truncated_poisson
+from audit.dominating.poisson import (
+    actual_divisor_curve,
+    check_bounded,
+    poisson_curve,
+    truncated_poisson,
+)
 from audit.dominating.random_allocation import CELLS, random_allocation, shuffled
 from audit.dominating.runs import composed_runs
 from audit.dominating.without_replacement import without_replacement
@@ -40,20 +45,9 @@ def _cyclic(m: NoisySGD, accuracy: float) -> DominatingCurve:
     return GaussianDominatingCurve(met**0.5 / m.noise_multiplier)
 
 
-def _check_bounded(m: NoisySGD) -> None:
-    """Raise ``ValueError`` unless the bound on gradients determines the sensitivity."""
-    share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
-    if m.gradient_bound is None or m.sensitivity < share * m.gradient_bound:
-        raise ValueError(
-            "gradient_sensitivity must be None, and gradients bounded, for sampled batches under "
-            "replace-one or with an actual divisor, because no pair is known otherwise, "
-            f"got {m.gradient_sensitivity!r}"
-        )
-
-
 def _poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     if m.relation is Relation.REPLACE_ONE and m.sampling_rate < 1:
-        _check_bounded(m)
+        check_bounded(m)
     return poisson_curve(
         m.noise_multiplier,
         m.sampling_rate,
@@ -61,20 +55,6 @@ def _poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
         m.relation,
         accuracy=accuracy,
         skipping_rate=m.skipping_rate,
-    )
-
-
-def _actual_divisor(m: NoisySGD, accuracy: float) -> DominatingCurve:
-    _check_bounded(m)
-    if m.sampling_rate == 1:
-        raise ValueError("batch_size must be below dataset_size for an actual divisor, got both")
-    return actual_divisor_curve(
-        m.noise_multiplier,
-        m.sampling_rate,
-        m.dataset_size,
-        m.steps,
-        m.relation,
-        accuracy=accuracy,
     )
 
 
@@ -93,66 +73,17 @@ def _random_allocation(m: NoisySGD, accuracy: float) -> DominatingCurve:
     )
 
 
-def _shuffled(m: NoisySGD, accuracy: float) -> DominatingCurve:
-    if m.gradient_sensitivity is not None or m.gradient_bound is None:
-        raise ValueError(
-            "gradient_sensitivity must be None for shuffled batches, because the gradients of "
-            f"their lower ends differ by twice their bound, got {m.gradient_sensitivity!r}"
-        )
-    return shuffled(
-        m.noise_multiplier,
-        steps_per_epoch=m.steps_per_epoch,
-        steps=m.steps,
-        fresh=m.batching.renews,
-        used=m.steps_per_epoch * m.batch_size / m.dataset_size,
-        relation=m.relation,
-    )
-
-
-def _truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
-    if m.relation is not Relation.ADD_REMOVE:
-        raise ValueError(
-            "relation must be 'add remove' for truncated poisson batches, because no pair is "
-            f"known for others, got {m.relation.value!r}"
-        )
-    assert m.max_batch_size is not None  # checked by the mechanism
-    return truncated_poisson(
-        m.noise_multiplier,
-        dataset_size=m.dataset_size,
-        sampling_rate=m.sampling_rate,
-        max_batch_size=m.max_batch_size,
-        steps=m.steps,
-        accuracy=accuracy,
-    )
-
-
-def _without_replacement(m: NoisySGD, accuracy: float) -> DominatingCurve:
-    if m.relation is not Relation.REPLACE_ONE:
-        raise ValueError(
-            "relation must be 'replace one' for batches without replacement, because no pair is "
-            f"known for others, got {m.relation.value!r}"
-        )
-    _check_bounded(m)
-    return without_replacement(
-        m.noise_multiplier,
-        m.sampling_rate,
-        m.steps,
-        accuracy=accuracy,
-        skipping_rate=m.skipping_rate,
-    )
-
-
 SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(
     {
         Batching.FULL: _full,
         Batching.CYCLIC: _cyclic,
         Batching.POISSON: _poisson,
         Batching.RANDOM_ALLOCATION: _random_allocation,
-        Batching.SHUFFLED: _shuffled,
-        Batching.RESHUFFLED: _shuffled,
-        Batching.DROP_LAST: _shuffled,
-        Batching.TRUNCATED_POISSON: _truncated_poisson,
-        Batching.WITHOUT_REPLACEMENT: _without_replacement,
+        Batching.SHUFFLED: shuffled,
+        Batching.RESHUFFLED: shuffled,
+        Batching.DROP_LAST: shuffled,
+        Batching.TRUNCATED_POISSON: truncated_poisson,
+        Batching.WITHOUT_REPLACEMENT: without_replacement,
     }
 )
 """For each batching, a function from a mechanism and an accuracy to its curve."""
@@ -275,7 +206,7 @@ def sampler(mechanism: NoisySGD) -> Sampler:
     if mechanism.divisor is Divisor.NOMINAL:
         return chosen
     if mechanism.batching is Batching.POISSON:
-        return _actual_divisor
+        return actual_divisor_curve
     if not mechanism.batching.has_random_size and mechanism.relation is not Relation.ADD_REMOVE:
         return chosen  # equal batch sizes in both datasets
     raise ValueError(

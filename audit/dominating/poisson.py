@@ -83,11 +83,22 @@ from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated, mixed, uni
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.runs import MixtureRun, RefinedCurve, grid_width
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from audit.mechanism import Relation
+from audit.mechanism import NoisySGD, Relation
 from audit.numerics.binomial import binomial_tails, log_binomial
 from audit.numerics.normal import log_interval, log_interval_error
 
 Array = NDArray[np.float64]
+
+
+def check_bounded(m: NoisySGD) -> None:
+    """Raise ``ValueError`` unless the bound on gradients determines the sensitivity."""
+    share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
+    if m.gradient_bound is None or m.sensitivity < share * m.gradient_bound:
+        raise ValueError(
+            "gradient_sensitivity must be None, and gradients bounded, for sampled batches under "
+            "replace-one or with an actual divisor, because no pair is known otherwise, "
+            f"got {m.gradient_sensitivity!r}"
+        )
 
 
 def poisson_curve(
@@ -177,28 +188,21 @@ class Truncation:
         return self.uncut * (1 - self.rate) + self.cut * (1 - self.kept)
 
 
-def truncated_poisson(
-    noise_multiplier: float,
-    *,
-    dataset_size: int,
-    sampling_rate: float,
-    max_batch_size: int,
-    steps: int,
-    accuracy: float,
-) -> EnclosedCurve:
+def truncated_poisson(m: NoisySGD, accuracy: float) -> EnclosedCurve:
     """Return bounds from both sides for all iterates under truncated Poisson batches.
 
-    For add/remove with a divisor that both datasets share; n is the size of the larger dataset.
     ``accuracy`` is the target of relative widths if batches are rarely truncated.
     """
-    validate.positive(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
-    validate.closed_unit(sampling_rate=sampling_rate)
-    validate.integer(1, dataset_size=dataset_size, max_batch_size=max_batch_size, steps=steps)
-    validate.positive(accuracy=accuracy)
-    cut = Truncation.of(dataset_size, sampling_rate, max_batch_size)
-    z = noise_multiplier
+    if m.relation is not Relation.ADD_REMOVE:
+        raise ValueError(
+            "relation must be 'add remove' for truncated poisson batches, because no pair is "
+            f"known for others, got {m.relation.value!r}"
+        )
+    z, steps, largest = m.noise_multiplier, m.steps, m.max_batch_size
+    assert largest is not None  # checked by the mechanism
+    cut = Truncation.of(m.dataset_size, m.sampling_rate, largest)
     if cut.kept == 0:
-        plain = poisson_curve(z, sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
+        plain = poisson_curve(z, m.sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
         return EnclosedCurve((), plain, plain, lost=2 * steps * cut.cut)
     accuracy = max(accuracy, _FINEST)
     pairs = [
@@ -214,13 +218,13 @@ def truncated_poisson(
     longest = min(steps, _RARE) * reach / _MOST_CELLS
     width = max(grid_width(spread, steps, reach, accuracy), longest)
     sides = [(weight, pair.grid_pairs(width, log_tails(steps))[1]) for weight, pair in pairs]
-    upper = mixed(tuple(sides))
+    upper = mixed(sides)
     upper = replace(upper, rounding=upper.rounding + 2 * cut.error)
     alone = MixturePair(cut.participation, z, 1.0, False, cut.absence)
     below = alone.grid_pairs(width, log_tails(steps))[0]
     adversaries = [replace(below, rounding=below.rounding + cut.error, ratio_error=None)]
-    if max_batch_size <= _LARGEST_BATCH:
-        adversaries.append(others_against(z, dataset_size, max_batch_size, cut, width))
+    if largest <= _LARGEST_BATCH:
+        adversaries.append(others_against(z, m.dataset_size, largest, cut, width))
     lower = [GridComposition([(pair, steps)]) for pair in adversaries]
     # a step is at most one at rate q whose record counts twice, and at least one with others of 0
     limits = DeltaLimits(
@@ -292,31 +296,22 @@ _LOG_TAIL = math.log(1e-20)  # neglected mass of batch sizes, over all steps
 _MOST_SIZES = 2000
 
 
-def actual_divisor_curve(
-    noise_multiplier: float,
-    sampling_rate: float,
-    dataset_size: int,
-    steps: int,
-    relation: Relation,
-    *,
-    accuracy: float,
-) -> ComposedCurve:
-    """Return the privacy of T steps on Poisson batches divided by their actual size.
+def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
+    """Return the privacy of steps on Poisson batches divided by their actual size.
 
-    The noise multiplier z is over the sensitivity: 2C for replace-one, C otherwise. X has
-    ``dataset_size`` records; ``accuracy`` is the target of the grid's share of relative widths.
+    X has ``dataset_size`` records; ``accuracy`` is the target of the grid's share of relative
+    widths.
     """
-    validate.positive(noise_multiplier=noise_multiplier, accuracy=accuracy)
-    validate.open_unit(sampling_rate=sampling_rate)
-    validate.integer(1, dataset_size=dataset_size, steps=steps)
-    validate.instance(Relation, relation=relation)
-    z, n = noise_multiplier, dataset_size
+    check_bounded(m)
+    if m.sampling_rate == 1:
+        raise ValueError("batch_size must be below dataset_size for an actual divisor, got both")
+    z, n, steps, relation = m.noise_multiplier, m.dataset_size, m.steps, m.relation
     one_less = relation is Relation.ADD_REMOVE
     two_sided = relation is Relation.REPLACE_ONE
     mean = 0.5 if two_sided else 2.0 if one_less else 1.0
     sizes = np.arange(n + 1)
-    log_p, error_p = log_binomial(sizes, n, sampling_rate)
-    log_q, error_q = log_binomial(sizes, n - 1, sampling_rate) if one_less else (log_p, error_p)
+    log_p, error_p = log_binomial(sizes, n, m.sampling_rate)
+    log_q, error_q = log_binomial(sizes, n - 1, m.sampling_rate) if one_less else (log_p, error_p)
     kept = (np.maximum(log_p, log_q) > _LOG_TAIL - math.log(steps)) & (sizes < n)
     if kept.sum() > _MOST_SIZES:
         raise ValueError(

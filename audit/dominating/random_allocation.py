@@ -59,7 +59,7 @@ from audit.dominating.curve import (
     GridComposition,
 )
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated
-from audit.mechanism import Relation
+from audit.mechanism import NoisySGD, Relation
 from audit.numerics.convex_order import (
     GridLaw,
     add,
@@ -256,40 +256,33 @@ _EXPONENT = 2.5
 _LEAST_NOISE = 0.12
 
 
-def shuffled(
-    noise_multiplier: float,
-    *,
-    steps_per_epoch: int,
-    steps: int,
-    fresh: bool,
-    relation: Relation,
-    used: float = 1.0,
-) -> EnclosedCurve:
+def shuffled(m: NoisySGD, accuracy: float) -> EnclosedCurve:
     """Return bounds from both sides for all iterates under shuffled batches.
 
-    ``fresh`` epochs have a new order each; a batch of an epoch holds the record with probability
-    ``used``. The lower end uses whole epochs only, if there is one. The noise multiplier is over
-    the sensitivity of one record: twice the clipping norm for replace-one.
+    A batch of an epoch holds the record with probability ``used``. The lower end uses whole epochs
+    only, if there is one.
     """
-    validate.positive(noise_multiplier=noise_multiplier)
-    validate.integer(1, steps_per_epoch=steps_per_epoch, steps=steps)
-    validate.instance(bool, fresh=fresh)
-    validate.instance(Relation, relation=relation)
-    validate.positive(used=used)
-    validate.closed_unit(used=used)
-    if relation is Relation.ADD_REMOVE:
+    if m.gradient_sensitivity is not None or m.gradient_bound is None:
+        raise ValueError(
+            "gradient_sensitivity must be None for shuffled batches, because the gradients of "
+            f"their lower ends differ by twice their bound, got {m.gradient_sensitivity!r}"
+        )
+    if m.relation is Relation.ADD_REMOVE:
         raise ValueError(
             "relation must be 'zero out' or 'replace one' for shuffled batches, because removing "
             "a record moves others to other batches, got 'add remove'"
         )
-    whole, rest = divmod(steps, steps_per_epoch)
+    steps_per_epoch, fresh = m.steps_per_epoch, m.batching.renews
+    used = steps_per_epoch * m.batch_size / m.dataset_size
+    whole, rest = divmod(m.steps, steps_per_epoch)
     meetings = whole + (rest > 0)
     epochs, seen = (whole, steps_per_epoch) if whole else (1, rest)
-    noise = noise_multiplier if fresh else noise_multiplier / math.sqrt(epochs)
+    z = m.noise_multiplier
+    noise = z if fresh else z / math.sqrt(epochs)
     times = epochs if fresh else 1
     of, with_means = steps_per_epoch / used, used == 1 and noise > _LEAST_NOISE
     pairs: list[GridPair] = []
-    if relation is Relation.ZERO_OUT:
+    if m.relation is Relation.ZERO_OUT:
         pairs.append(largest_sum(noise, seen, of, (2.0, 1.0)))
         if whole and with_means:
             pairs.append(mean_of_powers(noise, steps_per_epoch, (2.0, 1.0), _EXPONENT))
@@ -302,7 +295,7 @@ def shuffled(
     pairs += [*one_or_none, *(pair.swapped() for pair in one_or_none)]
     return EnclosedCurve(
         tuple(GridComposition([(pair, times)]) for pair in pairs),
-        GaussianDominatingCurve(math.sqrt(meetings) / noise_multiplier),
+        GaussianDominatingCurve(math.sqrt(meetings) / z),
     )
 
 

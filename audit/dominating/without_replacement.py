@@ -29,7 +29,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import validate
 from audit.curves import Order
 from audit.curves.brackets import Bracket
 from audit.curves.duality import profile_points, tradeoff_from_profile
@@ -45,10 +44,10 @@ from audit.dominating.curve import (
 from audit.dominating.grid import GridPair, mirrored
 from audit.dominating.layer import Layer, TooManyCells
 from audit.dominating.mixture import MixturePair, Tails, log_tails
-from audit.dominating.poisson import poisson_curve
+from audit.dominating.poisson import check_bounded, poisson_curve
 from audit.dominating.runs import MixtureRun, gaussian_run
 from audit.dominating.sampled_gaussian import mirrored_renyi
-from audit.mechanism import Relation
+from audit.mechanism import NoisySGD, Relation
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -232,38 +231,26 @@ def _interval(runs: Sequence[MirroredRun], largest_grid: int) -> float:
     return min(max(wanted, width / largest_grid), width / _SMALLEST_GRID)
 
 
-def without_replacement(
-    noise_multiplier: float,
-    sampling_rate: float,
-    steps: int,
-    *,
-    accuracy: float,
-    skipping_rate: float | None = None,
-) -> DominatingCurve:
-    """Return bounds from both sides for T steps on batches without replacement, replace-one.
+def without_replacement(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    """Return bounds from both sides for steps on batches without replacement, replace-one.
 
-    The noise multiplier is over the sensitivity 2C; the other arguments are those of
-    `poisson_curve`, whose brackets are the lower ends.
+    Brackets of Poisson batches under zero-out are the lower ends.
     """
-    validate.positive(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
-    validate.closed_unit(sampling_rate=sampling_rate)
-    validate.integer(1, steps=steps)
-    validate.positive(accuracy=accuracy)
+    if m.relation is not Relation.REPLACE_ONE:
+        raise ValueError(
+            "relation must be 'replace one' for batches without replacement, because no pair is "
+            f"known for others, got {m.relation.value!r}"
+        )
+    check_bounded(m)
+    z, rate, left = m.noise_multiplier, m.sampling_rate, m.skipping_rate
     attained = poisson_curve(
-        noise_multiplier,
-        sampling_rate,
-        steps,
-        Relation.ZERO_OUT,
-        accuracy=accuracy,
-        skipping_rate=skipping_rate,
+        z, rate, m.steps, Relation.ZERO_OUT, accuracy=accuracy, skipping_rate=left
     )
     if isinstance(attained, GaussianDominatingCurve):
         return attained
-    run = MirroredRun(
-        MixturePair(sampling_rate, noise_multiplier, 1.0, False, skipping_rate), steps
-    )
+    run = MirroredRun(MixturePair(rate, z, 1.0, False, left), m.steps)
 
     def divergence(alpha: Array) -> Array:
-        return steps * mirrored_renyi(alpha, sampling_rate, 1 / noise_multiplier)
+        return m.steps * mirrored_renyi(alpha, rate, 1 / z)
 
     return EnclosedCurve((), mirrored_curve([run], divergence, _ENCLOSED), attained)

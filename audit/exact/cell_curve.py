@@ -59,8 +59,8 @@ class CellBracketedCurve(BracketedCurve):
 
     A bracket contains the truth by data processing: merged cells are a post-processing of the pair,
     which is a post-processing of split cells (`audit.curves.Enclosure`). Cells whose losses
-    straddle what decides a value are cut until the bracket is narrow. The pair's own errors and all rounding
-    are counted in the masses of the cells.
+    straddle what decides a value are cut until the bracket is narrow. The pair's own errors and
+    all rounding are counted in the masses of the cells.
     """
 
     many_at_once = True

@@ -23,6 +23,7 @@ _UNIT_ROUNDOFF = 2.0**-53
 # Masses at both ends are normal floating-point numbers.
 _LARGEST_LOGARITHM = 640.0
 _NODES = 12  # of a cell
+_FAR = 32  # how many times as far as their cells reach sums of narrow laws are, about
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,13 @@ def add(a: GridLaw, b: GridLaw) -> GridLaw:
     """
     first, h = min(a.first, b.first), a.interval
     size = max(a.first + a.masses.size, b.first + b.masses.size) - first
-    sums = _Sums(a.above, h, a.algebra, size)
+    # sums of narrow laws lie far beyond all cells of both, for which no room is kept then
+    apart = abs(a.first - b.first)
+    low = max(a.first, b.first) - first + math.floor(math.log1p(math.exp(-apart * h)) / h) - 1
+    start = low if low > max(size, _FAR * (a.masses.size + b.masses.size)) else 0
+    inner = max(apart - max(a.masses.size, b.masses.size), 0)
+    sums = _Sums(a.above, h, a.algebra, size, start, math.log1p(math.exp(-inner * h)) / h)
+    zero = a.zero * b.zero
     x = a.moments, a.first - first
     if a is b:
         sums.add(x, x, range(1, size))
@@ -208,15 +215,21 @@ def add(a: GridLaw, b: GridLaw) -> GridLaw:
         sums.add(x, y, range(size))
         sums.add(y, x, range(1, size))
     for one, other in ((a, b), (b, a)):
-        if other.zero:
-            place = slice(one.first - first, one.first - first + one.masses.size)
-            sums.moments[:, place] += other.zero * one.moments
-    terms = 4 * len(a.algebra.products) * size + 16
+        place = one.first - first
+        if other.zero and start:  # atoms above are split between 0 and the first cell
+            masses = other.zero * one.masses
+            shares = np.exp((np.arange(place, place + masses.size) - start) * h)
+            sums.moments[0, 0] += masses @ shares
+            zero += float(masses @ (1 - shares))
+        elif other.zero:
+            sums.moments[:, place : place + one.masses.size] += other.zero * one.moments
+    cells = a.masses.size + b.masses.size if start else size
+    terms = 4 * len(a.algebra.products) * cells + 16
     return replace(
         a,
-        first=first,
+        first=first + start,
         moments=sums.moments,
-        zero=a.zero * b.zero,
+        zero=zero,
         beyond=a.beyond + b.beyond,
         rounding=a.rounding + b.rounding + 2 * terms * _UNIT_ROUNDOFF,
     )
@@ -226,12 +239,17 @@ Placed = tuple[Array, int]  # moments of cells, and the index of the first one
 
 
 class _Sums:
-    """The cells of a sum, to which pairs (i, i - d) of cells are added."""
+    """The cells of a sum from ``start`` on, to which pairs (i, i - d) of cells are added.
 
-    def __init__(self, above: bool, interval: float, algebra: Algebra, size: int) -> None:
-        self.above, self.interval, self.algebra, self.size = above, interval, algebra, size
-        extra = math.ceil(math.log(2) / interval) + 2
-        self.moments = np.zeros((len(algebra.degrees), size + extra))
+    No sum is more than ``most`` cells beyond the larger one of its pair.
+    """
+
+    def __init__(
+        self, above: bool, interval: float, algebra: Algebra, size: int, start: int, most: float
+    ) -> None:
+        self.above, self.interval, self.algebra = above, interval, algebra
+        self.size, self.start = size, start
+        self.moments = np.zeros((len(algebra.degrees), size - start + math.ceil(most) + 2))
 
     def add(self, large: Placed, small: Placed, offsets: range) -> None:
         """Add the pairs of cell i of ``large`` and cell i - d of ``small``, d in ``offsets``."""
@@ -246,7 +264,7 @@ class _Sums:
             low = max(start, other + d)
             high = min(start + x.shape[1], other + d + y.shape[1])
             both = x[:, low - start : high - start], y[:, low - d - other : high - d - other]
-            shifted(*both, low, d, math.log1p(math.exp(-d * h)) / h)
+            shifted(*both, low - self.start, d, math.log1p(math.exp(-d * h)) / h)
         if far < offsets.stop:
             self._add_far(self._placed(*large), self._placed(*small), far)
 

@@ -13,7 +13,8 @@ from scipy.stats import binom, chi2, norm
 
 from audit import Batching, Divisor, NoisySGD, Relation, Release, bounds, exact
 from audit.curves import GaussianCurve, Order
-from audit.dominating.poisson import actual_divisor_curve, poisson_curve
+from audit.dominating.poisson import poisson_curve
+from tests.dominating.random_brackets import poisson
 
 MADE: dict[str, Any] = {
     "steps": 1,
@@ -28,6 +29,13 @@ MADE: dict[str, Any] = {
     "release": Release.ALL_ITERATES,
     "divisor": Divisor.ACTUAL,
 }
+
+
+def actual_divisor_curve(
+    z: float, q: float, n: int, steps: int, relation: Relation, accuracy: float
+):
+    m = poisson(steps, 1 / z, n, 1, relation, poisson_rate=q, divisor=Divisor.ACTUAL)
+    return exact.dominating_curve(m, accuracy=accuracy)
 
 
 def released_sizes(n: int, q: float, z: float, relation: Relation, epsilon: float, order: Order):

@@ -121,6 +121,12 @@ def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch, factor: floa
     assert low < high < GaussianCurve(1.0).epsilon(1e-6)
 
 
+def test_noise_far_above_the_sensitivity() -> None:
+    """The ratio is normal then, of deviation 1/(z sqrt(T)); sums of so narrow laws took hours."""
+    low, high = allocation(1e5, 100, 100, cells=4096).epsilon_bracket(1e-8)
+    assert low < GaussianCurve(1e-6).epsilon(1e-8) < high < 3 * low
+
+
 def test_refusals() -> None:
     with pytest.raises(ValueError, match=r"participations must be at most steps_per_epoch \(3\)"):
         allocation(1.0, 3, 3, 4)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
-from audit.dominating import dominating_curve
+from audit.dominating import DominatingCurve, dominating_curve
 from audit.dominating import random_allocation as module
 from audit.dominating.curve import GridComposition
 from audit.dominating.poisson import poisson_curve
@@ -19,10 +19,19 @@ from audit.dominating.random_allocation import (
     largest_sum,
     mean_of_powers,
     random_allocation,
-    shuffled,
 )
 from audit.mechanism import Batching, NoisySGD, Relation, Release
+from tests.dominating.random_brackets import poisson as poisson_steps
 from tests.reference import lognormal_excess
+
+
+def shuffled(
+    z: float, *, steps_per_epoch: int, steps: int, fresh: bool, relation: Relation
+) -> DominatingCurve:
+    batching = Batching.RESHUFFLED if fresh else Batching.SHUFFLED
+    return dominating_curve(
+        poisson_steps(steps, 1 / z, steps_per_epoch, 1, relation, batching=batching)
+    )
 
 
 def test_shuffling_leaks_more_than_poisson_sampling() -> None:

@@ -15,16 +15,16 @@ from audit.curves.brackets import BracketError
 from audit.dominating import dominating_curve
 from audit.dominating import poisson as module
 from audit.dominating.curve import EnclosedCurve, GridComposition
-from audit.dominating.poisson import Truncation, others_against, poisson_curve, truncated_poisson
+from audit.dominating.poisson import Truncation, others_against, poisson_curve
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
+from tests.dominating.random_brackets import poisson
 
 Array = NDArray[np.float64]
 
 
 def truncated(z: float, n: int, q: float, largest: int, steps: int, accuracy: float = 1e-4):  # type: ignore[no-untyped-def]
-    return truncated_poisson(
-        z, dataset_size=n, sampling_rate=q, max_batch_size=largest, steps=steps, accuracy=accuracy
-    )
+    more = {"batching": Batching.TRUNCATED_POISSON, "max_batch_size": largest, "poisson_rate": q}
+    return dominating_curve(poisson(steps, 1 / z, n, 1, **more), accuracy=accuracy)
 
 
 def test_how_often_batches_are_cut_against_a_sum() -> None:

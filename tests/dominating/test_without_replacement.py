@@ -16,7 +16,6 @@ from audit.curves import Order
 from audit.dominating import dominating_curve
 from audit.dominating.grid import mirrored
 from audit.dominating.mixture import MixturePair, log_tails
-from audit.dominating.without_replacement import without_replacement
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 M = NoisySGD(
@@ -31,6 +30,12 @@ M = NoisySGD(
     relation=Relation.REPLACE_ONE,
     release=Release.ALL_ITERATES,
 )
+
+
+def without_replacement(z: float, q: float, steps: int, accuracy: float):  # type: ignore[no-untyped-def]
+    batch = round(10 * q)
+    m = replace(M, steps=steps, dataset_size=10, batch_size=batch, noise_std=2 * z / batch)
+    return dominating_curve(m, accuracy=accuracy)
 
 
 def hockey_stick(first: list[tuple[float, float]], second, epsilon: float, z: float) -> float:
