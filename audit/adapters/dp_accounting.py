@@ -20,8 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from audit import validate
-from audit.adapters.claimed import ClaimedCurve
-from audit.adapters.optional import load
+from audit.adapters.libraries import ClaimedCurve, load
 from audit.adapters.steps import composed, noise_over_clip_norm, runs_of, step
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 

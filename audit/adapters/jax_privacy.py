@@ -11,7 +11,7 @@ import numpy as np
 
 from audit import validate
 from audit.adapters.dp_accounting import from_dp_event
-from audit.adapters.optional import load
+from audit.adapters.libraries import load
 from audit.adapters.scores import CanaryScores
 from audit.mechanism import Composition, NoisySGD, Relation
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.adapters.optional import load
+from audit.adapters.libraries import load
 from audit.numerics.display import ShortRepr
 
 __all__ = ["CanaryScores", "read_scores", "read_table"]

@@ -10,7 +10,19 @@ entry, and `calibrate` finds the noise or the number of steps that meets a budge
 a function as a bound.
 """
 
-from audit.bounds import accounting, all_iterates, at22, bsa24, cl25, fmtt18, own, recent, survey
+from audit.bounds import (
+    accounting,
+    all_iterates,
+    at22,
+    bsa24,
+    cl25,
+    cl25_cyclic,
+    fmtt18,
+    hidden_state,
+    own,
+    random_allocation,
+    survey,
+)
 from audit.bounds import statements as _statements
 from audit.bounds.assumed_batches import BatchingGap, batching_gap
 from audit.bounds.assumptions import Assumption, NotApplicable
@@ -55,13 +67,15 @@ __all__ = [
     "bsa24",
     "calibrate",
     "cl25",
+    "cl25_cyclic",
     "entry",
     "epsilon",
     "evaluate",
     "fmtt18",
+    "hidden_state",
     "noise_multiplier",
     "own",
-    "recent",
+    "random_allocation",
     "survey",
     "table",
     "tightest",

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from audit import exact
 from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
-from audit.bounds.recent.evd26 import (
+from audit.bounds.random_allocation import (
     chi_square,
     least_noise_multiplier,
     total_variation_bound,

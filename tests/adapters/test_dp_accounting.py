@@ -10,7 +10,7 @@ import pytest
 
 from audit import bounds, exact
 from audit.adapters import dp_accounting as adapter
-from audit.adapters.claimed import ClaimedCurve
+from audit.adapters.libraries import ClaimedCurve
 from audit.adapters.steps import composed, in_words, step
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 

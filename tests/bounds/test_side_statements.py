@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from audit import Batching, NoisySGD, Order, bounds, exact
 from audit.bounds.accounting import sampled_gaussian_renyi
-from audit.bounds.at22.small_batches import largest_order
+from audit.bounds.at22 import largest_order
 from audit.constructions import TwoSidedWalk
 from audit.curves import GaussianCurve
 from papers.bsa24_statements import (

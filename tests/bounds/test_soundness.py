@@ -20,9 +20,8 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, bounds, exact
-from audit.bounds import Status
+from audit.bounds import Status, bsa24
 from audit.bounds.accounting import compose
-from audit.bounds.bsa24 import sampled_batches
 from audit.constructions import Construction, kinds
 from audit.curves import GaussianCurve, PrivacyCurve, RenyiCurve
 from audit.search.evaluation import quick_value
@@ -47,7 +46,7 @@ Claims = list[tuple[str, PrivacyCurve]]
 def coarse_compositions(monkeypatch):
     """Fewer grid points: a little looser, and many times faster."""
     coarse = functools.partial(compose, largest_grid=1 << 13)
-    monkeypatch.setattr(sampled_batches, "compose", coarse)
+    monkeypatch.setattr(bsa24, "compose", coarse)
 
 
 def all_claims(m: NoisySGD, random: np.random.Generator) -> Claims:

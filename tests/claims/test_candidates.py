@@ -29,7 +29,7 @@ from audit.constructions.explicit import Repeated
 from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.curves.quantities import EpsilonAtDelta, Mu, RenyiAtOrder
-from tests.bounds.fmtt18.one_pass import one_pass
+from tests.bounds.one_pass import one_pass
 from tests.claims.written import full
 
 CYCLIC = full(steps=6, dataset_size=6, batch_size=2, noise_std=0.5, batching=Batching.CYCLIC)

@@ -42,7 +42,7 @@ from audit.exact.law_curve import LawCurve
 from audit.exact.normal_laws import GaussianPairCurve
 from audit.isolation import UserCodeError, Workers
 from audit.results import Verdict
-from tests.bounds.fmtt18.one_pass import one_pass
+from tests.bounds.one_pass import one_pass
 from tests.claims import callables as named
 from tests.claims.callables import RETURNED
 from tests.claims.written import full

@@ -27,7 +27,7 @@ from audit.constructions.explicit_laws import (
     RandomisedResponse,
 )
 from audit.search.found_pairs import read_found
-from tests.bounds.fmtt18.one_pass import one_pass
+from tests.bounds.one_pass import one_pass
 from tests.mechanisms import noisy_sgd
 
 

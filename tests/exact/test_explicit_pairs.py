@@ -25,8 +25,8 @@ from audit.curves.finite_pair import Cells
 from audit.exact import GaussianPairCurve
 from audit.exact.explicit_curves import single_curve
 from audit.exact.finite_cells import FiniteCells
-from tests.bounds.fmtt18.one_pass import mixed_epsilon, mixed_renyi, one_pass
-from tests.bounds.survey.test_accountants import randomised_response_epsilon
+from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass
+from tests.bounds.test_survey import randomised_response_epsilon
 
 ORDERS = tuple(Order)
 WIDTHS = Mixtures(Mixture((0.3, 0.7), (0.0, 2.0), (1.0, 0.5)), Mixture((1.0,), (1.0,), (0.8,)))

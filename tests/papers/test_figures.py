@@ -24,7 +24,7 @@ from papers.bsa24_figures import BokSuAltschulerFigures
 from papers.checks import knee
 from papers.cl25_figures import ChienLiFigures, altschuler_talwar, ye_shokri
 from papers.side_statements import SideStatements, mixture_renyi
-from tests.bounds.cl25.settings import figure_1
+from tests.bounds.test_cl25 import figure_1
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "published_figures.yaml"
 SHIPPED = yaml.safe_load(SCENARIO.read_text(encoding="utf-8"))["settings"]
