@@ -1,14 +1,11 @@
-"""Neighbouring pairs that are as distinguishable as the assumptions allow, one family per file."""
+"""Neighbouring pairs that are as distinguishable as the assumptions allow."""
 
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process
-from audit.constructions.changing import ChangingPair, Phase
-from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
-from audit.constructions.gradients import GradientPair
+from audit.constructions.gradients import ChangingPair, GradientPair, Phase
 from audit.constructions.holder import HolderForm, HolderPair
 from audit.constructions.lattice import LatticeWalk
 from audit.constructions.process import DependentStep, Process, Segment, Step, Wall
-from audit.constructions.quadratics import QuadraticPair
 from audit.constructions.registry import (
     all_kinds,
     construction,
@@ -18,7 +15,6 @@ from audit.constructions.registry import (
     kinds,
     suggested_members,
 )
-from audit.constructions.resets import ResetWalk
 from audit.constructions.updates import (
     Affine,
     Mapped,
@@ -28,7 +24,15 @@ from audit.constructions.updates import (
     Staircase,
     UpdateMap,
 )
-from audit.constructions.walks import BiasedWalk, DriftedWalk, TwoSidedWalk
+from audit.constructions.walks import (
+    BiasedWalk,
+    CyclicQuadraticPair,
+    DriftedWalk,
+    QuadraticPair,
+    ResetWalk,
+    TwoSidedWalk,
+    WallPinnedWalk,
+)
 
 __all__ = [
     "Affine",

@@ -1,7 +1,8 @@
-"""The base class of neighbouring pairs in one dimension."""
+"""The base classes of neighbouring pairs in one dimension, and limits on their gradients."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -10,12 +11,23 @@ from typing import Any, ClassVar, Self, TypeGuard
 import numpy as np
 
 from audit import validate
-from audit.constructions.batches import kinds_of_batch
+from audit.constructions.batches import (
+    SAMPLERS,
+    BatchUpdate,
+    check_position,
+    cycle_length,
+    domain,
+    kinds_of_batch,
+    process_of_batches,
+)
 from audit.constructions.process import Process
-from audit.mechanism import Choice, Composition, Losses, NoisySGD
+from audit.constructions.updates import PiecewiseLinear
+from audit.mechanism import Batching, Choice, Composition, Losses, NoisySGD, Relation
 from audit.numerics.display import ShortRepr
 
+SLACK = 1 + 1e-12  # tolerates rounding of parameters computed from a limit
 _MOST_KINDS_OF_BATCH = 20_000  # of more, constructing a process takes too long
+_ALONE = "dataset_size=1"
 _MOST_REFUSED = 30  # random members in a row, after which none is expected to be admissible
 
 
@@ -79,6 +91,10 @@ class Construction(ShortRepr, ABC):
     def name(self) -> str:
         """Name of the construction in tables and files."""
         return type(self).__name__
+
+    def _require(self, holds: bool, wanted: str, got: str = "") -> None:
+        """Raise `Inadmissible` unless something holds that the pair needs."""
+        require(self.name, holds, wanted, got)
 
     @abstractmethod
     def processes(self) -> tuple[Process, Process]:
@@ -204,10 +220,192 @@ class Construction(ShortRepr, ABC):
         return cls(mechanism, **parameters)
 
 
+class PositionedPair(Construction):
+    """Pair with a common start, whose datasets have the same updates but for the differing record.
+
+    A subclass is a dataclass with the fields ``start`` and ``position``, the record's batch of the
+    cycle for cyclic batches.
+    """
+
+    start: float
+    position: int | None
+
+    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_start(self.mechanism, self.start)
+        check_position(self.mechanism, self.position)
+        numbers = (f.name for f in fields(self) if f.type == "float")
+        validate.finite(**{name: getattr(self, name) for name in numbers})
+
+    def _records(self) -> tuple[Any, Any]:
+        """Return the record in X and in X': by default negative gradients, farthest apart."""
+        return record_pushes(self.mechanism)
+
+    def _update(self, record: Any) -> BatchUpdate:
+        """Return the update of a dataset's batches, if all batches have the same."""
+        raise NotImplementedError
+
+    def _updates(self, record: Any) -> tuple[BatchUpdate, ...]:
+        """Return the updates of the batches of a cycle; one if all batches have the same."""
+        return (self._update(record),)
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the processes X and X', whose record may be missing."""
+        m, present = self.mechanism, (True, both_hold_record(self.mechanism))
+        first, second = (
+            process_of_batches(m, self.start, self._updates(record), self.position, held)
+            for record, held in zip(self._records(), present, strict=True)
+        )
+        return first, second
+
+    def _check_others(self, lowest: float, highest: float) -> None:
+        """Refuse other records whose negative gradients range over too much."""
+        low, high = others_range(self.mechanism)
+        self._require(
+            low * SLACK <= lowest and highest * SLACK**-1 <= high,
+            f"the other records' gradients in [{-high:.6g}, {-low:.6g}], which the Lipschitz "
+            "constant and the gradient sensitivity allow",
+            f"[{-highest:.6g}, {-lowest:.6g}]",
+        )
+        alone = self.mechanism.dataset_size == 1
+        self._require(not alone or not (lowest or highest), "other records to push", _ALONE)
+
+    def _require_others(self) -> None:
+        self._require(self.mechanism.dataset_size > 1, "another record", _ALONE)
+
+    def _require_no_strong_convexity(self, losses: str) -> None:
+        curvature = self.mechanism.strong_convexity
+        wanted = f"strong_convexity = 0 because {losses}"
+        self._require(curvature == 0, wanted, f"strong_convexity={curvature!r}")
+
+    def _check_curvature(self, curvature: float) -> None:
+        got = f"curvature={curvature!r}"
+        check_slopes(self.name, self.mechanism, "curvature", (curvature, curvature), got)
+
+    def _check_removable(self, regularised: bool) -> None:
+        """Refuse a record whose removal would remove its regulariser as well."""
+        self._require(
+            not regularised or both_hold_record(self.mechanism),
+            "no regulariser if X' does not hold the record, because the regulariser's gradients "
+            "are unbounded",
+            "relation='add remove'",
+        )
+
+    def _check_holder(self, *gradients: PiecewiseLinear) -> None:
+        """Refuse gradients without the mechanism's Hoelder constant and order.
+
+        Between two breakpoints a difference of values is linear and a power of the distance
+        concave, so that their ratio is largest at breakpoints and ends of the domain.
+        """
+        if self.mechanism.holder is None:
+            return
+        constant, order = self.mechanism.holder
+        low, high = domain(self.mechanism)
+        for line in gradients:
+            ends = [low, high] if math.isfinite(high) else []
+            x = np.unique([*(point for point in line.points if low < point < high), *ends])
+            values = line(x)
+            distance = np.abs(x[:, None] - x)
+            # what a value may be off by rounding
+            rounding = 2.0**-50 * np.max(np.abs(values), initial=0.0)
+            change = np.abs(values[:, None] - values) - rounding
+            apart = distance > 0
+            needed = float(np.max(change[apart] / distance[apart] ** order, initial=0.0))
+            steepest = 0.0 if math.isfinite(high) else max(map(abs, line.slopes))
+            if steepest > 0:
+                needed = max(needed, steepest) if order == 1 else math.inf
+            self._require(
+                needed <= constant * SLACK,
+                f"gradients with a Hoelder constant of order {order:g} of at most {constant:g}",
+                f"{needed:.6g}",
+            )
+
+
+def require(name: str, holds: bool, wanted: str, got: str = "") -> None:
+    """Raise `Inadmissible` unless something holds that the pair of a name needs."""
+    if not holds:
+        raise Inadmissible(f"{name} needs {wanted}{', got ' * bool(got)}{got}")
+
+
 def checked_start(mechanism: NoisySGD, start: float) -> float:
     """Return a start point after checking that it lies in the domain."""
     validate.finite(start=start)
-    if mechanism.diameter is not None and abs(start) > mechanism.diameter / 2:
-        half = mechanism.diameter / 2
-        raise ValueError(f"start must be in the domain [{-half:g}, {half:g}], got {start!r}")
+    low, high = domain(mechanism)
+    if not low <= start <= high:
+        raise ValueError(f"start must be in the domain [{low:g}, {high:g}], got {start!r}")
     return float(start)
+
+
+def check_slopes(
+    name: str, mechanism: NoisySGD, wanted: str, slopes: tuple[float, float], got: str
+) -> None:
+    """Raise `Inadmissible` unless gradients may have the least and the largest of ``slopes``."""
+    most = math.inf if mechanism.smoothness is None else mechanism.smoothness
+    least = mechanism.strong_convexity if mechanism.convex else -most
+    allowed = least - (SLACK - 1) * abs(least) <= slopes[0] and slopes[1] <= most * SLACK
+    wanted = f"{wanted} in [{least:g}, {most:g}], which convexity and smoothness allow"
+    require(name, allowed, wanted, got)
+
+
+def both_hold_record(mechanism: NoisySGD) -> bool:
+    """Return whether X' holds the differing record as well, possibly with zero loss."""
+    return mechanism.relation is not Relation.ADD_REMOVE
+
+
+def record_pushes(mechanism: NoisySGD) -> tuple[float, float]:
+    """Return the negative gradients of the record's linear losses in X and X', farthest apart.
+
+    The second is 0 if X' does not hold the record.
+    """
+    if mechanism.relation is Relation.REPLACE_ONE:
+        return mechanism.sensitivity / 2, -mechanism.sensitivity / 2
+    return mechanism.steepest_gradient, 0.0
+
+
+def others_range(mechanism: NoisySGD) -> tuple[float, float]:
+    """Return the range of other records' negative gradients admissible with `record_pushes`.
+
+    A gradient sensitivity bounds the difference of any two records of the family (Bok, Su and
+    Altschuler 2024, Definition 2.10), including that of another record and the differing one.
+    """
+    low, high = -math.inf, math.inf
+    if mechanism.gradient_bound is not None:
+        low, high = -mechanism.gradient_bound, mechanism.gradient_bound
+    if mechanism.gradient_sensitivity is not None:
+        pushes = record_pushes(mechanism)
+        low = max(low, max(pushes) - mechanism.gradient_sensitivity)
+        high = min(high, min(pushes) + mechanism.gradient_sensitivity)
+    return low, high
+
+
+def random_others(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    """Return a random negative gradient of the other records, often an extreme one."""
+    if mechanism.dataset_size == 1:
+        return 0.0
+    low, high = others_range(mechanism)
+    if math.isinf(high):
+        low, high = -2 * mechanism.sensitivity, 2 * mechanism.sensitivity
+    return float(rng.choice([low, high, 0.0, rng.uniform(low, high)]))
+
+
+def random_curvature(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    """Return a random curvature, often an extreme one or one that resets in one step."""
+    resetting = 1 / float(mechanism.step_sizes[-1])
+    most = 2 * resetting if mechanism.smoothness is None else mechanism.smoothness
+    least = mechanism.strong_convexity if mechanism.convex else -most
+    return float(rng.choice([least, most, min(resetting, most), rng.uniform(least, most)]))
+
+
+def random_start(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    """Return a random start point, often the middle or an end of the domain."""
+    half = 0.0 if mechanism.diameter is None else mechanism.diameter / 2
+    return float(rng.choice([0.0, -half, half, rng.uniform(-half, half)]))
+
+
+def random_position(mechanism: NoisySGD, rng: np.random.Generator) -> int | None:
+    """Return a random batch of the cycle, or None."""
+    if mechanism.batching is not Batching.CYCLIC or rng.random() < 0.5:
+        return None
+    return int(rng.integers(cycle_length(mechanism)))

@@ -1,21 +1,142 @@
-"""Batching schemes: the process of a dataset with given updates."""
+"""Batching schemes: the process of a dataset with given updates.
+
+Batches are drawn independently in every step, repeat in every epoch, or are new in every epoch. In
+the last case the position of the record follows a Markov chain: if the other records are
+interchangeable, future batches depend on the past only through whether the record has already
+occurred in the current epoch. So a run of many epochs needs a memory with a few states instead of a
+list of its (n/b)^epochs orders.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from audit import validate
-from audit.constructions.epochs import MOVES, StepMaker, epoch_steps
-from audit.constructions.process import BatchMaps, Path, Process, Segment, Step, Wall, split
-from audit.constructions.sampling import DRAWS, BatchUpdate, sampled_step
+from audit.constructions.process import (
+    BatchMaps,
+    DependentStep,
+    Path,
+    Process,
+    Segment,
+    Step,
+    split,
+)
+from audit.constructions.updates import UpdateMap
 from audit.mechanism import COVERED_BY_DEFAULT, Batching, Losses, NoisySGD, Relation, Release
 
+# (step size, differing record in the batch?, number of other records)
+BatchUpdate = Callable[[float, bool, int], UpdateMap]
+# (memory before, record in the batch?, number of other records, memory after, weight)
+Move = tuple[int, bool, int, int, float]
+StepMaker = Callable[[float], Step]  # takes a step size
+
+# Largest number of tracked other records; each adds two states to the memory.
+_MOST_FOLLOWED = 16
+
+
+def _fixed_size(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
+    n, b, rate = mechanism.dataset_size, mechanism.batch_size, mechanism.sampling_rate
+    if present:  # a full batch is a sample of all n
+        yield 0, False, b, 0, 1 - rate
+        yield 0, True, b - 1, 0, rate
+    else:
+        yield 0, False, min(b, n - 1), 0, 1.0
+
+
+def _poisson(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
+    """Draw each record; batches above ``max_batch_size`` are cut to a uniformly random subset."""
+    rate, most = mechanism.sampling_rate, mechanism.max_batch_size or mechanism.dataset_size
+    for others, weight in enumerate(binomial(mechanism.dataset_size - 1, rate)):
+        drawn = rate * weight if present else 0.0
+        yield 0, False, min(others, most), 0, (1 - rate) * weight if present else weight
+        if others < most:
+            yield 0, True, others, 0, drawn
+        else:
+            kept = most / (others + 1)
+            yield 0, True, most - 1, 0, kept * drawn
+            yield 0, False, most, 0, (1 - kept) * drawn
+
+
+def _reshuffled(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
+    """Track whether the record has occurred: if not, it does next with probability b/(n - t b).
+
+    Every batch holds b records: b - 1 others if it holds the record, and b if not.
+    """
+    b, left = mechanism.batch_size, mechanism.dataset_size / mechanism.batch_size - place
+    if not present:
+        yield 0, False, b, 0, 1.0
+        return
+    met = 0 if place == mechanism.steps_per_epoch - 1 else 1  # the next epoch starts afresh
+    yield 0, False, b, 0, 1 - 1 / left
+    yield 0, True, b - 1, met, 1 / left
+    if place:
+        yield 1, False, b, met, 1.0
+
+
+def _allocated(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
+    """Track the record: with r occurrences left in T - t steps it occurs next at rate r/(T - t).
+
+    The other records do the same, independently, and are tracked if they move the iterate.
+    """
+    return (_followed if moved else _alone)(mechanism, present, place)
+
+
+def _alone(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
+    """Track how often the record has occurred in this epoch."""
+    most, left = mechanism.participations, mechanism.steps_per_epoch - place
+    if not present:
+        yield 0, False, 0, 0, 1.0
+        return
+    for met in range(max(0, most - left), min(place, most) + 1):
+        rate = (most - met) / left
+        yield met, False, 0, 0 if left == 1 else met, 1 - rate
+        yield met, True, 0, 0 if left == 1 else met + 1, rate
+
+
+def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
+    """Track whether the record has occurred, and how many others have."""
+    if mechanism.dataset_size - 1 > _MOST_FOLLOWED:
+        raise ValueError(
+            f"dataset_size must be at most {_MOST_FOLLOWED + 1} for random allocation if the "
+            f"other records move the iterate, got {mechanism.dataset_size}"
+        )
+    if mechanism.participations > 1:
+        raise ValueError(
+            "participations must be 1 for random allocation if the other records move the "
+            f"iterate, got {mechanism.participations}"
+        )
+    n, left = mechanism.dataset_size, mechanism.steps_per_epoch - place
+    rate = 1 / left
+    for met in range(2 if place and present else 1):
+        for gone in range(n if place else 1):
+            own = rate if present and not met else 0.0
+            for others, weight in enumerate(binomial(n - 1 - gone, rate)):
+                for holds, share in ((False, 1 - own), (True, own)):
+                    after = 0 if left == 1 else (met + holds) * n + gone + others
+                    yield met * n + gone, holds, others, after, weight * share
+
+
+MOVES: Mapping[Batching, Callable[[NoisySGD, bool, int, bool], Iterator[Move]]] = MappingProxyType(
+    {
+        Batching.RESHUFFLED: _reshuffled,
+        Batching.DROP_LAST: _reshuffled,
+        Batching.RANDOM_ALLOCATION: _allocated,
+        Batching.FULL: _fixed_size,
+        Batching.WITHOUT_REPLACEMENT: _fixed_size,
+        Batching.POISSON: _poisson,
+        Batching.TRUNCATED_POISSON: _poisson,
+    }
+)
+"""Possible batches of a step, by sampler: the record is in the dataset or not, the step's place in
+its epoch, and whether the number of other records in a batch matters where epochs are new."""
+
 # What processes cover in addition to COVERED_BY_DEFAULT.
-SAMPLERS = tuple(one for one in (*MOVES, *DRAWS) if one not in COVERED_BY_DEFAULT)
+SAMPLERS = tuple(one for one in MOVES if one not in COVERED_BY_DEFAULT)
 
 
 def batched_process(
@@ -53,7 +174,7 @@ def batched_process(
     ValueError
         If ``position`` is not a batch of the cycle, no iterate is released, or the scheme does not
         determine the process: a record cannot be removed from these batches, or too many other
-        records would have to be tracked (see `audit.constructions.epochs`).
+        records would have to be tracked.
 
     Examples
     --------
@@ -65,64 +186,142 @@ def batched_process(
     >>> len(process), process.distinct_steps()[0].noise_std
     (5, 1.0)
     """
+    return process_of_batches(mechanism, start, (update,), position, present)
+
+
+def process_of_batches(
+    mechanism: NoisySGD,
+    start: float,
+    updates: Sequence[BatchUpdate],
+    position: int | None,
+    present: bool,
+) -> Process:
+    """Return a `batched_process`, with an update of its own for each batch of a cycle or one."""
+    m, batching = mechanism, mechanism.batching
     # the updates define the neighbours
-    refusal = mechanism.uncovered((*SAMPLERS, *Relation, Losses.CHANGING))
+    refusal = m.uncovered((*SAMPLERS, *Relation, Losses.CHANGING))
     if refusal is not None:
         raise ValueError(f"this process {refusal}")
-    check_position(mechanism, position)
-    batching = mechanism.batching
+    check_position(m, position)
     if not present:
-        _check_removal(mechanism, update)
+        _check_removal(m, updates[0])
+    at = record_position(m, position) if batching is Batching.CYCLIC else 0
     if batching.repeats:
-        updates = [update] * cycle_length(mechanism)
-        paths = _cycles(mechanism, updates, position, present)
-    elif batching.renews:
-        paths = (Path(1.0, _repeated(mechanism, epoch_steps(mechanism, update, present))),)
+        cycle = tuple(updates) if len(updates) > 1 else (updates[0],) * cycle_length(m)
+        places = (at,) if batching is Batching.CYCLIC else range(len(cycle))
+        cycles = [_cycle(m, cycle, place, present) for place in places]
     else:
-
-        def step(eta: float) -> Step:
-            return sampled_step(mechanism, update, eta, present)
-
-        paths = (Path(1.0, _repeated(mechanism, [step])),)
-    return _released(mechanism, start, paths, _maps(mechanism, [update], position, present))
+        cycles = [_drawn(m, updates[0], present)]
+    paths = tuple(Path(1.0 / len(cycles), _repeated(m, cycle)) for cycle in cycles)
+    maps = (_maps(m, updates, at, present),)
+    return Process(start, _released(m, paths), *domain(m), batches=maps)
 
 
-def cyclic_process(
-    mechanism: NoisySGD, start: float, updates: Sequence[BatchUpdate], position: int
-) -> Process:
-    """Return the process of a dataset whose fixed batches hold different kinds of records.
+def _cycle(
+    mechanism: NoisySGD, updates: Sequence[BatchUpdate], at: int, present: bool
+) -> list[StepMaker]:
+    """Return the steps of a cycle whose batch ``at`` holds the record."""
+    b = mechanism.batch_size
+    return [
+        _maker(mechanism, update, [(0, present and k == at, b - (k == at), 0, 1.0)])
+        for k, update in enumerate(updates)
+    ]
 
-    ``updates[k]`` is the update of batch k of the cycle; batch ``position`` holds the record. See
-    `batched_process` for the rest.
-    """
-    if mechanism.batching is not Batching.CYCLIC:
-        raise ValueError(f"batching must be 'cyclic', got {mechanism.batching.value!r}")
-    check_position(mechanism, position)
-    if len(updates) != cycle_length(mechanism):
+
+def _drawn(mechanism: NoisySGD, update: BatchUpdate, present: bool) -> list[StepMaker]:
+    """Return the steps of an epoch of new batches, or one step where batches are independent."""
+    m, renews = mechanism, mechanism.batching.renews
+    n, length = m.dataset_size, m.steps_per_epoch if renews else 1
+    etas = sorted(set(m.step_sizes.tolist())) if renews else []
+    # the gradients of the others add up where the size of a batch is random
+    moved = m.batching.has_random_size and any(
+        update(eta, holds, 0) != update(eta, holds, n - 1)
+        for eta in etas
+        for holds in (False, True)
+    )
+    moves = [list(MOVES[m.batching](m, present, place, moved)) for place in range(length)]
+    batches = {(holds, others) for place in moves for _, holds, others, _, _ in place}
+    if renews and all(len({update(eta, *batch) for batch in batches}) == 1 for eta in etas):
+        # one map for every batch, so that no memory is needed
+        moves = [[(0, *next(iter(batches)), 0, 1.0)]] * length
+    return [_maker(m, update, place) for place in moves]
+
+
+def _maker(mechanism: NoisySGD, update: BatchUpdate, moves: list[Move]) -> StepMaker:
+    """Return the maker of the mixture over the batches of one step, with equal maps merged."""
+
+    def make(eta: float) -> Step:
+        merged: dict[tuple[UpdateMap, tuple[int, int]], float] = {}
+        for before, holds, others, after, weight in moves:
+            if weight > 0:
+                key = update(eta, holds, others), (before, after)
+                merged[key] = merged.get(key, 0.0) + weight
+        maps, ends = zip(*merged, strict=True)
+        std = eta * mechanism.noise_std
+        if any(map(any, ends)):
+            return DependentStep(maps, tuple(merged.values()), std, ends)
+        total = math.fsum(merged.values())
+        return Step(maps, tuple(weight / total for weight in merged.values()), std)
+
+    return make
+
+
+def _repeated(mechanism: NoisySGD, cycle: list[StepMaker]) -> tuple[Segment, ...]:
+    """Repeat a cycle of steps until the mechanism's number of steps is reached."""
+    steps = mechanism.steps
+    if isinstance(mechanism.step_size, tuple):
+        by_key: dict[tuple[int, float], Step] = {}
+        sequence = []
+        for k, eta in enumerate(mechanism.step_size):
+            key = (k % len(cycle), eta)
+            if key not in by_key:
+                by_key[key] = cycle[key[0]](eta)
+            sequence.append(by_key[key])
+        return (Segment(tuple(sequence)),)
+    eta = mechanism.constant_step_size
+    whole = tuple(make(eta) for make in cycle)
+    times, rest = divmod(steps, len(cycle))
+    segments = (Segment(whole, times), Segment(whole[:rest], 1))
+    return tuple(segment for segment in segments if len(segment))
+
+
+def _released(mechanism: NoisySGD, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return the mixture of the parts of paths that a release may leave."""
+    if mechanism.release is Release.LAST_ITERATE:
+        return paths
+    if mechanism.release is Release.RANDOM_STOP:
+        cuts, kept = range(1, mechanism.steps + 1), 0
+    elif mechanism.release is not Release.RANDOM_SKIP:
         raise ValueError(
-            f"updates must be one for each of the {cycle_length(mechanism)} batches, "
-            f"got {len(updates)}"
+            "release must be 'last iterate', 'random stop' or 'random skip' for a process, "
+            f"got {mechanism.release.value!r}"
         )
-    paths = _cycles(mechanism, updates, position)
-    return _released(mechanism, start, paths, _maps(mechanism, updates, position, True))
+    elif mechanism.batching.renews:
+        raise ValueError(
+            "release must not be 'random skip' for "
+            f"{mechanism.batching.value} batches, whose epochs would start midway"
+        )
+    else:
+        cuts, kept = range(mechanism.steps // 2 + 1), 1
+    return tuple(
+        Path(path.probability / len(cuts), split(path.segments, cut)[kept])
+        for path in paths
+        for cut in cuts
+    )
 
 
-def _maps(
-    mechanism: NoisySGD, updates: Sequence[BatchUpdate], position: int | None, present: bool
-) -> tuple[BatchMaps, ...]:
+def _maps(mechanism: NoisySGD, updates: Sequence[BatchUpdate], at: int, present: bool) -> BatchMaps:
     """Return the updates of the batches with and without the record; ``updates`` may be one."""
     m, eta = mechanism, float(mechanism.step_sizes[0])
-    cyclic = m.batching is Batching.CYCLIC
-    at = (last_position(m) if position is None else position) if cyclic else 0
     own = updates[at if len(updates) > 1 else 0]
     sized = m.batching.has_random_size
     size = 1 if sized else m.batch_size
     runs = [(len(list(same)), same_update) for same_update, same in itertools.groupby(updates)]
-    if len(updates) == 1 and cyclic:
+    if len(updates) == 1 and m.batching is Batching.CYCLIC:
         runs = [(cycle_length(m), own)]
     others = tuple((count, update(eta, False, size)) for count, update in runs)
     record = own(eta, True, size - 1) if present else None
-    return (BatchMaps(m.steps, eta, at, others, record, own(eta, False, 0) if sized else None),)
+    return BatchMaps(m.steps, eta, at, others, record, own(eta, False, 0) if sized else None)
 
 
 def cycle_length(mechanism: NoisySGD) -> int:
@@ -142,66 +341,15 @@ def kinds_of_batch(mechanism: NoisySGD) -> int:
     return 1
 
 
-def suggested_starts(mechanism: NoisySGD) -> tuple[float, ...]:
-    """Return the start points worth trying: the middle of the domain and its left end."""
-    return (0.0,) if mechanism.diameter is None else (0.0, -mechanism.diameter / 2)
+def record_position(mechanism: NoisySGD, position: int | None) -> int:
+    """Return the batch of the cycle that holds the record: by default that of the last step."""
+    return (mechanism.steps - 1) % cycle_length(mechanism) if position is None else position
 
 
-def random_start(mechanism: NoisySGD, rng: np.random.Generator) -> float:
-    """Return a random start point, often the middle or an end of the domain."""
-    half = 0.0 if mechanism.diameter is None else mechanism.diameter / 2
-    return float(rng.choice([0.0, -half, half, rng.uniform(-half, half)]))
-
-
-def random_position(mechanism: NoisySGD, rng: np.random.Generator) -> int | None:
-    """Return a random batch of the cycle, or None."""
-    if mechanism.batching is not Batching.CYCLIC or rng.random() < 0.5:
-        return None
-    return int(rng.integers(cycle_length(mechanism)))
-
-
-def last_position(mechanism: NoisySGD) -> int:
-    """Return the batch of the cycle used by the last step."""
-    return (mechanism.steps - 1) % cycle_length(mechanism)
-
-
-def _released(
-    mechanism: NoisySGD, start: float, paths: tuple[Path, ...], batches: tuple[BatchMaps, ...]
-) -> Process:
-    if mechanism.release is Release.RANDOM_STOP:
-        stops = range(1, mechanism.steps + 1)
-        paths = tuple(
-            Path(path.probability / len(stops), split(path.segments, stop)[0])
-            for path in paths
-            for stop in stops
-        )
-    elif mechanism.release is Release.RANDOM_SKIP:
-        if mechanism.batching.renews:
-            raise ValueError(
-                "release must not be 'random skip' for "
-                f"{mechanism.batching.value} batches, whose epochs would start midway"
-            )
-        skips = range(mechanism.steps // 2 + 1)
-        paths = tuple(
-            Path(path.probability / len(skips), split(path.segments, skip)[1])
-            for path in paths
-            for skip in skips
-        )
-    elif mechanism.release is not Release.LAST_ITERATE:
-        raise ValueError(
-            "release must be 'last iterate', 'random stop' or 'random skip' for a process, "
-            f"got {mechanism.release.value!r}"
-        )
+def domain(mechanism: NoisySGD) -> tuple[float, float]:
+    """Return the ends of the domain in one dimension."""
     half = math.inf if mechanism.diameter is None else mechanism.diameter / 2
-    return Process(
-        start=start,
-        paths=paths,
-        lower=-half,
-        upper=half,
-        lower_wall=Wall.CLAMP,
-        upper_wall=Wall.CLAMP,
-        batches=batches,
-    )
+    return -half, half
 
 
 def check_position(mechanism: NoisySGD, position: int | None) -> None:
@@ -231,43 +379,22 @@ def _check_removal(mechanism: NoisySGD, update: BatchUpdate) -> None:
         )
 
 
-def _cycles(
-    mechanism: NoisySGD,
-    updates: Sequence[BatchUpdate],
-    position: int | None,
-    present: bool = True,
-) -> tuple[Path, ...]:
-    b, length = mechanism.batch_size, len(updates)
-
-    def step(update: BatchUpdate, holds: bool) -> StepMaker:
-        uses_record = holds and present
-        return lambda eta: Step(
-            (update(eta, uses_record, b - holds),), (1.0,), eta * mechanism.noise_std
-        )
-
-    def path(at: int, probability: float) -> Path:
-        cycle = [step(update, k == at) for k, update in enumerate(updates)]
-        return Path(probability, _repeated(mechanism, cycle))
-
-    if mechanism.batching is Batching.CYCLIC:
-        return (path(last_position(mechanism) if position is None else position, 1.0),)
-    return tuple(path(at, 1.0 / length) for at in range(length))
+def follows_others(mechanism: NoisySGD) -> bool:
+    """Return whether processes can track other records that move the iterate."""
+    if not (mechanism.batching.renews and mechanism.batching.has_random_size):
+        return True
+    return mechanism.dataset_size <= _MOST_FOLLOWED + 1 and mechanism.participations == 1
 
 
-def _repeated(mechanism: NoisySGD, cycle: list[Callable[[float], Step]]) -> tuple[Segment, ...]:
-    """Repeat a cycle of steps until the mechanism's number of steps is reached."""
-    steps = mechanism.steps
-    if isinstance(mechanism.step_size, tuple):
-        by_key: dict[tuple[int, float], Step] = {}
-        sequence = []
-        for k, eta in enumerate(mechanism.step_size):
-            key = (k % len(cycle), eta)
-            if key not in by_key:
-                by_key[key] = cycle[key[0]](eta)
-            sequence.append(by_key[key])
-        return (Segment(tuple(sequence)),)
-    eta = mechanism.constant_step_size
-    whole = tuple(make(eta) for make in cycle)
-    times, rest = divmod(steps, len(cycle))
-    segments = (Segment(whole, times), Segment(whole[:rest], 1))
-    return tuple(segment for segment in segments if len(segment))
+def binomial(trials: int, rate: float) -> list[float]:
+    """Return the binomial probabilities, relatively accurate above 1e-304."""
+    if rate == 1:
+        return [0.0] * trials + [1.0]
+    counts = np.arange(1, trials + 1)
+    ratios = (trials - counts + 1) / counts * (rate / (1 - rate))  # of successive probabilities
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    mode = int(np.argmax(logs))
+    with np.errstate(under="ignore"):
+        above, below = np.cumprod(ratios[mode:]), np.cumprod(1 / ratios[:mode][::-1])[::-1]
+        weights = np.concatenate([below, [1.0], above])
+    return [float(w) for w in np.where(weights > 1e-304, weights, 0.0) / weights.sum()]

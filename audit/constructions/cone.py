@@ -37,7 +37,7 @@ this.
 
 from __future__ import annotations
 
-from audit.constructions.base import Inadmissible
+from audit.constructions.base import require
 from audit.mechanism import NoisySGD, Relation
 
 
@@ -49,5 +49,4 @@ def check_cancelled(name: str, mechanism: NoisySGD) -> None:
         (m.relation is Relation.REPLACE_ONE, "relation='replace one'", m.relation.value),
         (not m.batching.has_random_size, "batches of fixed size", m.batching.value),
     ):
-        if not fits:
-            raise Inadmissible(f"{name} needs {wanted} if cancelled is not 0, got {got}")
+        require(name, fits, f"{wanted} if cancelled is not 0", got)

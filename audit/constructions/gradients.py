@@ -1,4 +1,4 @@
-"""The general pair in one dimension: losses with piecewise linear gradients."""
+"""The general pair in one dimension: losses with piecewise linear gradients, which may change."""
 
 from __future__ import annotations
 
@@ -6,37 +6,46 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from audit import validate
-from audit.constructions.base import Inadmissible
-from audit.constructions.batches import (
-    SAMPLERS,
-    cycle_length,
-    last_position,
-    random_position,
-    random_start,
-)
-from audit.constructions.cone import check_cancelled
-from audit.constructions.gradient_limits import (
+from audit.codec.hints import REQUIRED
+from audit.constructions.base import (
     SLACK,
+    Construction,
+    Inadmissible,
+    PositionedPair,
     both_hold_record,
-    check_holder,
-    check_removable,
+    check_slopes,
+    checked_start,
+    others_range,
     random_curvature,
     random_others,
+    random_position,
+    random_start,
     record_pushes,
 )
-from audit.constructions.positioned import PositionedPair
+from audit.constructions.batches import (
+    BatchUpdate,
+    check_position,
+    cycle_length,
+    domain,
+    record_position,
+)
+from audit.constructions.cone import check_cancelled
+from audit.constructions.process import Path, Process, Segment
 from audit.constructions.registry import construction
-from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import PiecewiseLinear, UpdateMap, gradient_step
-from audit.mechanism import Batching, Choice, NoisySGD, Relation
+from audit.mechanism import Batching, Choice, Losses, NoisySGD, Relation, Release
 
 ZERO = PiecewiseLinear.constant(0.0)
+# Drifts of a step in units of s^2/D, from each of the times in `ChangingPair.TIMES` on; found by a
+# search at v D/s^2 = 0.1.
+_GROWING = (0.4, 1.3, 3.2, 5.4, 7.8, 9.6)
+_COVERED = (Batching.FULL, Batching.CYCLIC, Batching.WITHOUT_REPLACEMENT, Batching.POISSON)
 
 
 def _random_others(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLinear:
@@ -105,11 +114,6 @@ class GradientPair(PositionedPair):
         those of the pair in many dimensions, as their number grows, with a narrow cone as the
         domain (`audit.constructions.cone`). Only for ``REPLACE_ONE``, a bounded domain and batches
         of fixed size.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range, or breaks an assumption of the mechanism (`Inadmissible`).
     """
 
     others: PiecewiseLinear = field(default=ZERO, metadata={"draw": _random_others})
@@ -123,7 +127,6 @@ class GradientPair(PositionedPair):
     cancelled: float = 0.0
 
     citation: ClassVar[str] = "this package; losses with piecewise linear gradients"
-    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
     unsuggested: ClassVar[str] = "its strong special cases are constructions of their own"
 
     @classmethod
@@ -133,10 +136,11 @@ class GradientPair(PositionedPair):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate.finite(cancelled=self.cancelled)
         if self.cancelled:
             check_cancelled(self.name, self.mechanism)
-        check_gradients(self)
+        self._check_cycle()
+        self._check_removable(self.shared != ZERO)
+        self._check_gradients(self._own_gradients())
 
     def _records(self) -> tuple[PiecewiseLinear, PiecewiseLinear]:
         return self.record, self.record_prime
@@ -144,9 +148,9 @@ class GradientPair(PositionedPair):
     def _updates(self, record: PiecewiseLinear) -> tuple[BatchUpdate, ...]:
         runs = self.others_by_batch or ((1, self.others),)
         if self.others_after is not None:
-            m = self.mechanism
-            before = 1 + (last_position(m) if self.position is None else self.position)
-            runs = (before, self.others), (cycle_length(m) - before, self.others_after)
+            before = 1 + record_position(self.mechanism, self.position)
+            after = cycle_length(self.mechanism) - before
+            runs = (before, self.others), (after, self.others_after)
         return tuple(update for n, others in runs for update in [self._moved(record, others)] * n)
 
     def _moved(self, record: PiecewiseLinear, others: PiecewiseLinear) -> BatchUpdate:
@@ -163,98 +167,115 @@ class GradientPair(PositionedPair):
 
         return update
 
+    def _own_gradients(self) -> dict[str, PiecewiseLinear]:
+        """Return the gradients of the records' own losses by name."""
+        own = {"record": self.record, "record_prime": self.record_prime}
+        if self.mechanism.dataset_size == 1:
+            self._require(self.others == ZERO, "others to be zero if dataset_size=1")
+            return own
+        if not self.others_by_batch:
+            own["others"] = self.others
+        if self.others_after is not None:
+            own["others_after"] = self.others_after
+        by_batch = enumerate(self.others_by_batch)
+        return own | {f"others_by_batch[{i}]": line for i, (_, line) in by_batch}
 
-def check_gradients(pair: GradientPair) -> None:
-    """Raise `Inadmissible` unless the losses satisfy every assumption of the mechanism."""
-    m = pair.mechanism
-    low, high = (-math.inf, math.inf) if m.diameter is None else (-m.diameter / 2, m.diameter / 2)
-    own = {"record": pair.record, "record_prime": pair.record_prime}
-    if m.dataset_size > 1:
-        if not pair.others_by_batch:
-            own["others"] = pair.others
-        if pair.others_after is not None:
-            own["others_after"] = pair.others_after
-        own |= {f"others_by_batch[{i}]": line for i, (_, line) in enumerate(pair.others_by_batch)}
-    elif pair.others != ZERO:
-        raise Inadmissible(f"{pair.name} needs others to be zero if dataset_size=1")
-    _check_cycle(pair)
-    check_removable(pair.name, m, pair.shared != ZERO)
-    if m.relation is not Relation.REPLACE_ONE and pair.record_prime != ZERO:
-        raise Inadmissible(
-            f"{pair.name} needs record_prime to be zero for relation={m.relation.value!r}"
-        )
-    _check_slopes(pair, own, low, high)
-    shared = (1.0, pair.shared)
-    check_holder(
-        pair.name, m, *(PiecewiseLinear.total([shared, (1.0, line)]) for line in own.values())
-    )
-    _check_own_slopes(pair, own, low, high)
-    _check_bounds(pair, own, low, high)
-    _check_sensitivity(pair, own, low, high)
-
-
-def _check_cycle(pair: GradientPair) -> None:
-    """Check what is given for the batches of a cycle."""
-    m = pair.mechanism
-    given = [name for name in ("others_after", "others_by_batch") if getattr(pair, name)]
-    for name in given:
-        if m.batching is not Batching.CYCLIC:
-            raise Inadmissible(
-                f"{pair.name} needs batching='cyclic' if {name} is given, "
-                f"got batching={m.batching.value!r}"
-            )
-        if not both_hold_record(m):
-            raise Inadmissible(
-                f"{pair.name} needs both datasets to hold the record if {name} is given, "
-                f"got relation={m.relation.value!r}"
-            )
-    if "others_by_batch" not in given:
-        return
-    if pair.others != ZERO or pair.others_after is not None:
-        raise ValueError("others and others_after must not be given beside others_by_batch")
-    counts = [count for count, _ in pair.others_by_batch]
-    validate.integer(1, **{f"others_by_batch[{i}][0]": count for i, count in enumerate(counts)})
-    if sum(counts) != cycle_length(m):
-        raise ValueError(
-            f"others_by_batch must be for the {cycle_length(m)} batches of a cycle, "
-            f"got {sum(counts)}"
-        )
-
-
-def _check_slopes(
-    pair: GradientPair, own: dict[str, PiecewiseLinear], low: float, high: float
-) -> None:
-    m = pair.mechanism
-    most = math.inf if m.smoothness is None else m.smoothness
-    least = m.strong_convexity if m.convex else -most
-    allowed = least - (SLACK - 1) * abs(least), most * SLACK
-    zeroed = m.relation is not Relation.REPLACE_ONE
-    for name, line in own.items():
-        if zeroed and name == "record_prime":
-            continue  # only the regulariser of that record remains
-        total = PiecewiseLinear.total([(1.0, pair.shared), (1.0, line)])
-        slopes = _certain_slopes(total, low, high)
-        if not (allowed[0] <= slopes[0] and slopes[1] <= allowed[1]):
-            raise Inadmissible(
-                f"{pair.name} needs slopes of shared + {name} in [{least:g}, {most:g}], which "
-                "convexity and smoothness allow, "
-                f"got [{slopes[0]:.6g}, {slopes[1]:.6g}]"
+    def _check_cycle(self) -> None:
+        """Check what is given for the batches of a cycle."""
+        m = self.mechanism
+        for name in ("others_after", "others_by_batch"):
+            if getattr(self, name):
+                self._require(
+                    m.batching is Batching.CYCLIC,
+                    f"batching='cyclic' if {name} is given",
+                    f"batching={m.batching.value!r}",
+                )
+                self._require(
+                    both_hold_record(m),
+                    f"both datasets to hold the record if {name} is given",
+                    f"relation={m.relation.value!r}",
+                )
+        if not self.others_by_batch:
+            return
+        if self.others != ZERO or self.others_after is not None:
+            raise ValueError("others and others_after must not be given beside others_by_batch")
+        counts = [count for count, _ in self.others_by_batch]
+        validate.integer(1, **{f"others_by_batch[{i}][0]": count for i, count in enumerate(counts)})
+        if sum(counts) != cycle_length(m):
+            raise ValueError(
+                f"others_by_batch must be for the {cycle_length(m)} batches of a cycle, "
+                f"got {sum(counts)}"
             )
 
+    def _check_gradients(self, own: dict[str, PiecewiseLinear]) -> None:
+        """Refuse losses that violate an assumption of the mechanism."""
+        m, ends = self.mechanism, domain(self.mechanism)
+        replaced = m.relation is Relation.REPLACE_ONE
+        wanted = f"record_prime to be zero for relation={m.relation.value!r}"
+        self._require(replaced or self.record_prime == ZERO, wanted)
+        whole = {
+            name: PiecewiseLinear.total([(1.0, self.shared), (1.0, line)])
+            for name, line in own.items()
+        }
+        for name, line in whole.items():
+            if replaced or name != "record_prime":  # else only that record's regulariser remains
+                slopes = _certain_slopes(line, *ends)
+                got = f"[{slopes[0]:.6g}, {slopes[1]:.6g}]"
+                check_slopes(self.name, m, f"slopes of shared + {name}", slopes, got)
+        self._check_holder(*whole.values())
+        if m.convex and m.batching.has_random_size:
+            most = max(abs(slope) for slope in _certain_slopes(self.shared, *ends))
+            for name, line in {**own, "shared": self.shared}.items():
+                least = _certain_slopes(line, *ends)[0]
+                self._require(
+                    least >= -(SLACK - 1) * most,
+                    f"slopes of {name} of at least 0, because batches of random size have the "
+                    "regulariser once only",
+                    f"{least:.6g}",
+                )
+        self._check_bounds(own, whole)
+        self._check_sensitivity(own)
 
-def _check_own_slopes(
-    pair: GradientPair, own: dict[str, PiecewiseLinear], low: float, high: float
-) -> None:
-    """Check that losses and regulariser are convex where the latter enters a step only once."""
-    if not pair.mechanism.convex or not pair.mechanism.batching.has_random_size:
-        return
-    most = max(abs(slope) for slope in _certain_slopes(pair.shared, low, high))
-    for name, line in {**own, "shared": pair.shared}.items():
-        least = _certain_slopes(line, low, high)[0]
-        if least < -(SLACK - 1) * most:
-            raise Inadmissible(
-                f"{pair.name} needs slopes of {name} of at least 0, because batches of random size "
-                f"have the regulariser once only, got {least:.6g}"
+    def _check_bounds(
+        self, own: dict[str, PiecewiseLinear], whole: dict[str, PiecewiseLinear]
+    ) -> None:
+        m, bound, regularised = self.mechanism, self.mechanism.gradient_bound, self.shared != ZERO
+        if bound is None:
+            return
+        unclipped = m.clip_norm is None or not regularised
+        self._require(unclipped, "shared to be zero if gradients are clipped")
+        # a regulariser is assumed, and not counted, only for strongly convex losses
+        counted = regularised and m.strong_convexity == 0
+        for name, line in own.items():
+            lines = [("shared + ", whole[name])] if counted else [("", line)]
+            if counted and m.batching.has_random_size:
+                lines.append(("", line))  # a record in the batch adds its own loss alone
+            for plus, total in lines:
+                values = total.value_range(*domain(m))
+                least, most = (end + self.cancelled for end in values)
+                self._require(
+                    max(-least, most) <= bound * SLACK,
+                    f"{plus}{'cancelled + ' * bool(self.cancelled)}{name} in "
+                    f"[{-bound:g}, {bound:g}], the Lipschitz constant",
+                    f"[{least:.6g}, {most:.6g}]",
+                )
+
+    def _check_sensitivity(self, own: dict[str, PiecewiseLinear]) -> None:
+        m = self.mechanism
+        compared = [("record", "record_prime")]
+        if m.gradient_sensitivity is not None:
+            # of any two records of the family (Bok, Su and Altschuler 2024, Definition 2.10)
+            others = [name for name in own if name.startswith("others")]
+            distinct = list({own[name]: name for name in others}.values())
+            compared += [(a, b) for a in ("record", "record_prime") for b in distinct]
+            compared += itertools.combinations(distinct, 2)
+        for a, b in compared:
+            difference = PiecewiseLinear.total([(1.0, own[a]), (-1.0, own[b])])
+            least, most = difference.value_range(*domain(m))
+            self._require(
+                max(-least, most) <= m.sensitivity * SLACK,
+                f"{a} and {b} to differ by at most {m.sensitivity:g}, the sensitivity",
+                f"{max(-least, most):.6g}",
             )
 
 
@@ -274,44 +295,178 @@ def _certain_slopes(line: PiecewiseLinear, low: float, high: float) -> tuple[flo
     return min(falling), max(rising)
 
 
-def _check_bounds(
-    pair: GradientPair, own: dict[str, PiecewiseLinear], low: float, high: float
-) -> None:
-    bound = pair.mechanism.gradient_bound
-    if bound is None:
-        return
-    if pair.mechanism.clip_norm is not None and pair.shared != ZERO:
-        raise Inadmissible(f"{pair.name} needs shared to be zero if gradients are clipped")
-    # a regulariser is assumed, and not counted, only for strongly convex losses
-    counted = [pair.mechanism.strong_convexity == 0 and pair.shared != ZERO]
-    if counted[0] and pair.mechanism.batching.has_random_size:
-        counted.append(False)  # a record in the batch adds its own loss alone
-    for (name, line), whole in itertools.product(own.items(), counted):
-        total = PiecewiseLinear.total([(1.0, line), (float(whole), pair.shared)])
-        least, most = (end + pair.cancelled for end in total.value_range(low, high))
-        if max(-least, most) > bound * SLACK:
-            plus = "shared + " * whole + "cancelled + " * bool(pair.cancelled)
-            raise Inadmissible(
-                f"{pair.name} needs {plus}{name} in "
-                f"[{-bound:g}, {bound:g}], the Lipschitz constant, got [{least:.6g}, {most:.6g}]"
-            )
+@dataclass(frozen=True)
+class Phase:
+    """Losses of consecutive steps.
+
+    Parameters
+    ----------
+    steps : int
+        Number of steps, at least 1.
+    others, record, record_prime : PiecewiseLinear, optional
+        Gradients as in `GradientPair`.
+    """
+
+    steps: int
+    others: PiecewiseLinear = ZERO
+    record: PiecewiseLinear = ZERO
+    record_prime: PiecewiseLinear = ZERO
+
+    def __post_init__(self) -> None:
+        validate.integer(1, steps=self.steps)
 
 
-def _check_sensitivity(
-    pair: GradientPair, own: dict[str, PiecewiseLinear], low: float, high: float
-) -> None:
-    m = pair.mechanism
-    compared = [("record", "record_prime")]
-    if m.gradient_sensitivity is not None:
-        # of any two records of the family (Bok, Su and Altschuler 2024, Definition 2.10)
-        others = [name for name in own if name.startswith("others")]
-        distinct = list({own[name]: name for name in others}.values())
-        compared += [(a, b) for a in ("record", "record_prime") for b in distinct]
-        compared += itertools.combinations(distinct, 2)
-    for a, b in compared:
-        least, most = PiecewiseLinear.total([(1.0, own[a]), (-1.0, own[b])]).value_range(low, high)
-        if max(-least, most) > m.sensitivity * SLACK:
-            raise Inadmissible(
-                f"{pair.name} needs {a} and {b} to differ by at most {m.sensitivity:g}, the "
-                f"sensitivity, got {max(-least, most):.6g}"
+def _random_phases(mechanism: NoisySGD, rng: np.random.Generator) -> tuple[Phase, ...]:
+    """Return up to three phases with random drifts."""
+    first, second = (PiecewiseLinear.constant(-push) for push in record_pushes(mechanism))
+    cuts = sorted(rng.integers(0, mechanism.steps + 1, 2).tolist())
+    return tuple(
+        Phase(count, PiecewiseLinear.constant(random_others(mechanism, rng)), first, second)
+        for count in np.diff([0, *cuts, mechanism.steps]).tolist()
+        if count
+    )
+
+
+@construction
+@dataclass(frozen=True)
+class ChangingPair(Construction):
+    """Losses that change over time: a `GradientPair` in each of several phases.
+
+    Both datasets share the losses of all other records in every step. It is a pair of mechanisms
+    with ``losses='changing'`` only: with fixed losses a record has one loss for the whole run, so
+    this is no lower bound there.
+
+    Parameters
+    ----------
+    phases : tuple of Phase
+        Consecutive phases, whose numbers of steps sum to those of the mechanism.
+    shared : PiecewiseLinear, optional
+        Gradient of a regulariser of all records in all phases.
+    start : float, default: 0.0
+        Common start point.
+    position : int, optional
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism, or the mechanism's losses are fixed;
+        the message names it.
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    Others that push to the left more and more, and a record that pushes either way:
+
+    >>> import audit
+    >>> from audit.constructions import ChangingPair, Phase, PiecewiseLinear
+    >>> line = PiecewiseLinear.constant
+    >>> m = audit.NoisySGD(steps=40, dataset_size=1000, batch_size=1000, step_size=1.0,
+    ...                    noise_std=0.2, lipschitz=2.0, smoothness=1.0, diameter=1.0,
+    ...                    losses=audit.Losses.CHANGING)
+    >>> left = [Phase(n, line(push), line(-2.0), line(2.0)) for n, push in ((30, 0.05), (10, 0.2))]
+    >>> round(audit.exact.curve(ChangingPair(m, tuple(left))).epsilon(1e-5), 4) > 0
+    True
+    """
+
+    phases: tuple[Phase, ...] = field(default=(), metadata={"draw": _random_phases, **REQUIRED})
+    shared: PiecewiseLinear = ZERO
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
+
+    citation: ClassVar[str] = "this package; losses that change over time"
+    covers: ClassVar[tuple[Choice, ...]] = (Losses.CHANGING, Relation.ADD_REMOVE)
+    # before the end of the run, when losses change that are suggested or searched for: shares of
+    # the time (D/s)^2 in which the noise of a step crosses the domain
+    TIMES: ClassVar[tuple[float, ...]] = (0.64, 0.32, 0.16, 0.08, 0.04, 0.02)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        m = self.mechanism
+        reason = refusal(m)
+        if reason is not None:
+            raise Inadmissible(f"{self.name} {reason}")
+        for i, phase in enumerate(self.phases):
+            validate.instance(Phase, **{f"phases[{i}]": phase})
+        total = sum(phase.steps for phase in self.phases)
+        if total != m.steps:
+            raise ValueError(f"phases must have {m.steps} steps together, got {total}")
+        checked_start(m, self.start)
+        check_position(m, self.position)
+        list(self._pairs())  # checks the losses of every phase
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield a drift toward the left end of the domain that grows before the end of the run."""
+        m = mechanism
+        if m.diameter is None or m.dataset_size == 1 or isinstance(m.step_size, tuple):
+            return
+        low, high = others_range(m)
+        share = (m.dataset_size - 1) / m.dataset_size if m.batching is Batching.FULL else 1.0
+        unit = m.step_std**2 / m.diameter / (m.step_size * share)
+        pushes = [PiecewiseLinear.constant(-push) for push in record_pushes(m)]
+        phases, left = [], m.steps
+        ends = [round(time * (m.diameter / m.step_std) ** 2) for time in cls.TIMES]
+        for end, drift in zip([*ends, 0], (0.0, *_GROWING), strict=True):
+            if end < left:
+                others = PiecewiseLinear.constant(min(max(drift * unit, -high), -low))
+                phases.append(Phase(left - end, others, *pushes))
+                left = end
+        yield {"phases": tuple(phases), "start": m.diameter / 2}
+
+    def _pairs(self) -> Iterator[GradientPair]:
+        """Yield the pair of each phase, of a mechanism with fixed losses and fewer steps."""
+        m, start = self.mechanism, 0
+        for phase in self.phases:
+            position = None
+            if m.batching is Batching.CYCLIC:
+                holds = record_position(m, self.position)
+                position = (holds - start) % cycle_length(m)
+            pair = GradientPair(
+                _of_phase(m, start, phase.steps),
+                others=phase.others,
+                record=phase.record,
+                record_prime=phase.record_prime,
+                shared=self.shared,
+                start=self.start,
+                position=position,
             )
+            yield pair
+            start += phase.steps
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the processes of the first and the second dataset."""
+        runs = [pair.processes() for pair in self._pairs()]
+        first, second = (_joined([run[side] for run in runs]) for side in (0, 1))
+        return first, second
+
+
+def refusal(m: NoisySGD) -> str | None:
+    """Return why a mechanism has no pair with losses that change; None if it has."""
+    if m.losses is not Losses.CHANGING:
+        reason = "needs losses='changing', because fixed losses are the same in every step"
+        return f"{reason}, got losses={m.losses.value!r}"
+    if m.batching not in _COVERED:
+        return f"needs another batching, got batching={m.batching.value!r}"
+    if m.release is not Release.LAST_ITERATE:
+        return f"needs the release of the last iterate, got release={m.release.value!r}"
+    return None
+
+
+def _of_phase(m: NoisySGD, start: int, steps: int) -> NoisySGD:
+    """Return the mechanism of ``steps`` steps with fixed losses, after ``begun`` steps."""
+    sizes = m.step_size
+    if isinstance(sizes, tuple):
+        sizes = sizes[start : start + steps]
+    return replace(m, steps=steps, step_size=sizes, losses=Losses.FIXED)
+
+
+def _joined(runs: list[Process]) -> Process:
+    """Return the process that takes the steps of each run in turn."""
+    segments: tuple[Segment, ...] = ()
+    for run in runs:
+        [path] = run.paths
+        segments += path.segments
+    batches = tuple(part for run in runs for part in run.batches)
+    return replace(runs[0], paths=(Path(1.0, segments),), batches=batches)

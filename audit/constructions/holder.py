@@ -11,14 +11,18 @@ import numpy as np
 
 from audit import validate
 from audit.codec.hints import REQUIRED
-from audit.constructions.base import Inadmissible
-from audit.constructions.batches import SAMPLERS, random_position, random_start
-from audit.constructions.gradient_limits import SLACK, check_others, others_range
-from audit.constructions.positioned import PositionedPair
+from audit.constructions.base import (
+    SLACK,
+    Inadmissible,
+    PositionedPair,
+    others_range,
+    random_position,
+    random_start,
+)
+from audit.constructions.batches import BatchUpdate
 from audit.constructions.registry import construction
-from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import Affine, UpdateMap
-from audit.mechanism import Choice, NoisySGD, Relation
+from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
 
 _GRADING = 8.0  # ratio of successive panel edges toward the singular point
@@ -120,11 +124,9 @@ class HolderPair(PositionedPair):
     position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "Chien and Li 2025, appendix A.14, as losses of the other records"
-    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate.finite(scale=self.scale)
         validate.instance(HolderForm, form=self.form)
         m = self.mechanism
         if m.holder is None or m.diameter is None:
@@ -137,22 +139,21 @@ class HolderPair(PositionedPair):
         self._require(
             abs(self.scale) * factor <= constant * SLACK,
             f"|scale| times {factor:.6g} to be at most the Hoelder constant {constant:g}",
-            scale=self.scale,
+            f"scale={self.scale!r}",
         )
         self._require(
             m.smoothness is None and m.strong_convexity == 0,
             "smoothness=None and strong_convexity = 0 because its slopes are unbounded",
-            smoothness=m.smoothness,
-            strong_convexity=m.strong_convexity,
+            f"smoothness={m.smoothness!r}, strong_convexity={m.strong_convexity!r}",
         )
         self._require(
             not m.convex or (self.form is HolderForm.SIGNED and self.scale >= 0),
             f"convex=False for form={self.form.value!r}, scale={self.scale:g}",
-            convex=True,
+            "convex=True",
         )
-        self._require(m.dataset_size > 1, "another record", dataset_size=1)
+        self._require_others()
         steepest = abs(self.scale) * (m.diameter / 2) ** order
-        check_others(self.name, m, -steepest, steepest)
+        self._check_others(-steepest, steepest)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:

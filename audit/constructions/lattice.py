@@ -13,9 +13,8 @@ import numpy as np
 
 from audit import validate
 from audit.codec.hints import REQUIRED
-from audit.constructions.base import Construction, Inadmissible
+from audit.constructions.base import Construction, both_hold_record
 from audit.constructions.batches import batched_process, check_position
-from audit.constructions.gradient_limits import both_hold_record
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Staircase
@@ -114,42 +113,35 @@ class LatticeWalk(Construction):
             raise ValueError(
                 f"down + up must be less than {_MOST_CELLS}, got {self.down + self.up}"
             )
-        for holds, wanted, got in self._needs():
-            if not holds:
-                raise Inadmissible(f"{self.name} needs {wanted}, got {got}")
-
-    def _needs(self) -> Iterator[tuple[bool, str, str]]:
-        """Yield conditions on the mechanism, in words, and what it has instead."""
-        m = self.mechanism
-        yield (
+        self._require(
             not m.convex and m.smoothness is None and m.holder is None,
             "convex=False, smoothness=None and holder=None because its gradients jump",
             f"convex={m.convex}, smoothness={m.smoothness!r}, holder={m.holder!r}",
         )
-        yield (
+        self._require(
             m.gradient_bound is not None and m.gradient_sensitivity is None,
             "clip_norm or lipschitz, and no gradient_sensitivity",
             f"gradient_sensitivity={m.gradient_sensitivity!r}",
         )
-        yield m.diameter is None, "diameter=None", repr(m.diameter)
-        yield m.dataset_size > 1, "other records", "dataset_size=1"
+        self._require(m.diameter is None, "diameter=None", repr(m.diameter))
+        self._require(m.dataset_size > 1, "other records", "dataset_size=1")
         varies = isinstance(m.step_size, tuple) and len(set(m.step_size)) > 1
-        yield not varies, "one step size", "a schedule that varies"
+        self._require(not varies, "one step size", "a schedule that varies")
         batching = f"batching={m.batching.value!r}"
-        yield not m.batching.has_random_size, "batches of a fixed size", batching
-        yield (
+        self._require(not m.batching.has_random_size, "batches of a fixed size", batching)
+        self._require(
             m.relation is not Relation.ZERO_OUT,
             "another record in place of the differing one",
             "relation='zero out'",
         )
         sampled = m.batching is Batching.WITHOUT_REPLACEMENT and m.batch_size < m.dataset_size
-        yield (
+        self._require(
             sampled or both_hold_record(m),
             "batching='without replacement', of fewer than all records, where X' does not hold the "
             "record",
             f"{batching}, batch_size={m.batch_size}, dataset_size={m.dataset_size}",
         )
-        yield (
+        self._require(
             self._reach > max(self.below, self.spacing - self.below),
             "gradients that reach beyond the side of a cell",
             f"clip_norm/noise_std={self._reach:g} for below={self.below:g} and "

@@ -1,8 +1,8 @@
-"""Clamped random walks: every record's loss is linear.
+"""Pairs of linear, quadratic and Huber losses.
 
 The displacement of a linear loss does not depend on the state, so the iterates are random walks
 projected onto an interval. They are admissible for convex and non-convex losses of any smoothness,
-but not for strongly convex ones.
+but not for strongly convex ones. Quadratic losses have Gaussian iterates on an unbounded domain.
 """
 
 from __future__ import annotations
@@ -17,23 +17,26 @@ import numpy as np
 
 from audit import validate
 from audit.codec.hints import REQUIRED
-from audit.constructions.batches import (
-    SAMPLERS,
+from audit.constructions.base import (
+    SLACK,
+    PositionedPair,
+    others_range,
+    random_curvature,
+    random_others,
     random_position,
     random_start,
-    suggested_starts,
+    record_pushes,
 )
-from audit.constructions.gradient_limits import SLACK, others_range, random_others
-from audit.constructions.positioned import PositionedPair
+from audit.constructions.batches import SAMPLERS, BatchUpdate, cycle_length, domain, record_position
 from audit.constructions.registry import construction
-from audit.constructions.sampling import BatchUpdate
-from audit.constructions.updates import Affine
+from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap, gradient_step
 from audit.mechanism import Batching, Choice, NoisySGD, Relation, Release
 
 # Suggested drifts, as shares of the largest one, and in multiples of the one that crosses the
 # domain once within the run.
 _SHARES = (1.0, 0.25, 0.5)
 _CROSSINGS = (1.0, 0.5, 1.5, 0.75, 2.0, 3.0)
+_CURVATURES = 9  # of the record's batch that are suggested, from the smallest to the largest
 
 
 def _drift_per_gradient(mechanism: NoisySGD) -> float:
@@ -47,30 +50,75 @@ def _random_drift(mechanism: NoisySGD, rng: np.random.Generator) -> float:
     return random_others(mechanism, rng) * _drift_per_gradient(mechanism)
 
 
+def _random_cap(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    return abs(random_others(mechanism, rng))
+
+
 def _may_stop_early(mechanism: NoisySGD) -> bool:
     """Return True if a run may be shorter than a cycle: only the first record is always used."""
     stops = mechanism.release is not Release.LAST_ITERATE
     return stops and mechanism.batching is Batching.CYCLIC
 
 
+def _suggested_starts(mechanism: NoisySGD) -> tuple[float, ...]:
+    """Return the start points worth trying: the middle of the domain and its left end."""
+    return (0.0,) if mechanism.diameter is None else (0.0, -mechanism.diameter / 2)
+
+
 def _plain_walks(mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
-    for start in suggested_starts(mechanism):
+    for start in _suggested_starts(mechanism):
         yield {"start": start}
     if _may_stop_early(mechanism):
         yield {"position": 0}
 
 
-def linear_update(mechanism: NoisySGD, record: float, others: float) -> BatchUpdate:
-    """Return the update of linear losses with the given negative gradients (positive: right)."""
-
-    def update(eta: float, holds_record: bool, count: int) -> Affine:
-        push = (record if holds_record else 0.0) + count * others
-        return Affine(shift=eta * push / mechanism.batch_size)
-
-    return update
+def _suggested_curvatures(mechanism: NoisySGD) -> tuple[float, ...]:
+    """Return the strong convexity, the smoothness, and the curvature that resets in one step."""
+    resetting = 1 / float(mechanism.step_sizes[-1])
+    most = math.inf if mechanism.smoothness is None else mechanism.smoothness
+    wanted = [mechanism.strong_convexity, min(resetting, most), most]
+    return tuple(dict.fromkeys(c for c in wanted if math.isfinite(c)))
 
 
-class _LinearPair(PositionedPair):
+class _AffinePair(PositionedPair):
+    """Pair of linear or quadratic losses, whose updates are affine."""
+
+    def _affine(self, record: float, others: float, curvature: float = 0.0) -> BatchUpdate:
+        """Return the update of losses with the given negative gradients at 0 (positive: right)."""
+
+        def update(eta: float, holds_record: bool, count: int) -> Affine:
+            push = (record if holds_record else 0.0) + count * others
+            return Affine(eta * push / self.mechanism.batch_size, 1 - eta * curvature)
+
+        return update
+
+    def _check_quadratics(self, *curvatures: float) -> None:
+        """Refuse losses of given curvatures, and of one under a bound on whole gradients.
+
+        Without strong convexity no regulariser is assumed, so that the curvature counts. The record
+        pushes farthest: `others_range` leaves the other records nothing beyond.
+        """
+        m = self.mechanism
+        for curvature in curvatures:
+            self._require(
+                m.clip_norm is None or not curvature,
+                "clip_norm=None because its gradients are not bounded",
+                f"clip_norm={m.clip_norm!r}",
+            )
+            self._check_curvature(curvature)
+        self._check_holder(*map(PiecewiseLinear.linear, curvatures))
+        bound = m.gradient_bound
+        if curvatures[0] and bound is not None and m.strong_convexity == 0:
+            steepest = abs(curvatures[0]) * domain(m)[1] + max(map(abs, record_pushes(m)))
+            self._require(
+                steepest <= bound * SLACK,
+                f"gradients of at most {bound:g} on the domain if a Lipschitz constant without "
+                "strong convexity is assumed",
+                f"{steepest:.6g}",
+            )
+
+
+class _LinearPair(_AffinePair):
     """Pair of linear losses: the displacement of a batch does not depend on the state."""
 
     def __post_init__(self) -> None:
@@ -83,7 +131,25 @@ class _LinearPair(PositionedPair):
         return 0.0
 
     def _update(self, record: float) -> BatchUpdate:
-        return linear_update(self.mechanism, record, self._others)
+        return self._affine(record, self._others)
+
+
+class _CyclicPair(_AffinePair):
+    """Pair whose updates depend on where a batch is in the cycle."""
+
+    covers: ClassVar[tuple[Choice, ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        batching = self.mechanism.batching
+        wanted = "batching='cyclic' because its records' positions matter"
+        self._require(batching is Batching.CYCLIC, wanted, f"batching={batching.value!r}")
+
+    @property
+    def _places(self) -> tuple[int, ...]:
+        """Batches of the cycle, counted from the one that holds the record."""
+        held = record_position(self.mechanism, self.position)
+        return tuple(k - held for k in range(cycle_length(self.mechanism)))
 
 
 @construction
@@ -144,11 +210,6 @@ class TwoSidedWalk(_LinearPair):
     position : int, optional
         Batch of the cycle that holds the record, from 0; by default that of the last step.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range, or breaks an assumption of the mechanism (`Inadmissible`).
-
     Examples
     --------
     >>> import audit
@@ -168,7 +229,7 @@ class TwoSidedWalk(_LinearPair):
         super().__post_init__()
         relation = self.mechanism.relation
         wanted = "relation='replace one' because both of its losses are nonzero"
-        self._require(relation is Relation.REPLACE_ONE, wanted, relation=relation.value)
+        self._require(relation is Relation.REPLACE_ONE, wanted, f"relation={relation.value!r}")
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
@@ -197,11 +258,6 @@ class DriftedWalk(_LinearPair):
         Common start point.
     position : int, optional
         Batch of the cycle that holds the record, from 0; by default that of the last step.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range, or breaks an assumption of the mechanism (`Inadmissible`).
     """
 
     drift: float = field(default=0.0, metadata={"draw": _random_drift, **REQUIRED})
@@ -209,21 +265,20 @@ class DriftedWalk(_LinearPair):
     position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "this package; the other records share a linear drift"
-    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate.finite(drift=self.drift)
         size, low_and_high = self.mechanism.dataset_size, others_range(self.mechanism)
         drifts = not self.drift or size > 1
-        self._require(drifts, "another record to drift", dataset_size=size, drift=self.drift)
+        got = f"drift={self.drift!r}"
+        self._require(drifts, "another record to drift", f"dataset_size={size}, {got}")
         scale = _drift_per_gradient(self.mechanism)
         low, high = (end * scale for end in low_and_high)
         self._require(
             low_and_high[0] * SLACK <= self._others <= low_and_high[1] * SLACK,
             f"drift in [{low:.6g}, {high:.6g}], which the Lipschitz constant and the gradient "
             "sensitivity allow",
-            drift=self.drift,
+            got,
         )
 
     @classmethod
@@ -236,7 +291,7 @@ class DriftedWalk(_LinearPair):
         drifts = cls._suggested_drifts(mechanism)
         yield from itertools.islice(drifts, 1)
         if mechanism.relation is Relation.ADD_REMOVE:  # no other walk is admissible
-            yield from ({"drift": 0.0, "start": start} for start in suggested_starts(mechanism))
+            yield from ({"drift": 0.0, "start": start} for start in _suggested_starts(mechanism))
         yield from drifts
 
     @staticmethod
@@ -266,3 +321,243 @@ class DriftedWalk(_LinearPair):
     @property
     def _others(self) -> float:
         return self.drift / _drift_per_gradient(self.mechanism) if self.drift else 0.0
+
+
+@construction
+@dataclass(frozen=True)
+class WallPinnedWalk(_CyclicPair):
+    """Walks whose earlier records push the iterate into a wall and later ones push it away.
+
+    All losses are linear. At the wall an iterate forgets the noise that it has accumulated, so the
+    step of the differing record is exposed; a push away from the wall afterwards keeps its effect
+    from being clamped. Without walls this is a drifted walk. The differing record pushes X to the
+    right with slope L, and X' to the left with slope L (``REPLACE_ONE``) or not at all
+    (``ZERO_OUT``).
+
+    Parameters
+    ----------
+    before, after : float, default: 0.0
+        Negative gradients (positive: to the right) of the other records, in the batches of the
+        cycle up to and including the record's, and in later ones.
+    start : float, default: 0.0
+        Common start point.
+    position : int, optional
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
+    """
+
+    before: float = field(default=0.0, metadata={"draw": random_others, **REQUIRED})
+    after: float = field(default=0.0, metadata={"draw": random_others, **REQUIRED})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
+
+    citation: ClassVar[str] = "this package; linear losses that push into the wall and away"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_no_strong_convexity("its losses are linear")
+        least, most = sorted((self.before, self.after))
+        self._check_others(least, most)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield the largest pushes into a wall and away from it, before and after the record."""
+        low, high = others_range(mechanism)
+        if math.isfinite(high):
+            for before, after in ((high, low), (low, high), (high, high), (high, 0.0)):
+                yield {"before": before, "after": after}
+
+    def _updates(self, record: float) -> tuple[BatchUpdate, ...]:
+        before, after = (self._affine(record, others) for others in (self.before, self.after))
+        return tuple(before if place <= 0 else after for place in self._places)
+
+
+@construction
+@dataclass(frozen=True)
+class QuadraticPair(_AffinePair):
+    """Quadratic losses of equal curvature whose centres differ in one record.
+
+    Record i has the loss f_i(x) = curvature/2 x^2 - p_i x: a regulariser shared by all records, and
+    a linear loss. Gradients of two records differ by a constant, so the pair is admissible under a
+    gradient sensitivity, or under a Lipschitz constant with a strongly convex regulariser. A
+    Lipschitz constant without strong convexity bounds the whole gradient.
+
+    X has p = +S/2 and X' has p = -S/2 at the differing record (``REPLACE_ONE``), or L and 0
+    (``ZERO_OUT``, which keeps the regulariser). Batches of random size have the regulariser once.
+
+    Full batches and ``curvature = strong_convexity`` on an unconstrained domain attain Theorem 4.2
+    of Bok, Su and Altschuler 2024 for eta <= 2/(M + m).
+
+    Parameters
+    ----------
+    curvature : float, default: 0.0
+        Curvature of every loss: from the strong convexity to the smoothness; from minus the
+        smoothness if losses need not be convex.
+    others : float, default: 0.0
+        Slope p of every other record.
+    start : float, default: 0.0
+        Common start point.
+    position : int, optional
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
+    """
+
+    curvature: float = field(default=0.0, metadata={"draw": random_curvature})
+    others: float = field(default=0.0, metadata={"draw": random_others})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
+
+    citation: ClassVar[str] = "Bok, Su and Altschuler 2024, Theorem 4.2 and Remark 5.3"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_removable(self.curvature != 0)
+        self._check_others(self.others, self.others)
+        self._check_quadratics(self.curvature)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield the smallest curvature, the one that resets in one step, and the largest.
+
+        Without curvature it is a walk.
+        """
+        for curvature in _suggested_curvatures(mechanism):
+            if curvature:
+                yield {"curvature": curvature}
+
+    def _update(self, record: float) -> BatchUpdate:
+        return self._affine(record, self.others, self.curvature)
+
+
+@construction
+@dataclass(frozen=True)
+class CyclicQuadraticPair(_CyclicPair):
+    """Quadratic losses with one curvature in the record's batch and another elsewhere.
+
+    Record i has the loss f_i(x) = k_i/2 x^2 - p_i x, with k_i = ``batch_curvature`` in the batch
+    that holds the differing record and ``curvature`` elsewhere. p_i is 0 except for the differing
+    record: +S/2 in X and -S/2 in X' (``REPLACE_ONE``), or L and 0 (``ZERO_OUT``). Curvature 1/eta
+    in the record's batch removes all earlier noise, which exposes the last step; small curvature
+    keeps what earlier epochs leaked.
+
+    The two gradients of the differing record differ by S everywhere, as the bounds for cyclic
+    batches assume. Gradients of records in different batches may differ by more.
+
+    Parameters
+    ----------
+    curvature, batch_curvature : float, default: 0.0
+        From the strong convexity to the smoothness; from minus the smoothness to the smoothness if
+        losses need not be convex.
+    start : float, default: 0.0
+        Common start point.
+    position : int, optional
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
+    """
+
+    curvature: float = field(default=0.0, metadata={"draw": random_curvature})
+    batch_curvature: float = field(default=0.0, metadata={"draw": random_curvature})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
+
+    citation: ClassVar[str] = "this package; attacks Theorem 4.5 of Bok, Su and Altschuler 2024"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(
+            self.curvature == self.batch_curvature or self.mechanism.lipschitz is None,
+            "lipschitz=None if its curvatures differ, because no shared regulariser has two",
+            f"lipschitz={self.mechanism.lipschitz!r}",
+        )
+        self._check_quadratics(self.curvature, self.batch_curvature)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield a reset in the record's batch first, then other pairs of curvatures.
+
+        The best curvature of the record's batch may lie between the smallest and the largest.
+        """
+        m = mechanism
+        least, most = m.strong_convexity, m.smoothness
+        curvatures = _suggested_curvatures(m)
+        resetting = min(1 / float(np.max(m.step_sizes)), math.inf if most is None else most)
+        pairs = [(least, resetting), *itertools.permutations(curvatures, 2)]
+        if most is not None:
+            pairs += [(least, float(k)) for k in np.linspace(least, most, _CURVATURES)]
+        for curvature, batch_curvature in dict.fromkeys(pairs):
+            if curvature != batch_curvature:
+                yield {"curvature": curvature, "batch_curvature": batch_curvature}
+
+    def _updates(self, record: float) -> tuple[BatchUpdate, ...]:
+        other, own = (
+            self._affine(record, 0.0, curvature)
+            for curvature in (self.curvature, self.batch_curvature)
+        )
+        return tuple(other if place else own for place in self._places)
+
+
+@construction
+@dataclass(frozen=True)
+class ResetWalk(PositionedPair):
+    """Pair whose other records pull the iterate back to a centre, by Huber losses.
+
+    Every other record has a loss of the given curvature near the centre and a gradient of at most
+    ``cap`` away from it: convex, smooth and Lipschitz. At curvature 1/eta a batch of such records
+    sends the iterate to the centre, whatever noise it has accumulated. The differing record is
+    linear and pushes X to the right, and X' to the left (``REPLACE_ONE``) or not at all.
+
+    Parameters
+    ----------
+    curvature : float, default: 1.0
+        Curvature of the other records' losses near the centre, above 0.
+    cap : float, default: 1.0
+        Largest gradient of the other records, above 0.
+    centre, start : float, default: 0.0
+        Minimum of the other records' losses, and common start point.
+    position : int, optional
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or breaks an assumption of the mechanism (`Inadmissible`).
+    """
+
+    curvature: float = field(default=1.0, metadata={"draw": random_curvature, **REQUIRED})
+    cap: float = field(default=1.0, metadata={"draw": _random_cap, **REQUIRED})
+    centre: float = 0.0
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
+
+    citation: ClassVar[str] = "this package; the other records have Huber losses"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.positive(curvature=self.curvature, cap=self.cap)
+        self._require_no_strong_convexity("Huber losses are linear far out")
+        self._require_others()
+        self._check_curvature(self.curvature)
+        self._check_holder(self._huber)
+        self._check_others(-self.cap, self.cap)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield the curvature that resets in one step, and the largest, at the largest gradient."""
+        low, high = others_range(mechanism)
+        cap = min(-low, high)
+        if math.isfinite(cap) and cap > 0:
+            for curvature in _suggested_curvatures(mechanism):
+                if curvature > 0:
+                    yield {"curvature": curvature, "cap": cap}
+
+    @property
+    def _huber(self) -> PiecewiseLinear:
+        return PiecewiseLinear.clipped(self.curvature, self.centre, self.cap)
+
+    def _update(self, record: float) -> BatchUpdate:
+        batch_size, huber = self.mechanism.batch_size, self._huber
+
+        def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
+            shift = eta * record / batch_size if holds_record else 0.0
+            if count == 0:
+                return Affine(shift)
+            return gradient_step([(-eta * count / batch_size, huber)], shift)
+
+        return update

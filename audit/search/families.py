@@ -19,11 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions import ChangingPair, Construction, GradientPair, Phase, PiecewiseLinear
-from audit.constructions.batches import cycle_length, last_position
-from audit.constructions.changing import refusal
-from audit.constructions.epochs import follows_others
-from audit.constructions.gradient_limits import both_hold_record, others_range, record_pushes
-from audit.constructions.gradients import ZERO
+from audit.constructions.base import both_hold_record, others_range, record_pushes
+from audit.constructions.batches import cycle_length, follows_others, record_position
+from audit.constructions.gradients import ZERO, refusal
 from audit.mechanism import Batching, NoisySGD, Relation
 
 Array = NDArray[np.float64]
@@ -243,7 +241,7 @@ class Family:
         self, kicks: list[float], others: Callable[[float], PiecewiseLinear]
     ) -> tuple[tuple[int, PiecewiseLinear], ...]:
         """Return the others' gradients over a cycle, with numbers of batches."""
-        record = last_position(self.mechanism) if self.position is None else self.position
+        record = record_position(self.mechanism, self.position)
         lines = [others(0.0)] * self._cycle
         for kick, at in zip(kicks, (record, record - 1, record + 1), strict=False):
             lines[at % self._cycle] = others(kick)

@@ -96,7 +96,7 @@ def test_poisson_divides_by_the_nominal_batch_size() -> None:
 def test_poisson_weights_arebinomial(n: int, b: int) -> None:
     from scipy.stats import binom
 
-    from audit.constructions.sampling import binomial
+    from audit.constructions.batches import binomial
 
     weights = np.array(binomial(n - 1, b / n))
     expected = binom.pmf(np.arange(n), n - 1, b / n)

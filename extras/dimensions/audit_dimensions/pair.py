@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.constructions.base import Inadmissible
-from audit.constructions.gradient_limits import SLACK, check_curvature
+from audit.constructions.base import SLACK, Inadmissible, check_slopes
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit_dimensions.dataset import Dataset
 from audit_dimensions.domains import Domain, WholeSpace
@@ -291,7 +290,8 @@ def _check_curvatures(
         ridge = loss.ridge(loss.dimension(used))
         least, most = min(least, float(np.min(ridge))), max(most, float(np.max(ridge)))
     for curvature in (least, most):
-        check_curvature(loss.name, mechanism, curvature)
+        got = f"curvature={curvature!r}"
+        check_slopes(loss.name, mechanism, "curvature", (curvature, curvature), got)
 
 
 def _check_holder(mechanism: NoisySGD, loss: Loss, domain: Domain, used: Floats) -> None:

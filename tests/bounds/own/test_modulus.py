@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from audit import Batching, NoisySGD, Order, Relation, Release, bounds, exact
 from audit.bounds.own.moves import Coupling, Modulus, modulus_of
 from audit.constructions import Construction, GradientPair
-from audit.constructions.gradient_limits import others_range, record_pushes
+from audit.constructions.base import others_range, record_pushes
 from audit.constructions.updates import PiecewiseLinear
 from audit.curves import GaussianCurve
 from audit.search import worst_case
