@@ -3,7 +3,6 @@ from .found_pairs import StoredPair as StoredPair
 from .found_pairs import read_found as read_found
 from .found_pairs import to_yaml as to_yaml
 from .found_pairs import write_found as write_found
-from .objectives import ClaimedEpsilon as ClaimedEpsilon
 from .objectives import Epsilon as Epsilon
 from .objectives import Objective as Objective
 from .objectives import RenyiDivergence as RenyiDivergence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,8 +99,8 @@ class Epsilon(Objective):
 
     @property
     def tail(self) -> float:
-        """Number of standard deviations beyond which far less than delta is lost."""
-        return _tail_of(self.delta)
+        """Number of standard deviations beyond which the mass is below 1e-20 delta."""
+        return TAIL if self.delta == 0 else min(math.sqrt(2 * math.log(1e20 / self.delta)), TAIL)
 
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return epsilon from coarse laws."""
@@ -159,49 +158,6 @@ class RenyiDivergence(Objective):
     def claimed(self, bound: PrivacyCurve) -> float:
         """Return the Renyi divergence that an upper bound allows."""
         return bound.renyi(self.alpha)
-
-
-@dataclass(frozen=True)
-class ClaimedEpsilon(Objective):
-    """Maximise the ratio of epsilon to a claim, over several deltas; above 1 refutes the claim.
-
-    ``claim`` is the claimed epsilon as a function of delta, positive at each of ``deltas``.
-    """
-
-    claim: Callable[[float], float]
-    deltas: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if not self.deltas:
-            raise validate.fail("deltas", "one or more numbers in [0, 1)", self.deltas)
-        for delta in self.deltas:
-            validate.half_open_unit(delta=delta)
-            validate.positive(claim=self.claim(delta))
-
-    @property
-    def tail(self) -> float:
-        """Number of standard deviations beyond which far less than the smallest delta is lost."""
-        return _tail_of(min(self.deltas))
-
-    def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return the largest ratio from coarse laws."""
-        return max(Epsilon(d).quick(log_p, log_q) / self.claim(d) for d in self.deltas)
-
-    def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return an error bracket of the largest ratio."""
-        brackets = [curve.epsilon_bracket(d) for d in self.deltas]
-        claims = [self.claim(d) for d in self.deltas]
-        low = max(b[0] / c for b, c in zip(brackets, claims, strict=True))
-        return low, max(b[1] / c for b, c in zip(brackets, claims, strict=True))
-
-    def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the largest ratio that an upper bound allows."""
-        return max(bound.epsilon(d) / self.claim(d) for d in self.deltas)
-
-
-def _tail_of(delta: float) -> float:
-    """Return the standard deviations beyond which the mass is below 1e-20 delta."""
-    return TAIL if delta == 0 else min(math.sqrt(2 * math.log(1e20 / delta)), TAIL)
 
 
 def tightest_bound(mechanism: NoisySGD, objective: Objective) -> tuple[float, str] | None:

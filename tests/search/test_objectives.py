@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from audit.curves import GaussianCurve
-from audit.search import ClaimedEpsilon, Epsilon, RenyiDivergence
+from audit.search import Epsilon, RenyiDivergence
 
 # Cells so fine that sums over them are integrals to five digits.
 EDGES = np.linspace(-18, 18, 36_001)
@@ -24,12 +24,6 @@ def test_divergence_of_cells(alpha):
     assert RenyiDivergence(alpha).quick(P, Q) == pytest.approx(alpha / 2, rel=1e-3)
 
 
-def test_ratio_to_a_claim():
-    claim = ClaimedEpsilon(lambda delta: 4.0, (1e-2, 1e-5))
-    assert claim.quick(P, Q) == pytest.approx(CURVE.epsilon(1e-5) / 4, rel=1e-4)
-    assert claim.claimed(GaussianCurve(2.0)) == GaussianCurve(2.0).epsilon(1e-5) / 4
-
-
 def test_by_hand():
     # delta(epsilon) of (.6, .4) against (.2, .8) is .6 - .2 e^epsilon in the first order.
     p, q = np.log([0.6, 0.4]), np.log([0.2, 0.8])
@@ -46,7 +40,3 @@ def test_refusals():
         Epsilon(1)
     with pytest.raises(ValueError, match=r"alpha must be .*, got 1"):
         RenyiDivergence(1)
-    with pytest.raises(ValueError, match="deltas must be one or more"):
-        ClaimedEpsilon(lambda delta: 1.0, ())
-    with pytest.raises(ValueError, match=r"claim must be .* got 0"):
-        ClaimedEpsilon(lambda delta: 0.0, (0.1,))
