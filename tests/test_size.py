@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
-    "audit": 60_900,
+    "audit": 60_562,
     "audit/bounds": 9_915,
     "audit/claims": 5_190,
     "audit/estimation": 6_980,
