@@ -113,7 +113,9 @@ def partition_of(
     alone = times > 1 and quantity.adds_up
     gap = 1e-3
     if math.isfinite(certified) and certified > claimed:
-        gap = min((certified - claimed) / max(certified, 1e-300), 1.0)
+        # a power is above its alpha where it says anything
+        least = at if isinstance(quantity, PowerAtAlpha) else 0.0
+        gap = min((certified - claimed) / max(certified - least, 1e-300), 1.0)
     merges = times > 1 and not alone and not _sums_are_apart(plain)
     if gap < _LEAST_GAP and (merges or isinstance(quantity, RenyiAtOrder | PowerAtAlpha)):
         raise ValueError(
@@ -141,12 +143,7 @@ def partition_of(
     if lines[0].direction is not None:
         partition["direction"] = list(lines[0].direction)
     if plain["kind"] in ("run", "process"):
-        cuts = np.array(partition["cuts"])
-        partition |= _window(lines[0], cuts, walls)
-        if len(cuts) == 1:  # the event may be rare
-            rarest = min(float(np.min(log(cuts))) for log in (lines[0].log_p, lines[0].log_q))
-            bits = math.ceil(_BITS - max(rarest, _DEEPEST) / math.log(2))
-            partition["bits"] = max(bits, _BITS)
+        partition |= _reach(lines[0], quantity, at, np.array(partition["cuts"]), gap, walls)
     return partition
 
 
@@ -200,18 +197,40 @@ def _line(plain: Plain, law: Any, swap: bool) -> _Line | None:
     return _Line(points, log_p, log_q, direction)
 
 
-def _window(line: _Line, cuts: Array, walls: tuple[float, float]) -> dict[str, list[float | None]]:
-    """Return the window of a chain without walls: beyond, both laws have far less than at a cut."""
+def _reach(
+    line: _Line,
+    quantity: Quantity,
+    at: float,
+    cuts: Array,
+    gap: float,
+    walls: tuple[float, float],
+) -> dict[str, Any]:
+    """Return the window and the bits that the cells of a chain need.
+
+    Beyond the window, which a chain without walls has, both laws have far less mass than where the
+    number is decided: at the cuts, or between quantiles of p^alpha q^(1 - alpha).
+    """
+    places = cuts
+    if isinstance(quantity, RenyiAtOrder):
+        below = np.cumsum(line.shares(at))
+        spared = min((at - 1) * gap / 8, 0.05)
+        places = line.points[(below > spared) & (below < 1 - spared)]
+    logs = np.minimum(line.log_p(places), line.log_q(places))
+    rarest = max(float(np.min(logs, initial=0.0)), _DEEPEST)
+    found: dict[str, Any] = {}
+    if len(cuts) == 1 or places is not cuts:  # all that matters may be rare
+        # sums of powers need fewer bits of each cell than a difference of two masses
+        own = _BITS if places is cuts else _BITS // 2
+        found["bits"] = max(math.ceil(own - rarest / math.log(2)), _BITS)
     if np.isfinite(walls).all():
-        return {}
-    least = np.minimum(line.log_p(cuts), line.log_q(cuts))
-    depth = max(float(np.min(least, initial=_DEPTH)) + _DEPTH / 2, _DEEPEST)
+        return found
+    depth = max(min(rarest, _DEPTH) + _DEPTH / 2, _DEEPEST)
     seen = np.maximum(*line.logs) > depth
     ends = line.points[seen][0], line.points[seen][-1]
     window = [
         None if math.isfinite(wall) else float(end) for wall, end in zip(walls, ends, strict=True)
     ]
-    return {"window": window}
+    return found | {"window": window}
 
 
 def _laplace_density(weights: list[float], means: Array, scale: float) -> Density:

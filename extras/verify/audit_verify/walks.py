@@ -49,7 +49,7 @@ _MOST_NORMALS = 5000
 _MOST_STATES = 12_000
 _MOST_SECONDS, _MOST_GIGABYTES = 600.0, 6.0
 _ENTRY, _PRODUCT = 6e-6, 5e-8  # seconds of a transition probability, and of a product
-_PANEL = 4  # largest width of a panel, in standard deviations of a step
+_NARROWEST = 4  # width of the narrowest panels, in standard deviations of a step
 _FEW = 4  # maps of a step that are taken one by one
 
 
@@ -323,10 +323,6 @@ class _Grid(_Law):
         kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
         self.steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
-        order = 8
-        while order < 2000 and not self._error(_PANEL * self.std, order) < arb(2) ** -bits:
-            order += 4
-        roots = [arb.legendre_p_root(order, i, weight=True) for i in range(order)]
         # (point, weight) of a node, or both ends of a panel where maps are constant
         self.nodes: list[tuple[arb, arb, bool]] = []
         self.error = arb(0)
@@ -334,33 +330,46 @@ class _Grid(_Law):
             if all(piece_at(phi, a)[1] == 0 for phi in maps):
                 self.nodes.append((arb(a), arb(b), True))
                 continue
-            count = math.ceil((b - a) / (_PANEL * self.std))
+            count, order = self._panels(b - a, bits)
             if len(self.nodes) + count * order > _MOST_STATES:
                 raise TooLongError(f"the law would take more than {_MOST_STATES} nodes")
             half = (arb(b) - arb(a)) / (2 * count)
             self.error += count * self._error(float(2 * half.upper()), order)
+            roots = [arb.legendre_p_root(order, i, weight=True) for i in range(order)]
             for k in range(count):
                 centre = a + (2 * k + 1) * half
                 self.nodes += [(centre + half * x, half * w, False) for x, w in roots]
         middles = [(x + w) / 2 if flat else x for x, w, flat in self.nodes]
         starts = [arb(chain.start) for chain in chains]
         self.points: list[arb] = [arb(self.low), *middles, arb(self.high), *starts]
+        self.places = [float(x.mid()) for x in middles]
         self.walls = tuple(wall is not None for wall in chains[0].walls)
         self._tables: dict[object, arb_mat] = {}
 
+    def _panels(self, length: float, bits: int) -> tuple[int, int]:
+        """Return the number of panels of an interval, and of nodes on each, with fewest nodes."""
+        most = max(math.ceil(length / (_NARROWEST * self.std)), 1)
+        counts = sorted({math.ceil(most / 2**k) for k in range(most.bit_length() + 1)})
+        orders = [self._order(length / count, bits) for count in counts]
+        return min(zip(counts, orders, strict=True), key=math.prod)
+
+    def _order(self, width: float, bits: int) -> int:
+        """Return a number of nodes with which a panel errs by less than 2^-bits."""
+        order = 8
+        while order < _MOST_STATES and not self._error(width, order) < arb(2) ** -bits:
+            order += max(order // 16, 4)
+        return order
+
     def _error(self, width: float, order: int) -> arb:
-        """Return the least bound of the docstring over some values of rho."""
+        """Return the bound of the docstring, at the rho where its exponent is least."""
         s, h = arb(self.std), arb(width)
         growth = 1 + self.steepest * self.steepest
-
-        def bound(rho: arb) -> arb:
-            reach = h / 4 * (rho - 1 / rho) / s
-            exponent = growth * reach * reach / 2 - 2 * order * rho.log()
-            return h / 2 * 64 / 15 * exponent.exp() / (s * (2 * arb.pi()).sqrt()) / (1 - rho**-2)
-
-        best = math.sqrt(32 * order / float(growth)) * self.std / width
-        rhos = [arb(max(best * factor, 1.05)) for factor in (0.8, 1.0, 1.2)]
-        return min((bound(rho).upper() for rho in rhos), key=float)
+        ratio = self.std / width
+        rho = arb(math.exp(math.asinh(16 * order * ratio * ratio / float(growth)) / 2))
+        reach = h / 4 * (rho - 1 / rho) / s
+        exponent = growth * reach * reach / 2 - 2 * order * rho.log()
+        unit = h / 2 * 64 / 15 / (s * (2 * arb.pi()).sqrt())
+        return (unit * exponent.exp() / (1 - rho**-2)).upper()
 
     def law(self, chain: Chain) -> ClippedNormals:
         """Return the law of a chain."""
@@ -429,9 +438,14 @@ class _Grid(_Law):
         unit = 1 / (std * (2 * arb.pi()).sqrt())
         low, *_, high = between([arb(self.low), arb(self.high)], normal_tail(mean, std))
         row = [low if self.walls[0] else arb(0)]
-        for x, w, flat in self.nodes:
+        # beyond, densities in units of the largest one are below the last bit
+        beyond = 1.01 * float(std.upper()) * math.sqrt(2 * math.log(2) * ctx.prec)
+        little, middle = unit * arb(0, arb(2) ** -ctx.prec), float(mean.mid())
+        for place, (x, w, flat) in zip(self.places, self.nodes, strict=True):
             if flat:
                 row.append(between([x, w], normal_tail(mean, std))[1])
+            elif abs(place - middle) > beyond:
+                row.append(w * little)
             else:
                 z = (x - mean) / std
                 row.append(w * unit * (-z * z / 2).exp())
