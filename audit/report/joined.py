@@ -29,7 +29,7 @@ from audit.report.document import (
 from audit.report.figures import sweep
 from audit.report.joined_rows import JoinedRow, epsilon_rows, failed_runs
 from audit.report.runs import Run
-from audit.report.setting_tables import claim_cells, epsilon_table
+from audit.report.setting_section import claim_cells, epsilon_table
 from audit.report.study_section import worst
 from audit.results import Number, Result, Verdict
 from audit.results.comparisons import CLAIMED

@@ -1,16 +1,46 @@
-"""The section of one setting that compares bounds: its mechanism in words, figures and tables."""
+"""The section of one setting that compares bounds, its tables, and that of the first screen."""
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+from collections.abc import Iterable, Sequence
+
+from audit.constructions import Construction, PiecewiseLinear
 from audit.estimation import BestColumn, CombinedColumns, LearnedColumns, WeightedColumns
 from audit.mechanism import NoisySGD, Relation, Release
 from audit.numerics.number_format import Rounding, count, number, plain
-from audit.report import queries, setting_tables
-from audit.report.document import Gallery, Part, Picture, Section, Table, Text
-from audit.report.figures import laws, places, steps, tradeoff
+from audit.report import queries
+from audit.report.document import (
+    COUNT,
+    EXACT,
+    FULL,
+    LOWER,
+    PARAMETER,
+    RATIO,
+    TEXT,
+    UPPER,
+    VERDICT,
+    Cell,
+    ColumnFormat,
+    Gallery,
+    Part,
+    Picture,
+    Section,
+    Table,
+    Text,
+)
+from audit.report.figures import curves, laws
 from audit.report.figures.style import Look
-from audit.report.queries import ComparedResult
-from audit.results import Derived, PairResult
+from audit.report.queries import ComparedResult, shown_claims
+from audit.results import (
+    AtDelta,
+    BoundRow,
+    Derived,
+    Estimate,
+    PairResult,
+    Verdict,
+)
 
 _MOST_WEIGHTS = 6  # listed
 _RELATIONS = {
@@ -32,7 +62,7 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
     """Return the section of a setting; ``stem`` begins the names of its files."""
     parts: list[Part] = [Text(setting.summary)] if setting.summary else []
     parts.append(Text(_subject(setting)))
-    parts.append(Gallery(_pictures(setting, stem, looks), setting_tables.parameters(setting)))
+    parts.append(Gallery(_pictures(setting, stem, looks), parameters(setting)))
     parts += [table for table in _tables(setting) if table.rows]
     size = setting.audit.group_size
     mu = number(setting.audit.mu_lower.value / size, 4, Rounding.DOWN)
@@ -47,11 +77,10 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
 
 
 def _tables(setting: ComparedResult) -> list[Table]:
-    tables = setting_tables
-    found = [make(setting) for make in (tables.claims, tables.inconclusive, tables.inapplicable)]
+    found = [make(setting) for make in (claims, inconclusive, inapplicable)]
     if not isinstance(setting, PairResult):
-        return [*found, tables.estimators(setting), tables.per_record(setting)]
-    of_pairs = (tables.positions, tables.orders, tables.renyi, tables.found_pair)
+        return [*found, estimators(setting), per_record(setting)]
+    of_pairs = (positions, orders, renyi, found_pair)
     return [*found, *(make(setting) for make in of_pairs)]
 
 
@@ -61,14 +90,14 @@ def _pictures(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> tup
     unsound = queries.unsound(setting)
     pictures = [
         laws.draw(setting.laws, setting.trials, stem),
-        tradeoff.draw(setting.tradeoff, stem, looks, unsound),
+        curves.draw_tradeoff(setting.tradeoff, stem, looks, unsound),
     ]
-    if steps.has_curve(setting.epsilon_against_steps):
-        pictures.append(steps.draw(setting.epsilon_against_steps, stem, looks, unsound))
-    if places.has_renyi(setting.renyi):
-        pictures.append(places.draw_renyi(setting.renyi, stem, looks))
+    if curves.has_steps(setting.epsilon_against_steps):
+        pictures.append(curves.draw_steps(setting.epsilon_against_steps, stem, looks, unsound))
+    if curves.has_renyi(setting.renyi):
+        pictures.append(curves.draw_renyi(setting.renyi, stem, looks))
     if setting.positions:
-        pictures.append(places.draw_positions(setting.positions, stem, looks))
+        pictures.append(curves.draw_positions(setting.positions, stem, looks))
     return tuple(pictures)
 
 
@@ -169,3 +198,350 @@ def _domain(m: NoisySGD, derived: Derived) -> str:
         times = plain(float(number(derived.diameter_in_step_std, 4)))
         text += f", {times} times the noise of a step"
     return text + "."
+
+
+_MOST_LISTED = 4  # values of a parameter; of more, the first and the last
+_LABELS = {
+    "noise_std": "noise deviation",
+    "lipschitz": "Lipschitz constant",
+    "step_std": "noise deviation of a step",
+    "diameter_in_step_std": "diameter in noise of a step",
+    "holder": "Hölder constant and order",
+}
+_SYMBOLS = {
+    "steps": "T",
+    "dataset_size": "n",
+    "batch_size": "b",
+    "step_size": "η",
+    "noise_std": "σ",
+    "lipschitz": "L",
+    "smoothness": "M",
+    "strong_convexity": "m",
+    "diameter": "D",
+    "step_std": "ησ",
+    "diameter_in_step_std": "D/ησ",
+    "sampling_rate": "b/n",
+}
+
+
+def claim_cells(
+    value: float | None, ratio: float | None, verdict: Verdict, note: str = ""
+) -> tuple[Cell, Cell, Verdict]:
+    """Return claimed value, ratio and verdict of a claim.
+
+    The ratio says how tight a claim is, so a refuted claim has none.
+    """
+    cell = UPPER.cell(value)
+    if value is not None:
+        cell = dataclasses.replace(cell, note=note)
+    return cell, Cell(text="") if verdict is Verdict.REFUTED else RATIO.cell(ratio), verdict
+
+
+def _claim_cells(bound: BoundRow | None) -> tuple[Cell, Cell, Verdict]:
+    """Return the cells of a claim with its id; without a claim, that none applies."""
+    if bound is None:
+        return Cell(text="none applies"), Cell.missing(), Verdict.NOT_APPLICABLE
+    return claim_cells(bound.value, bound.ratio, bound.verdict, bound.id)
+
+
+def epsilon_table(caption: str, first: str, exact: str, rows: Iterable[Sequence[object]]) -> Table:
+    """Return the table of a first screen: what is certified, exact and claimed.
+
+    Rows end with the cells of `claim_cells`.
+    """
+    columns = {
+        first: TEXT,
+        "δ": PARAMETER,
+        "Certified lower bound": LOWER,
+        exact: EXACT,
+        "Tightest claimed upper bound": UPPER,
+        "Claimed / exact": RATIO,
+        "Verdict": VERDICT,
+    }
+    return Table.of(caption, columns, rows)
+
+
+def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
+    """Return a row for each setting and delta, and one more for each bound refuted there.
+
+    Each setting comes with its stem, the anchor of its section.
+    """
+    return epsilon_table(
+        "Epsilon: certified lower bound, exact value and tightest claim"
+        + _caption_of_strongest([setting for setting, _ in settings]),
+        "Setting",
+        "Exact value of the pair",
+        (
+            (
+                Cell(text=queries.title(setting), target=f"setting-{stem}"),
+                row.delta,
+                row.sampled.epsilon,
+                _exact_and_strongest(row),
+                *_claim_cells(bound),
+            )
+            for setting, stem in settings
+            for row in setting.deltas
+            for bound in shown_claims(row.bounds, row.best)
+        ),
+    )
+
+
+def _caption_of_strongest(settings: Sequence[ComparedResult]) -> str:
+    named = any(queries.strongest(row)[1] for setting in settings for row in setting.deltas)
+    return "; where another pair is stronger, claims are compared with that" if named else ""
+
+
+def _exact_and_strongest(row: AtDelta) -> Cell:
+    if row.exact is None:
+        return Cell(text="not computed")
+    cell = EXACT.cell(row.exact.worst)
+    value, name = queries.strongest(row)
+    if not name:
+        return cell
+    return dataclasses.replace(cell, note=f"{name}: {number(value, 6, Rounding.DOWN)}")
+
+
+def parameters(setting: ComparedResult) -> Table:
+    """Return the mechanism's parameters, what follows from them, and the pair."""
+    rows: list[tuple[object, ...]] = [("scores of", "", getattr(setting, "source", ""))]
+    if isinstance(setting, PairResult):
+        fields = [*_fields(setting.mechanism), *_fields(setting.derived)]
+        rows = [
+            (_LABELS.get(name, name.replace("_", " ")), _SYMBOLS.get(name, ""), _value_cell(value))
+            for name, value in fields
+            if value is not None
+        ]
+        rows.append(("pair", "", in_words(setting.pair)))
+    return Table.of(
+        "Parameters",
+        {"Parameter": TEXT, "Symbol": TEXT, "Value": TEXT},
+        [*rows, ("samples of each law", "N", COUNT.cell(setting.trials))],
+        stacked=False,
+    )
+
+
+def claims(setting: ComparedResult) -> Table:
+    """Return every bound that applies, tightest first at each delta."""
+    applied = sorted(
+        queries.judged([setting]),
+        key=lambda one: (setting.deltas.index(one.row), one.epsilon, one.bound.id),
+    )
+    known = all(row.exact for row in setting.deltas)
+    against = "the exact value" if known else "what samples certify"
+    return Table.of(
+        f"Claimed upper bounds on epsilon, against {against}" + _caption_of_strongest([setting]),
+        {
+            "Bound": TEXT,
+            "Status": TEXT,
+            "δ": PARAMETER,
+            "Claimed epsilon": UPPER,
+            "Ratio": RATIO,
+            "Verdict": VERDICT,
+        },
+        (
+            (
+                Cell.code(one.bound.id, one.bound.citation),
+                one.bound.status_text,
+                one.row.delta,
+                *claim_cells(one.epsilon, one.bound.ratio, one.bound.verdict),
+            )
+            for one in applied
+        ),
+    )
+
+
+def inapplicable(setting: ComparedResult) -> Table:
+    """Return the bounds whose assumptions the mechanism does not meet, with the reason."""
+    caption = "Bounds that do not apply to this mechanism"
+    return _reasons(setting, Verdict.NOT_APPLICABLE, caption, "Bound")
+
+
+def inconclusive(setting: ComparedResult) -> Table:
+    """Return the claims that the scores could not have refuted, with the reason."""
+    caption = "Claims that these scores could not have refuted"
+    return _reasons(setting, Verdict.INCONCLUSIVE, caption, "Claim")
+
+
+def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str) -> Table:
+    reasons = {
+        bound.id: (Cell.code(bound.id, bound.citation), bound.reason or None)
+        for row in setting.deltas
+        for bound in row.bounds
+        if bound.verdict is verdict
+    }
+    rows = (reasons[name] for name in sorted(reasons))
+    return Table.of(caption, {label: TEXT, "Reason": TEXT}, rows)
+
+
+def orders(setting: PairResult) -> Table:
+    """Return the exact epsilon in both orders, in full, for this pair and the other ones."""
+    rows: list[tuple[object, ...]] = [
+        (setting.pair.name, row.delta, one.forward, one.reverse, one.worst, _widths(row))
+        for row in setting.deltas
+        if (one := row.exact)
+    ]
+    for other in setting.other_pairs:
+        name = f"{other.pair.name}, found by search" if other.found_by else in_words(other.pair)
+        rows += [(name, at.delta, None, None, at.epsilon, None) for at in other.epsilons]
+    columns = {
+        "Pair": TEXT,
+        "δ": PARAMETER,
+        "X against X'": FULL,
+        "X' against X": FULL,
+        "Worse of the two": FULL,
+        "Width of its bracket": TEXT,
+    }
+    return Table.of("Exact epsilon in both orders, to the digits that are certain", columns, rows)
+
+
+def _widths(row: AtDelta) -> str:
+    """Return the parts of a bracket's width; those that are exactly 0 are left out."""
+    parts = [f"{cause} {width:.1e}" for cause, width in row.errors.items() if width]
+    return ", ".join(parts) or "0"
+
+
+def renyi(setting: PairResult) -> Table:
+    """Return Renyi divergences: sampled, exact in both orders, and the tightest claims."""
+    rows = []
+    for row in setting.renyi:
+        for bound in shown_claims(row.bounds):
+            claim: tuple[object, ...] = Cell(text="none"), Cell(text="")
+            if bound is not None and bound.value is not None:
+                value, _, verdict = _claim_cells(bound)
+                claim = value, verdict
+            known = row.order, row.sampled_lower, row.exact.forward, row.exact.reverse
+            rows.append((*known, *claim))
+    return Table.of(
+        "Renyi divergences",
+        {
+            "Order": PARAMETER,
+            "Certified lower bound": LOWER,
+            "X from X'": EXACT,
+            "X' from X": EXACT,
+            "Tightest claimed upper bound": UPPER,
+            "Verdict": VERDICT,
+        },
+        rows,
+    )
+
+
+def estimators(setting: ComparedResult) -> Table:
+    """Return what each estimator certifies, and when the sequential one refuted the claims."""
+    return Table.of(
+        "What the first estimator certifies, and two beside, each confident by itself",
+        {"Estimator": TEXT, "δ": PARAMETER, "Certified lower bound": LOWER, "Claim refuted": TEXT},
+        (
+            (one.estimator.value, row.delta, one.epsilon, "; ".join(_refuted_after(one)) or None)
+            for row in setting.deltas
+            for one in row.estimates
+        ),
+    )
+
+
+def _refuted_after(estimate: Estimate) -> list[str]:
+    return [
+        f"{one.claim}: {'not refuted' if one.pairs is None else f'after {count(one.pairs)} pairs'}"
+        for one in estimate.refuted_after
+    ]
+
+
+def per_record(setting: ComparedResult) -> Table:
+    """Return what a pair that differs in several records certifies of one, and where it looks."""
+    return Table.of(
+        "What datasets that differ in several records say of one record",
+        {
+            "δ of one record": PARAMETER,
+            "Certified lower bound for one record": LOWER,
+            "Records that differ": PARAMETER,
+            "δ of the pair": ColumnFormat(lambda d: Cell.number(number(d, 4, Rounding.UP), d)),
+            "Certified lower bound for the pair": LOWER,
+        },
+        (
+            (row.delta, row.epsilon, row.group_size, row.pair_delta, row.evidence.value)
+            for row in setting.audit.per_record
+        ),
+    )
+
+
+def found_pair(setting: PairResult) -> Table:
+    """Return the pair that a search found, by its parameters; without rows if there is none."""
+    rows: list[tuple[object, ...]] = []
+    delta = ""
+    for other in setting.other_pairs:
+        if other.found_by and not rows:
+            delta = plain(other.found_by.delta)
+            rows = [
+                ("pair", other.pair.name),
+                ("pairs tried", COUNT.cell(other.found_by.evaluations)),
+                ("seed", PARAMETER.cell(other.found_by.seed)),
+                *((name, _value_cell(value)) for name, value in _own_values(other.pair)),
+            ]
+    return Table.of(
+        f"A pair found by search, for the largest epsilon at δ = {delta}",
+        {"Parameter": TEXT, "Value": TEXT},
+        rows,
+        stacked=False,
+    )
+
+
+def positions(setting: PairResult) -> Table:
+    """Return the exact epsilon of the strongest pair and the tightest claim, record by record."""
+    rows = []
+    for place in setting.positions:
+        for row in place.deltas:
+            strongest = max(row.pairs, key=lambda pair: pair.epsilon.low)
+            for bound in shown_claims(row.bounds):
+                claimed, _, verdict = _claim_cells(bound)
+                exact = strongest.epsilon, strongest.pair
+                rows.append((place.index, row.delta, *exact, claimed, verdict))
+    columns = {
+        "Record": PARAMETER,
+        "δ": PARAMETER,
+        "Exact value of the strongest pair": EXACT,
+        "Pair": TEXT,
+        "Tightest claimed upper bound": UPPER,
+        "Verdict": VERDICT,
+    }
+    return Table.of("The leak of each record, by its index in the order of use", columns, rows)
+
+
+# parameters in words
+
+
+def _fields(value: object) -> list[tuple[str, object]]:
+    assert dataclasses.is_dataclass(value)
+    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+
+
+def _value_cell(value: object) -> Cell:
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, tuple) and len(value) > _MOST_LISTED:
+        return Cell(text=f"{plain(value[0])} to {plain(value[-1])}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return PARAMETER.cell(value)
+    return Cell(text=plain(value))
+
+
+def in_words(pair: Construction) -> str:
+    """Return a pair with its own parameters: ``DriftedWalk(drift=-0.02, start=0)``."""
+    inside = ", ".join(
+        f"{name.replace(' ', '.')}=" + (f"({plain(v)})" if isinstance(v, tuple) else plain(v))
+        for name, v in _own_values(pair)
+    )
+    return f"{pair.name}({inside})"
+
+
+def _own_values(pair: Construction) -> list[tuple[str, object]]:
+    """Return a pair's parameters; a gradient that is constant is one number, others are several."""
+    found: list[tuple[str, object]] = []
+    for name, value in _fields(pair):
+        if name == "mechanism" or value is None:
+            continue
+        if not isinstance(value, PiecewiseLinear):
+            found.append((name, value))
+        elif len(value.values) == 1 and not any(value.slopes):
+            found.append((name, value.values[0]))
+        else:
+            found += [(f"{name} {part}", content) for part, content in _fields(value)]
+    return found

@@ -11,15 +11,11 @@ from audit import validate
 from audit.codec import decode, encode
 from audit.codec.hints import did_you_mean
 from audit.scenario import (  # noqa: F401 each registers its kind
-    one_run,
     pair,
     studies,
-    training,
     user_mechanism,
 )
-from audit.scenario.definition import Scenario
-from audit.scenario.kinds import COMMON, KINDS, Setting
-from audit.scenario.user_code import load, reference
+from audit.scenario.definition import COMMON, KINDS, Scenario, Setting, load, reference
 from audit.simulation.blocks import available_threads
 
 

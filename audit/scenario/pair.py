@@ -12,8 +12,7 @@ from audit import validate
 from audit.codec import decode, encode
 from audit.constructions import Construction, decode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
-from audit.scenario.kinds import RunContext, Setting, setting_kind
-from audit.scenario.user_code import load, reference
+from audit.scenario.definition import RunContext, Setting, load, reference, setting_kind
 
 if TYPE_CHECKING:
     from audit.results import PairResult

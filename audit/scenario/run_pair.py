@@ -44,7 +44,7 @@ from audit.results import (
     Verdict,
     judge_upper_bound,
 )
-from audit.scenario.kinds import RunContext, heading
+from audit.scenario.definition import RunContext, heading
 from audit.scenario.pair import PairSetting, SearchPlan, at_position
 from audit.search import Found, worst_case
 

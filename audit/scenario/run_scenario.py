@@ -12,11 +12,9 @@ import numpy as np
 from audit.progress import Silent, StageProgress
 from audit.results import Result, ScenarioHeading, SettingResult
 from audit.results.provenance import provenance_of
-from audit.scenario.definition import Scenario
-from audit.scenario.kinds import RunContext
+from audit.scenario.definition import RunContext, Scenario
 from audit.scenario.pair import PairSetting
-from audit.scenario.prefetch import PrefetchedSamples, SampleRequest
-from audit.scenario.sampling import Sampling
+from audit.scenario.sampling import PrefetchedSamples, SampleRequest, Sampling
 
 
 def run(

@@ -23,7 +23,7 @@ from audit.results import (
     UserMechanismResult,
 )
 from audit.results.comparisons import CLAIMED
-from audit.scenario.kinds import heading
+from audit.scenario.definition import heading
 from audit.scenario.run_pair import sampled_evidence
 from audit.scenario.shipped import scenarios_folder
 from audit.scenario.user_mechanism import UserMechanismSetting

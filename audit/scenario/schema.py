@@ -12,11 +12,9 @@ from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
 from audit.scenario import config  # noqa: F401 registers the kinds of setting
-from audit.scenario.definition import Scenario
-from audit.scenario.kinds import KINDS, Setting
+from audit.scenario.definition import KINDS, Scenario, Setting, load
 from audit.scenario.shipped import scenario_files
 from audit.scenario.studies import STUDIES, Study, parameters_of
-from audit.scenario.user_code import load
 
 # What may stand for any value until Hydra has composed the file: an interpolation, or the mark of
 # a value that is given on the command line.

@@ -26,8 +26,7 @@ from audit import validate
 from audit.codec import decode, encode
 from audit.isolation import call, in_one_line
 from audit.results import Findings
-from audit.scenario.kinds import RunContext, Setting, heading, setting_kind
-from audit.scenario.user_code import load
+from audit.scenario.definition import RunContext, Setting, heading, load, setting_kind
 
 if TYPE_CHECKING:
     from audit.results import StudyResult

@@ -1,4 +1,4 @@
-"""User-defined mechanisms: a function that draws scores, or files of scores."""
+"""Settings that audit what a user names: scores of a mechanism, canaries of one run, a training."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from audit import validate
-from audit.codec import encode
+from audit.adapters.scores import read_scores, read_table
+from audit.codec import decode, encode
 from audit.curves import Order
-from audit.estimation.score_source import Columns, ScoreSource
+from audit.estimation.one_run import Canaries
+from audit.estimation.score_source import Columns, ScoreSource, one_alternative
+from audit.isolation import call
 from audit.results.verdicts import UserClaim as UserClaim
-from audit.scenario.kinds import RunContext, Setting, check_claims, setting_kind
+from audit.scenario.definition import RunContext, Setting, check_claims, heading, load, setting_kind
+from audit.scenario.shipped import scenarios_folder
+from audit.training.design import Design
 
 if TYPE_CHECKING:
-    from audit.results import UserMechanismResult
+    from audit.results import StudyResult, UserMechanismResult
 
 
 @setting_kind
@@ -97,3 +105,153 @@ class UserMechanismSetting(Setting):
 
         context.progress.stage(f"{self.name}: scores of {self.own.described}")
         return audit_scores(self, confidence=context.confidence, seed=context.seed)
+
+
+Array = NDArray[np.float64]
+
+
+@setting_kind
+@dataclass(frozen=True, kw_only=True)
+class OneRunSetting(Setting):
+    """Scores of canaries of one run, the coins that included them, and what is claimed."""
+
+    key: ClassVar[str] = "one_run"
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("function", "number"),
+        ("scores", "coins"),
+        ("file", "score", "member"),
+    )
+
+    claims: tuple[UserClaim, ...]  #: What is claimed of one canary in or out, one or more.
+    canaries: Canaries  #: What is assumed of how canaries depend on each other.
+    #: ``package.module:function``, called as ``function(number, seed)``: it tosses so many fair
+    #: coins, runs the mechanism once, and returns scores and coins, shapes (number,) each.
+    function: str | None = None
+    number: int | None = None  #: The number of canaries, for a function.
+    #: A file of scores instead of a function: .npy, .npz, .parquet, or text such as .csv with or
+    #: without a header.
+    scores: Path | None = None
+    coins: Path | None = None  #: The file of their coins.
+    #: Or one file and its columns: see `audit.adapters.scores.read_table`.
+    file: Path | None = None
+    score: str | None = None  #: Name of its column of scores.
+    #: Name of its column of 0 and 1. A fair coin of its own must have decided on each row's
+    #: membership.
+    member: str | None = None
+    #: Where the guesses are chosen to be sharp; by default the delta of the first claim.
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        check_claims(self.claims)
+        one_alternative(self)
+        if self.number is not None:
+            validate.integer(4, number=self.number)
+        if self.delta is not None:
+            validate.closed_unit(delta=self.delta)
+
+    def draw(self, seed: int) -> tuple[Any, Any]:
+        """Return scores and coins."""
+        if self.file is not None:
+            table = read_table(self.file, score=str(self.score), member=str(self.member))
+            return table.scores, table.member
+        if self.scores is not None and self.coins is not None:
+            return read_scores(self.scores), read_scores(self.coins, name="coins")
+        function = str(self.function)
+        kind = "a function of (number, seed) that returns scores and coins"
+        message = f"{function} must be {kind}, got"
+        drawn = call(load(function), self.number, seed, message=message)
+        try:
+            scores, coins = drawn
+        except (TypeError, ValueError):
+            named = f"what {function} returns"
+            raise validate.fail(named, "scores and coins", type(drawn).__name__) from None
+        return scores, coins
+
+    def run(self, context: RunContext) -> StudyResult:
+        """Audit the run, and judge the claims."""
+        from audit.estimation import judge_scores  # takes a while to import
+        from audit.results import StudyResult
+        from audit.training.findings import one_run_findings
+
+        context.progress.stage(f"{self.name}: canaries of one run")
+        judged = judge_scores(
+            self.draw(context.seed),
+            self.claims,
+            confidence=context.confidence,
+            seed=context.seed,
+            canaries=self.canaries,
+            planned_delta=self.delta,
+        )
+        return StudyResult(
+            **heading(self, context.seed),
+            function="audit.estimation:audit_one_run",
+            parameters={
+                "scores of": self.function or str(self.file or self.scores),
+                "canaries": self.canaries.value,
+                "confidence": context.confidence,
+            },
+            findings=one_run_findings(judged, self.claims),
+        )
+
+
+@setting_kind
+@dataclass(frozen=True, kw_only=True)
+class TrainingSetting(Setting):
+    """Training, its claims, and its audit; see `audit.training.run`.
+
+    Parameters
+    ----------
+    design : Design
+        Fields of `audit.training.Design`. The scenario's ``threads`` is the number of simultaneous
+        trainings.
+    folders : tuple of Path, optional
+        Folders where the module of the training is searched for.
+    name, title, summary : str
+        Short name for files, and texts for readers.
+    """
+
+    key: ClassVar[str] = "training"
+    flat: ClassVar[bool] = True
+
+    design: Design
+    folders: tuple[Path, ...] = ()
+
+    @classmethod
+    def keys(cls) -> Mapping[str, Any]:
+        """Return the key of a training, which holds the fields of its design."""
+        return {cls.key: Design}
+
+    @classmethod
+    def read_fields(
+        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
+    ) -> dict[str, Any]:
+        """Take the fields of the design out, and return the design and the folders."""
+        design: Design = decode(Design, values.pop(cls.key), f"{where}.{cls.key}")
+        return {"design": design, "folders": tuple(folders)}
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the keys and values of a scenario file."""
+        return {
+            "title": self.title,
+            "summary": self.summary,
+            self.key: encode(self.design, defaults=False),
+        }
+
+    def run(self, context: RunContext) -> StudyResult:
+        """Train, certify, and judge the claims; an interrupted run resumes."""
+        from audit.training import Processes, audited  # estimators take a while to import
+
+        kept = context.sampling.folder
+        folders = [*self.folders, Path.cwd(), scenarios_folder()]
+        with Processes(context.threads, folders=folders) as processes:
+            found = audited(
+                self.design,
+                confidence=context.confidence,
+                seed=context.seed,
+                folder=None if kept is None else kept / str(context.seed),
+                processes=processes,
+                progress=context.progress.stage(f"{self.name}: trainings", "trainings"),
+            )
+        return found.study(
+            name=self.name, title=self.title, summary=self.summary, seed=context.seed
+        )

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from audit.scenario.definition import load
 from audit.scenario.shipped import scenario_names, scenarios_folder
 from audit.scenario.studies import STUDIES, read_study
-from audit.scenario.user_code import load
 from tests.test_imports import imported
 
 ROOT = Path(__file__).resolve().parents[2]

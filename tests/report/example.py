@@ -418,7 +418,7 @@ def result(*settings: SettingResult, name: str = "at22_lower_bound") -> Result:
             name=name,
             title="Clamped symmetric against biased random walks",
             summary="The pair with which the privacy loss of Noisy-SGD is shown to stop growing.",
-            reference="Altschuler and Talwar 2022, section 4 and appendix A.4",
+            reference="Altschuler and Talwar 2022, section 4 and run_report A.4",
         ),
         provenance=Provenance(
             version="0.1.0",

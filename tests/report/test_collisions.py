@@ -10,14 +10,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from audit.report import run_report
-from audit.report.figures import charts, laws, places, style, sweep
+from audit.report.figures import charts, curves, laws, style, sweep
 from audit.report.joined_rows import JoinedRow
 from audit.results import BoundCurve, BurnIn, Result, ScoreHistograms, Verdict
 
 from .collisions import collisions, ticks
 from .example import bound, example, pair_settings, result, study
 from .example_laws import floats
-from .test_setting_tables import by_record
+from .test_setting_section import by_record
 
 Drawn = list[list[str]]
 
@@ -97,8 +97,8 @@ def test_crowded_figures_collide_nowhere(found: Drawn) -> None:
 def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
     looks = style.looks(["fmtt18.theorem_23"])
     records = by_record(*(1.5 * i for i in range(1, 31)))
-    places.draw_positions(records, "full_batch", looks)
-    places.draw_positions([records[i] for i in (0, 9, 19, 29)], "full_batch", looks)
+    curves.draw_positions(records, "full_batch", looks)
+    curves.draw_positions([records[i] for i in (0, 9, 19, 29)], "full_batch", looks)
     edges = np.linspace(-1e-6, 3e-6, 81)
     shares = floats(np.full(80, 1 / 80))
     laws.draw_scores(ScoreHistograms(edges=floats(edges), first=shares, second=shares), 1000, "own")

@@ -9,8 +9,8 @@ from dataclasses import replace
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from audit.report import queries, setting_tables
-from audit.report.figures import sandwich, steps, style
+from audit.report import queries, setting_section
+from audit.report.figures import curves, sandwich, style
 from audit.report.terminal import show
 from audit.results import Number, PairResult, from_json, schema, to_json
 
@@ -41,7 +41,7 @@ def infinite(exact: float = math.inf) -> PairResult:
 @pytest.mark.parametrize("exact", [2.0, math.inf])
 def test_an_infinite_claim_is_shown_as_the_tightest_where_none_is_finite(exact: float) -> None:
     setting = infinite(exact)
-    ((_, delta, _, cell, claimed, ratio, verdict),) = setting_tables.summary([(setting, "s")]).rows
+    ((_, delta, _, cell, claimed, ratio, verdict),) = setting_section.summary([(setting, "s")]).rows
     assert (delta.text, claimed.text, verdict.text) == ("0", "inf", "consistent")
     assert cell.text == ("inf" if exact == math.inf else "2.00000")
     assert ratio.text != "1.000"
@@ -58,9 +58,9 @@ def test_the_sandwich_marks_what_is_infinite(exact: float) -> None:
 
 
 def test_what_is_infinite_throughout_is_not_drawn_against_steps() -> None:
-    assert not steps.has_curve(infinite().epsilon_against_steps)
-    assert steps.has_curve(infinite(2.0).epsilon_against_steps)
-    assert steps.has_curve(pair_settings()[0].epsilon_against_steps)
+    assert not curves.has_steps(infinite().epsilon_against_steps)
+    assert curves.has_steps(infinite(2.0).epsilon_against_steps)
+    assert curves.has_steps(pair_settings()[0].epsilon_against_steps)
 
 
 def test_it_is_stored_and_read_again_and_fits_the_schema() -> None:

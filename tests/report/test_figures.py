@@ -9,7 +9,8 @@ import pytest
 
 from audit.bounds import Status
 from audit.report import queries
-from audit.report.figures import laws, sandwich, steps, style, tradeoff
+from audit.report.figures import laws, sandwich, style
+from audit.report.figures.curves import steps_caption, tradeoff_caption
 from audit.results import BoundCurve, Number
 
 from .example import pair_settings, with_bound
@@ -44,19 +45,19 @@ def test_bounds_differ_without_colour() -> None:
     assert len({(look.line, look.marker) for look in looks.values()}) == 20
 
 
-def steps_caption(unsound: tuple[str, ...] = (), **changes: Any) -> str:
-    return steps.caption(replace(pair_settings()[0].epsilon_against_steps, **changes), unsound)
+def words(unsound: tuple[str, ...] = (), **changes: Any) -> str:
+    return steps_caption(replace(pair_settings()[0].epsilon_against_steps, **changes), unsound)
 
 
 def test_steps_caption_follows_the_data() -> None:
-    text = steps_caption()
+    text = words()
     assert "levels off: from T = 300 on" in text
     assert "bsa24.theorem_4_3 with 9.662, 3.129 times" in text
     assert "refuted there: example.theorem_1" in text
     assert "Still growing: bsa24.theorem_4_1, bsa24.theorem_4_8" in text
     assert "The burn-in time of Altschuler and Talwar 2022, Theorem 3.1 is 150 steps." in text
     growing = tuple(at(t * 1e-3) for t in pair_settings()[0].epsilon_against_steps.steps)
-    assert "still grows" in steps_caption(exact=growing)
+    assert "still grows" in words(exact=growing)
 
 
 def at(value: float) -> Number:
@@ -65,19 +66,19 @@ def at(value: float) -> Number:
 
 def test_an_infinite_exact_value_is_said_to_be() -> None:
     exact = pair_settings()[0].epsilon_against_steps.exact
-    assert steps_caption(exact=(*exact[:-1], at(math.inf))) == "The exact value is infinite."
+    assert words(exact=(*exact[:-1], at(math.inf))) == "The exact value is infinite."
 
 
 def test_the_steps_caption_calls_no_unsound_claim_the_tightest() -> None:
     """Nor one that is refuted after another number of steps, whatever it claims at the last."""
-    text = steps_caption(("bsa24.theorem_4_3",))
+    text = words(("bsa24.theorem_4_3",))
     assert "stands there is at22.b_1 with 11.32" in text
     # a claim that is below the exact value at the first step alone
     data = pair_settings()[0].epsilon_against_steps
     last = data.exact[-1].high * 1.001
     late = BoundCurve(id="late.theorem", values=(0.0, *[last] * (len(data.steps) - 1)))
     wide = tuple(replace(known, high=1e3) for known in data.exact)  # bounds inside are not refuted
-    text = steps_caption(bounds=(*data.bounds, late), exact=wide)
+    text = words(bounds=(*data.bounds, late), exact=wide)
     assert "stands there is bsa24.theorem_4_3" in text
     assert "hence refuted there: example.theorem_1, late.theorem." in text
 
@@ -122,15 +123,15 @@ def test_laws_on_the_whole_line_have_no_panels_for_atoms() -> None:
 
 def test_tradeoff_caption_names_a_claim_above_the_exact_curve() -> None:
     curves = pair_settings()[0].tradeoff
-    text = tradeoff.caption(curves, (), logarithmic=False)
+    text = tradeoff_caption(curves, (), logarithmic=False)
     assert "contradicted by the pair: example.theorem_1" in text
-    text = tradeoff.caption(curves, ("bsa24.theorem_4_3",), logarithmic=False)
+    text = tradeoff_caption(curves, ("bsa24.theorem_4_3",), logarithmic=False)
     assert "tightest claim that stands allows" in text
-    text = tradeoff.caption(curves, [bound.id for bound in curves.bounds], logarithmic=False)
+    text = tradeoff_caption(curves, [bound.id for bound in curves.bounds], logarithmic=False)
     assert "tightest claim" not in text
     sound = tuple(bound for bound in curves.bounds if bound.id != "example.theorem_1")
     rounded_up = {"bounds": sound, "sampled_upper": (0.87631,) * len(curves.alpha)}
-    text = tradeoff.caption(replace(curves, **rounded_up), (), logarithmic=True)
+    text = tradeoff_caption(replace(curves, **rounded_up), (), logarithmic=True)
     assert "No claimed curve rises above the exact one. Both axes are logarithmic" in text
     assert "samples certify at most 0.877" in text
 

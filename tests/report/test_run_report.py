@@ -13,7 +13,7 @@ import pytest
 from audit import report
 from audit.curves import Order
 from audit.estimation import Tail
-from audit.report import appendix, queries, render, setting_tables, terminal
+from audit.report import queries, render, run_report, setting_section, terminal
 from audit.report.conclusion import conclusion
 from audit.report.document import Cell, Column, Document, Gallery, Table
 from audit.results import ByOrder, Certified, Number, SettingResult, StudyResult, Verdict
@@ -205,7 +205,7 @@ def test_the_counts_behind_a_certified_number() -> None:
             largest_certifiable=math.inf,
         ),
     )
-    table = appendix.counts([setting])
+    table = run_report.counts([setting])
     words = [cell.text.replace("\N{NO-BREAK SPACE}", " ") for cell in table.rows[0]]
     assert words == [
         "Small batches, sampled without replacement", "0.001", "1.5000", "X' against X",
@@ -215,7 +215,7 @@ def test_the_counts_behind_a_certified_number() -> None:
 
 def test_an_inconclusive_claim_is_shown_and_told_of() -> None:
     setting = with_bound(pair_settings()[1], 0, 0, verdict=Verdict.INCONCLUSIVE)
-    cells = setting_tables.summary([(setting, "sampled")]).rows[0]
+    cells = setting_section.summary([(setting, "sampled")]).rows[0]
     assert (cells[-3].note, cells[-1].text) == (setting.deltas[0].bounds[0].id, "inconclusive")
     assert re.match("1 of . claimed upper bounds is inconclusive", conclusion(result(setting))[0])
 
@@ -240,7 +240,7 @@ def test_a_stronger_pair_is_named_and_compared_with() -> None:
     setting = with_bound(setting, 0, 0, value=20.0, verdict=Verdict.REFUTED, ratio=20 / 23.4567)
     row = setting.deltas[0]
     assert queries.strongest(row) == (23.4567, "DriftedWalk")
-    table = setting_tables.summary([(setting, "sampled")])
+    table = setting_section.summary([(setting, "sampled")])
     assert "where another pair is stronger" in table.caption
     # the ratio says how tight a claim is: a refuted one has none
     assert [cell.text for cell in table.rows[0]][4:] == ["20.000", "", "refuted"]
@@ -256,12 +256,12 @@ def test_of_a_wide_bracket_the_lower_end_is_certain(capsys: pytest.CaptureFixtur
     setting = with_row(setting, 0, exact=replace(row.exact, worst=wide), certified=certified)
     assert queries.strongest(setting.deltas[0]) == (2.0, "")
     for known, table in (
-        (setting.deltas[0].exact, setting_tables.orders(setting)),
-        (setting.renyi[0].exact, setting_tables.renyi(setting)),
+        (setting.deltas[0].exact, setting_section.orders(setting)),
+        (setting.renyi[0].exact, setting_section.renyi(setting)),
     ):
         brackets = [json.dumps(one.bracket) for one in (known.forward, known.reverse)]
         assert [cell.value for cell in table.rows[0][2:4]] == brackets
-    widths = setting_tables.orders(setting).rows[0][5].text
+    widths = setting_section.orders(setting).rows[0][5].text
     assert widths == "cells 2.0e-13, rounding 3.0e-14"
     terminal.show(result(setting))
     assert re.search(r" 2 +│ +2 TwoSidedWalk", capsys.readouterr().out)
@@ -269,8 +269,8 @@ def test_of_a_wide_bracket_the_lower_end_is_certain(capsys: pytest.CaptureFixtur
 
 def test_the_ratio_of_refuted_bounds_is_blank() -> None:
     setting = pair_settings()[0]
-    claims = setting_tables.claims(setting)
-    for table in (setting_tables.summary([(setting, "full_batch")]), claims):
+    claims = setting_section.claims(setting)
+    for table in (setting_section.summary([(setting, "full_batch")]), claims):
         ratios = {row[-2].text for row in table.rows if row[-1].text == "refuted"}
         assert ratios == {""}
         assert "" not in {row[-2].text for row in table.rows if row[-1].text == "consistent"}

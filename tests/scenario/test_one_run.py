@@ -15,9 +15,9 @@ from audit.estimation import Canaries, audit_one_run
 from audit.progress import Silent
 from audit.results import Findings, Verdict
 from audit.scenario.config import read_setting
-from audit.scenario.kinds import RunContext
-from audit.scenario.one_run import OneRunSetting
+from audit.scenario.definition import RunContext
 from audit.scenario.sampling import Sampling
+from audit.scenario.user_mechanism import OneRunSetting
 from audit.simulation import Parallel
 
 CLAIMS = [{"name": "a", "epsilon": 2.3178, "delta": 1e-2}]

@@ -6,7 +6,7 @@ import pytest
 
 from audit import exact
 from audit.constructions import decode_pair, encode_pair
-from audit.report import setting_tables
+from audit.report import setting_section
 from audit.results import Certified, FoundBy, Verdict
 from audit.scenario import run
 from audit.scenario.config import read_setting
@@ -79,13 +79,13 @@ def test_every_run_finds_the_same_pair(found):
 
 
 def test_the_report_shows_its_parameters(found):
-    table = setting_tables.found_pair(found)
+    table = setting_section.found_pair(found)
     text = {row[0].text: row[1].text for row in table.rows}
     assert table.caption.startswith("A pair found by search, for the largest epsilon at δ = 1e-5")
     assert (text["pair"], text["pairs tried"]) == ("DriftedWalk", "20")
     assert text["drift"] == f"{found.other_pairs[0].pair.drift:g}"
     without = result(setting(search=None))
-    assert not setting_tables.found_pair(without).rows
+    assert not setting_section.found_pair(without).rows
 
 
 @pytest.mark.parametrize(

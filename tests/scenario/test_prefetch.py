@@ -13,7 +13,7 @@ import pytest
 
 from audit.constructions import BiasedWalk, Construction
 from audit.progress import Report
-from audit.scenario.prefetch import MOST_AHEAD, PrefetchedSamples, SampleRequest, Samples
+from audit.scenario.sampling import MOST_AHEAD, PrefetchedSamples, SampleRequest, Samples
 
 from .small import mechanism
 

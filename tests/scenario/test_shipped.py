@@ -13,7 +13,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 
 from audit.cli.audit import DEFAULT_SCENARIO, Output, read_job
-from audit.cli.scenarios import register
+from audit.cli.composition import register
 from audit.results import (
     BoundRow,
     PairResult,
@@ -27,9 +27,9 @@ from audit.results import (
     to_json,
 )
 from audit.scenario import Scenario, run
-from audit.scenario.one_run import OneRunSetting
 from audit.scenario.shipped import scenario_names
 from audit.scenario.studies import StudySetting
+from audit.scenario.user_mechanism import OneRunSetting
 
 NAMES = scenario_names()
 SCHEMA = jsonschema.Draft202012Validator(schema())

@@ -12,7 +12,7 @@ from audit.progress import Silent
 from audit.results import Verdict
 from audit.scenario import TrainingSetting
 from audit.scenario.config import read_setting
-from audit.scenario.kinds import RunContext
+from audit.scenario.definition import RunContext
 from audit.scenario.sampling import Sampling, Unfinished
 from audit.simulation import Parallel
 from tests.simulation.runs.jobs import recorded

@@ -10,10 +10,10 @@ import pytest
 from audit import report
 from audit.bounds import Status
 from audit.constructions import GradientPair, PiecewiseLinear
-from audit.report import joined, queries, setting_tables
+from audit.report import joined, queries, setting_section
 from audit.report.conclusion import conclusion
 from audit.report.document import EXACT, LOWER, PARAMETER, UPPER
-from audit.report.figures import laws, places, sandwich
+from audit.report.figures import curves, laws, sandwich
 from audit.results import (
     AtPosition,
     FoundBy,
@@ -61,13 +61,13 @@ def with_positions(*claimed: float) -> Result:
 
 
 def test_the_leak_of_each_record_in_words_and_rows() -> None:
-    text = places.positions_caption(by_record(2.0, 6.0, 3.3))
+    text = curves.positions_caption(by_record(2.0, 6.0, 3.3))
     assert text == (
         "Record 3 leaks most, at least 3.000; record 1 least, 1.000. The tightest claim that "
         "stands is 1.100 times the strongest pair's exact value at record 3 and 3.000 times at "
         "record 2."
     )
-    table = setting_tables.positions(replace(pair_settings()[0], positions=by_record(2.0, 1.5)))
+    table = setting_section.positions(replace(pair_settings()[0], positions=by_record(2.0, 1.5)))
     verdicts = [row[-1].text for row in table.rows]
     assert verdicts == ["consistent", "consistent", "refuted", "refuted"]
     assert table.rows[0][3].text == "ResetWalk"
@@ -79,27 +79,27 @@ def test_a_claim_refuted_for_one_record_is_in_the_first_sentence() -> None:
         "for some records fmtt18.theorem_23 is refuted"
         in conclusion(with_positions(2.0, 1.5))[0].lower()
     )
-    assert "Refuted at some record: fmtt18.theorem_23." in places.positions_caption(
+    assert "Refuted at some record: fmtt18.theorem_23." in curves.positions_caption(
         by_record(2.0, 1.5)
     )
 
 
 def test_an_unproven_bound_is_never_the_tightest_of_a_record() -> None:
     records = by_record(2.0, status=Status.UNPROVEN)
-    assert "tightest" not in places.positions_caption(records)
-    table = setting_tables.positions(replace(pair_settings()[0], positions=records))
+    assert "tightest" not in curves.positions_caption(records)
+    table = setting_section.positions(replace(pair_settings()[0], positions=records))
     assert table.rows[0][4].text == "none applies"
 
 
 def test_renyi_curves_say_how_tight_and_what_is_refuted() -> None:
     rows = pair_settings()[0].renyi
-    assert places.has_renyi(rows)
-    assert not places.has_renyi(rows[:2])
-    text = places.renyi_caption(rows)
+    assert curves.has_renyi(rows)
+    assert not curves.has_renyi(rows[:2])
+    text = curves.renyi_caption(rows)
     assert "At order 2 the tightest claim that stands is 9.000 times the exact value" in text
     assert "refuted" not in text
     wrong = replace(rows[1], bounds=(*rows[1].bounds, bound("b", 0.1, 1.9)))
-    assert "hence refuted: b." in places.renyi_caption((rows[0], wrong, rows[2]))
+    assert "hence refuted: b." in curves.renyi_caption((rows[0], wrong, rows[2]))
 
 
 def test_a_claim_refuted_at_one_order_is_in_the_first_sentence(tmp_path: Path) -> None:
@@ -139,11 +139,11 @@ def test_scores_in_common() -> None:
 def test_pairs_are_written_with_their_parameters() -> None:
     setting = pair_settings()[0]
     drifted = setting.other_pairs[0].pair
-    assert setting_tables.in_words(drifted) == "DriftedWalk(drift=-0.02, start=0)"
+    assert setting_section.in_words(drifted) == "DriftedWalk(drift=-0.02, start=0)"
     line = PiecewiseLinear(points=(-0.5, 0.5), values=(-0.25, 0.25), slopes=(0.0, 0.0))
     constant = PiecewiseLinear(points=(0.0,), values=(1.0,), slopes=(0.0, 0.0))
     pair = GradientPair(setting.mechanism, others=line, record=constant, record_prime=constant)
-    text = setting_tables.in_words(pair)
+    text = setting_section.in_words(pair)
     assert "others.points=(-0.5, 0.5)" in text
     assert "record=1, record_prime=1" in text
     other = OtherPair(
@@ -151,8 +151,8 @@ def test_pairs_are_written_with_their_parameters() -> None:
         epsilons=(),
         found_by=FoundBy(delta=1e-5, evaluations=1500, seed=3),
     )
-    assert not setting_tables.found_pair(setting).rows
-    table = setting_tables.found_pair(replace(setting, other_pairs=(other,)))
+    assert not setting_section.found_pair(setting).rows
+    table = setting_section.found_pair(replace(setting, other_pairs=(other,)))
     rows = {row[0].text: row[1].text for row in table.rows}
     assert rows["pairs tried"] == "1,500"
     assert rows["others points"] == "-0.5, 0.5"

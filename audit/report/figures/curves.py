@@ -1,0 +1,412 @@
+"""Curves of exact and claimed values: by order, by record, by steps, and tradeoff functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from numpy.typing import NDArray
+
+from audit.numerics.number_format import MISSING, Rounding, bracket, number, plain, ratio
+from audit.report import queries
+from audit.report.conclusion import capitalized
+from audit.report.document import Picture
+from audit.report.figures import style
+from audit.report.figures.style import Look, finite
+from audit.results import AtOrder, AtPosition, EpsilonAgainstSteps, PositionAtDelta, TradeoffCurves
+
+Array = NDArray[np.float64]
+
+_FEWEST = 3  # orders; fewer are no curve
+_SAME = 1e-3  # lines nearer to each other cannot be told apart
+_MOST_TICKS, _CROWDED = 12, 0.04  # records that have ticks of their own, and how near they may be
+_PAIR_LINES = ("-", "--", "-.", ":")
+
+
+def has_renyi(rows: Sequence[AtOrder]) -> bool:
+    """Whether there are enough orders to draw."""
+    return len(rows) >= _FEWEST
+
+
+def draw_renyi(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture:
+    """Draw the divergences of both orders of the pair over the Renyi orders."""
+    rows = sorted(rows, key=lambda row: row.order)
+    orders = np.array([row.order for row in rows])
+    forward = finite(row.exact.forward.low for row in rows)
+    reverse = finite(row.exact.reverse.low for row in rows)
+    exact = [("X from X'", forward, "-"), ("X' from X", reverse, "--")]
+    if np.allclose(forward, reverse, rtol=_SAME, atol=0.0, equal_nan=True):
+        exact = [("either order", forward, "-")]
+    sampled = np.array([row.sampled_lower for row in rows])
+
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        style.logarithmic(axes, "xy")
+        axes.xaxis.set_major_locator(FixedLocator(list(orders)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(float(value))))
+        for words, values, line in exact:
+            axes.plot(
+                orders, values, color=style.EXACT, ls=line, lw=2.4, marker="|", ms=8,
+                label=f"exact: {words}",
+            )  # fmt: skip
+        if np.any(sampled > 0):
+            axes.plot(
+                orders, np.where(sampled > 0, sampled, np.nan), color=style.SAMPLED, marker="v",
+                ms=5, label="certified by samples",
+            )  # fmt: skip
+        for name, values in _claimed(rows).items():
+            if np.any(np.isfinite(values)):
+                looks[name].plot(axes, orders, values, label=f"claimed: {name}")
+        axes.set_xlabel("order α")
+        axes.set_ylabel("Renyi divergence")
+
+    return style.picture(f"{stem}-renyi", "Renyi divergences", renyi_caption(rows), on, 3.3)
+
+
+def _claimed(rows: Sequence[AtOrder] | Sequence[PositionAtDelta]) -> dict[str, Array]:
+    """Return the claims of rows as curves by the ids of their bounds, sorted."""
+    by_row = [{bound.id: bound.value for bound in row.bounds} for row in rows]
+    names = sorted({name for row in by_row for name in row})
+    return {name: finite(row.get(name) for row in by_row) for name in names}
+
+
+def renyi_caption(rows: Sequence[AtOrder]) -> str:
+    """Say how close the tightest claim that stands comes at the first and the last order."""
+    parts = []
+    for row in (rows[0], rows[-1]):
+        best = queries.tightest(row.bounds)
+        low = max(row.exact.forward.low, row.exact.reverse.low)
+        if best is not None and best.value is not None and 0 < low < math.inf:
+            parts.append(
+                f"at order {plain(row.order)} the tightest claim that stands is "
+                f"{ratio(best.value / low)} times the exact value"
+            )
+    text = "The setting's own pair in both orders."
+    if parts:
+        text += f" {capitalized('; '.join(parts))}."
+    if wrong := queries.refuted_ids(rows):
+        text += f" Below an exact value somewhere, hence refuted: {', '.join(wrong)}."
+    return text
+
+
+def draw_positions(places: Sequence[AtPosition], stem: str, looks: dict[str, Look]) -> Picture:
+    """Draw epsilon of every pair and bound against the record's index, at the last delta."""
+    places = sorted(places, key=lambda place: place.index)
+    rows = [place.deltas[-1] for place in places]
+    index = np.array([place.index for place in places], dtype=np.float64)
+
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        style.logarithmic(axes, "y")
+        for i, (name, values) in enumerate(_pairs(rows).items()):
+            axes.plot(
+                index, values, color=style.EXACT, ls=_PAIR_LINES[i % 4], lw=2.2,
+                marker="|", ms=8, label=f"exact: {name}",
+            )  # fmt: skip
+        for name, values in _claimed(rows).items():
+            looks[name].plot(axes, index, values, label=f"claimed: {name}")
+        if len(index) <= _MOST_TICKS and np.all(np.diff(index) > _CROWDED * np.ptp(index)):
+            axes.set_xticks(index)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("index of the record, in the order in which records are used")
+        axes.set_ylabel(f"epsilon at δ = {plain(rows[-1].delta)}")
+
+    title = "The leak of each record"
+    return style.picture(f"{stem}-positions", title, positions_caption(places), on, 3.3)
+
+
+def _pairs(rows: Sequence[PositionAtDelta]) -> dict[str, Array]:
+    """Lower ends by pair; two pairs of one kind are told apart by a number."""
+    found: dict[str, Array] = {}
+    for i, pair in enumerate(rows[0].pairs):
+        values = np.array([row.pairs[i].epsilon.low for row in rows])
+        found[pair.pair if pair.pair not in found else f"{pair.pair}, {i + 1}"] = values
+    return found
+
+
+def positions_caption(places: Sequence[AtPosition]) -> str:
+    """Say which record leaks most and least, and how close the tightest claim is at either."""
+    known = [(place.deltas[-1].certified, place) for place in places]
+    least = min(known, key=lambda pair: pair[0])
+    most = max(known, key=lambda pair: pair[0])
+    parts = [
+        f"Record {most[1].index} leaks most, at least {number(most[0], 4, Rounding.DOWN)}; record "
+        f"{least[1].index} least, {number(least[0], 4, Rounding.DOWN)}."
+    ]
+    gaps = [
+        (best.value / certified, place.index)
+        for certified, place in known
+        if (best := queries.tightest(place.deltas[-1].bounds)) is not None
+        and best.value is not None
+        and certified > 0
+    ]
+    if gaps:
+        tight, wide = min(gaps), max(gaps)
+        parts.append(
+            f"The tightest claim that stands is {ratio(tight[0])} times the strongest pair's exact "
+            f"value at record {tight[1]} and {ratio(wide[0])} times at record {wide[1]}."
+        )
+    if wrong := queries.refuted_ids(row for place in places for row in place.deltas):
+        parts.append(f"Refuted at some record: {', '.join(wrong)}.")
+    return " ".join(parts)
+
+
+_LEVEL = 1.05  # a curve that grows by less than this over its last half has levelled off
+_WIDE = 20.0  # numbers of steps spread further than this are drawn on a logarithmic axis
+_LINE = 0.064  # of the axes' height: the distance of two labels
+
+
+def has_steps(data: EpsilonAgainstSteps) -> bool:
+    """Tell whether there is something to draw: more than one step, and a finite number."""
+    numbers = [_exact(data).ravel(), *_bounds(data).values()]
+    return len(data.steps) > 1 and bool(np.any(np.isfinite(np.concatenate(numbers))))
+
+
+def draw_steps(
+    data: EpsilonAgainstSteps, stem: str, looks: dict[str, Look], unsound: Collection[str]
+) -> Picture:
+    """Draw the exact value and every bound, each labelled at its end."""
+    steps, exact, bounds = _steps(data), _exact(data), _bounds(data)
+
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        wide = len(steps) > 1 and steps[-1] > _WIDE * steps[0]
+        style.logarithmic(axes, "xy" if wide else "y")
+        axes.set_ylim(*_range(exact, list(bounds.values())))
+        if data.burn_in is not None:
+            _burn_in(axes, data.burn_in.steps, steps)
+        axes.fill_between(steps, exact[:, 0], exact[:, 1], color="#CFCFCF", lw=0)
+        axes.plot(steps, exact[:, 0], color=style.EXACT, lw=2.4, marker="|", ms=8, mew=1.6)
+        ends = [("exact", style.EXACT, *_last(steps, exact[:, 0]))]
+        for name, values in bounds.items():
+            look = looks[name]
+            look.plot(axes, steps, values)
+            ends.append((name, look.colour, *_last(steps, values)))
+        _label(axes, ends)
+        axes.set_xlabel("number of steps T")
+        axes.set_ylabel(f"epsilon at δ = {plain(data.delta)}")
+
+    title = "Epsilon against the number of steps"
+    return style.picture(f"{stem}-steps", title, steps_caption(data, unsound), on, 3.7)
+
+
+def _steps(data: EpsilonAgainstSteps) -> Array:
+    return np.array(data.steps, dtype=np.float64)
+
+
+def _exact(data: EpsilonAgainstSteps) -> Array:
+    """Return brackets, shape (steps, 2); NaN where an end is infinite."""
+    ends = np.array([value.bracket for value in data.exact])
+    return np.where(np.isfinite(ends), ends, np.nan)
+
+
+def _bounds(data: EpsilonAgainstSteps) -> dict[str, Array]:
+    """Return the bounds that are finite somewhere; NaN where they are infinite or do not apply."""
+    curves = {bound.id: style.finite(bound.values) for bound in data.bounds}
+    return {name: values for name, values in curves.items() if np.any(np.isfinite(values))}
+
+
+def _range(exact: Array, bounds: list[Array]) -> tuple[float, float]:
+    values = np.concatenate([exact.ravel(), *bounds])
+    values = values[np.isfinite(values) & (values > 0)]
+    if not len(values):
+        return 0.1, 10.0
+    return float(values.min()) / 1.6, float(values.max()) * 1.6
+
+
+def _last(steps: Array, values: Array) -> tuple[float, float]:
+    known = np.flatnonzero(np.isfinite(values) & (values > 0))
+    return (float(steps[known[-1]]), float(values[known[-1]])) if len(known) else (np.nan, np.nan)
+
+
+def _burn_in(axes: Axes, burn_in: float, steps: Array) -> None:
+    words = f"burn-in at T = {plain(burn_in)}"
+    if steps[0] <= burn_in <= steps[-1]:
+        axes.axvline(burn_in, color=style.QUIET, lw=1.2, ls=(0, (2, 2)))
+        words = f"dotted line: {words}"
+    else:
+        words = f"{words}, outside the axis"
+    axes.set_title(words, loc="left", color="#444444")
+
+
+def _label(axes: Axes, ends: list[tuple[str, str, float, float]]) -> None:
+    """Write each curve's name right of the axes, moved apart where they would overlap."""
+    known = [end for end in ends if np.isfinite(end[3])]
+    to_axes = axes.transData + axes.transAxes.inverted()
+    heights = [float(to_axes.transform((x, y))[1]) for _, _, x, y in known]
+    places = style.spaced(heights, _LINE, _LINE / 2, 1 - _LINE / 2)
+    for (name, colour, x, y), height in zip(known, places, strict=True):
+        axes.annotate(
+            name, (x, y), (1.04, height), textcoords="axes fraction", color=colour, va="center",
+            fontsize=9, weight="bold" if name == "exact" else "normal", annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 3,
+                "relpos": (0.0, 0.5),
+            },
+        )  # fmt: skip
+
+
+def steps_caption(data: EpsilonAgainstSteps, unsound: Collection[str]) -> str:
+    """Say whether the exact value and the bounds level off, and how far apart they end.
+
+    ``unsound`` bounds are never called the tightest, nor are those refuted at another step.
+    """
+    steps, exact, bounds = _steps(data), _exact(data), _bounds(data)
+    if not np.isfinite(exact[-1, 0]):
+        return "The exact value is infinite."
+    end = f"{bracket(data.exact[-1].bracket, 4)} at T = {plain(int(steps[-1]))}"
+    parts = [f"{_growth('The exact value', steps, exact[:, 0])}: {end}."]
+    wrong = sorted(name for name, v in bounds.items() if np.any(v < exact[:, 0]))
+    standing = {
+        name: float(v[-1])
+        for name, v in bounds.items()
+        if np.isfinite(v[-1]) and name not in {*wrong, *unsound}
+    }
+    if standing:
+        name = min(standing, key=lambda key: (standing[key], key))
+        times = ratio(standing[name] / exact[-1, 0]) if exact[-1, 0] > 0 else MISSING
+        parts.append(
+            f"The tightest claim that stands there is {name} with "
+            f"{number(standing[name], 4, Rounding.UP)}, {times} times the exact value of this pair."
+        )
+    if wrong:
+        parts.append(f"Below the exact curve somewhere, hence refuted there: {', '.join(wrong)}.")
+    growing = [name for name in sorted(standing) if not _level(steps, bounds[name])]
+    level = [name for name in sorted(standing) if name not in growing]
+    if level:
+        parts.append(f"Levelled off: {', '.join(level)}.")
+    if growing:
+        parts.append(f"Still growing: {', '.join(growing)}.")
+    if data.burn_in is not None:
+        burn_in = data.burn_in
+        parts.append(f"The burn-in time of {burn_in.theorem} is {plain(burn_in.steps)} steps.")
+    return " ".join(parts)
+
+
+def _level(steps: Array, values: Array) -> bool:
+    """Whether the second half of the steps added less than 5%."""
+    if len(steps) < 2 or steps[0] > steps[-1] / 2:
+        return False
+    middle = float(np.interp(steps[-1] / 2, steps, values))
+    return bool(values[-1] <= _LEVEL * middle)
+
+
+def _growth(what: str, steps: Array, values: Array) -> str:
+    if not _level(steps, values):
+        return f"{what} still grows at the last step shown"
+    within = steps[np.flatnonzero(values >= values[-1] / _LEVEL)[0]]
+    return f"{what} levels off: from T = {plain(int(within))} on it is within 5% of its last value"
+
+
+_SQUASHED = 0.15  # a curve that comes this near the corner is drawn on logarithmic axes
+_SMALLEST = 1e-300
+_SHOWN_ALPHA = 0.05
+_EXCESS = 1e-6  # of a claimed curve above the exact one, before it is called so
+
+
+def draw_tradeoff(
+    curves: TradeoffCurves, stem: str, looks: dict[str, Look], unsound: Collection[str]
+) -> Picture:
+    """Draw the exact curve between what samples certify and what is claimed."""
+    alpha, exact, upper = (
+        np.array(values) for values in (curves.alpha, curves.exact, curves.sampled_upper)
+    )
+    bounds = _claimed_curves(curves)
+    logarithmic = float(np.min(alpha + exact)) < _SQUASHED
+    floor = _floor(alpha, exact) if logarithmic else 0.0
+
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        _region(axes, alpha, upper, list(bounds.values()), floor)
+        if logarithmic:
+            _log_axes(axes, alpha, floor)
+        else:
+            axes.set_xlim(0, 1)
+            axes.set_ylim(0, 1)
+        axes.plot(alpha, 1 - alpha, color=style.QUIET, lw=1, label="nothing leaks")
+        axes.plot(
+            alpha, upper, color=style.SAMPLED, marker="v", markevery=_every(alpha, 0, 12), ms=5,
+            label="at most, say the samples",
+        )  # fmt: skip
+        axes.plot(alpha, exact, color=style.EXACT, lw=2.4, label="exact value of the pair")
+        for i, (name, beta) in enumerate(bounds.items()):
+            look = looks[name]
+            below = logarithmic and not np.any(beta > floor)
+            look.plot(
+                axes,
+                alpha,
+                np.where(beta > 0, beta, _SMALLEST if logarithmic else 0),
+                label=f"claimed: {name}" + (" (off the axis)" if below else ""),
+                markevery=_every(alpha, i + 1, 9),
+            )
+        axes.set_xlabel("type I error α")
+        axes.set_ylabel("least type II error β")
+
+    words = tradeoff_caption(curves, unsound, logarithmic=logarithmic)
+    return style.picture(f"{stem}-tradeoff", "The tradeoff function", words, on, 3.3)
+
+
+def _claimed_curves(curves: TradeoffCurves) -> dict[str, Array]:
+    """Return the claimed tradeoff functions by the ids of their bounds; NaN where there is none."""
+    return {bound.id: style.finite(bound.values) for bound in curves.bounds}
+
+
+def _every(alpha: Array, offset: int, step: int) -> slice:
+    return slice(min(2 * offset + 1, len(alpha) - 1), None, max(1, min(step, len(alpha) // 4)))
+
+
+def _floor(alpha: Array, exact: Array) -> float:
+    """Half a decade or so under the exact curve at even odds."""
+    middle = float(np.interp(0.5, alpha, np.log10(np.maximum(exact, _SMALLEST))))
+    return float(max(10 ** (1.15 * np.floor(middle) - 1), _SMALLEST))
+
+
+def _region(axes: Axes, alpha: Array, upper: Array, bounds: list[Array], floor: float) -> None:
+    """Shade what samples and claims leave open."""
+    lower = np.max(bounds, axis=0) if bounds else np.zeros_like(alpha)
+    lower = np.clip(lower, floor, upper)
+    axes.fill_between(alpha, lower, upper, color="#DCEAF5", lw=0, label="left open by both sides")
+
+
+def _log_axes(axes: Axes, alpha: Array, floor: float) -> None:
+    style.logarithmic(axes, "xy")
+    axes.set_xlim(float(alpha[alpha > 0].min()), 1)
+    axes.set_ylim(floor, 3)
+
+
+def tradeoff_caption(curves: TradeoffCurves, unsound: Collection[str], *, logarithmic: bool) -> str:
+    """Say what a test at 5% has, is certified to have at most, and is claimed to have at least.
+
+    ``unsound`` bounds are never called the tightest.
+    """
+    exact, bounds = np.array(curves.exact), _claimed_curves(curves)
+    at = int(np.argmin(np.abs(np.array(curves.alpha) - _SHOWN_ALPHA)))
+    text = (
+        f"At type I error {plain(float(f'{curves.alpha[at]:.2g}'))} the best test misses with "
+        f"probability {number(curves.exact[at], 3)}; samples certify at most "
+        f"{number(curves.sampled_upper[at], 3, Rounding.UP)}"
+    )
+    above = {
+        name: float(np.max(beta - exact))
+        for name, beta in bounds.items()
+        if np.any(beta - exact > _EXCESS)
+    }
+    standing = [float(beta[at]) for name, beta in bounds.items() if name not in {*above, *unsound}]
+    if standing:
+        least = number(max(standing), 3, Rounding.DOWN) if max(standing) > 0 else "less than 1e-300"
+        text += f", and the tightest claim that stands allows {least}"
+    parts = [text + "."]
+    if above:
+        named = ", ".join(f"{name} (by up to {number(gap, 2)})" for name, gap in above.items())
+        parts.append(f"Above the exact curve, hence contradicted by the pair: {named}.")
+    elif bounds:
+        parts.append("No claimed curve rises above the exact one.")
+    if logarithmic:
+        parts.append("Both axes are logarithmic, since the curves lie close to the corner.")
+    return " ".join(parts)
