@@ -77,7 +77,7 @@ class _PrintSchema(argparse.Action):
 
 def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int:
     from audit import report  # takes a while to import, which the help must not
-    from audit.report import joined, latex
+    from audit.report import joined, latex, run_report
 
     runs = report.gather(places)
     # a typing error must not replace a report by an empty one
@@ -88,7 +88,8 @@ def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int
             if run.result is not None:
                 report.write(run.result, run.folder)
                 if tex:
-                    (run.folder / "report.tex").write_bytes(latex.of_run(run.result))
+                    tables = latex.document(run_report.summaries(run.result))
+                    (run.folder / "report.tex").write_bytes(tables)
     report.write_joined(runs, output)
     table = output / "results.tex"
     table.unlink(missing_ok=True)

@@ -9,8 +9,6 @@ import re
 from collections.abc import Sequence
 
 from audit.report.document import Cell, Style, Table
-from audit.report.run_report import summaries
-from audit.results import Result
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -110,8 +108,3 @@ def _widths(content: Table) -> str:
         short = "r" if column.numeric else "l"
         found.append(short if longest <= _LONGEST_LINE else r"p{0.2\linewidth}")
     return "@{}" + "".join(found) + "@{}"
-
-
-def of_run(result: Result) -> bytes:
-    """Return the first screen's tables of one result."""
-    return document(summaries(result))

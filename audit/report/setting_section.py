@@ -77,11 +77,24 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
 
 
 def _tables(setting: ComparedResult) -> list[Table]:
-    found = [make(setting) for make in (claims, inconclusive, inapplicable)]
+    found = [
+        claims(setting),
+        _reasons(
+            setting,
+            Verdict.INCONCLUSIVE,
+            "Claims that these scores could not have refuted",
+            "Claim",
+        ),
+        _reasons(
+            setting,
+            Verdict.NOT_APPLICABLE,
+            "Bounds that do not apply to this mechanism",
+            "Bound",
+        ),
+    ]
     if not isinstance(setting, PairResult):
         return [*found, estimators(setting), per_record(setting)]
-    of_pairs = (positions, orders, renyi, found_pair)
-    return [*found, *(make(setting) for make in of_pairs)]
+    return [*found, *(make(setting) for make in (positions, orders, renyi, found_pair))]
 
 
 def _pictures(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> tuple[Picture, ...]:
@@ -350,19 +363,8 @@ def claims(setting: ComparedResult) -> Table:
     )
 
 
-def inapplicable(setting: ComparedResult) -> Table:
-    """Return the bounds whose assumptions the mechanism does not meet, with the reason."""
-    caption = "Bounds that do not apply to this mechanism"
-    return _reasons(setting, Verdict.NOT_APPLICABLE, caption, "Bound")
-
-
-def inconclusive(setting: ComparedResult) -> Table:
-    """Return the claims that the scores could not have refuted, with the reason."""
-    caption = "Claims that these scores could not have refuted"
-    return _reasons(setting, Verdict.INCONCLUSIVE, caption, "Claim")
-
-
 def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str) -> Table:
+    """Return the bounds of one verdict, with the reason of each."""
     reasons = {
         bound.id: (Cell.code(bound.id, bound.citation), bound.reason or None)
         for row in setting.deltas

@@ -69,7 +69,7 @@ def test_a_table_in_the_style_of_booktabs() -> None:
 
 
 def test_every_row_has_as_many_cells_as_columns() -> None:
-    text = latex.of_run(example()).decode("utf-8")
+    text = latex.document(run_report.summaries(example())).decode("utf-8")
     assert text.startswith("% needs \\usepackage{booktabs,longtable}\n")
     (shown,) = run_report.summaries(example())
     rows = [line for line in text.splitlines() if line.endswith(r"\\") and " & " in line]

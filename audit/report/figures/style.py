@@ -13,6 +13,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FuncFormatter,
@@ -133,10 +135,17 @@ def picture(
         mpl.rcdefaults()
         mpl.rcParams.update(_RC)
         drawn = figure(draw, height)
+        layout = drawn.get_layout_engine()
+        assert layout is not None
+        drawn.set_layout_engine("none")  # `savefig` would draw twice, once for the layout alone
         svg, png = io.BytesIO(), io.BytesIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        drawn.savefig(svg, format="svg", metadata=nothing)
-        drawn.savefig(png, format="png", dpi=180, metadata={"Software": None})
+        as_svg: Any = FigureCanvasSVG(drawn)
+        layout.execute(drawn)
+        as_svg.print_svg(svg, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        as_png: Any = FigureCanvasAgg(drawn)
+        drawn.dpi = 180
+        layout.execute(drawn)
+        as_png.print_png(png, metadata={"Software": None})
     return Picture(
         name=name,
         title=title,
