@@ -1,19 +1,28 @@
-"""Privacy curves of pairs whose likelihood ratio is enclosed on cells."""
+"""Privacy curves of pairs whose likelihood ratio is enclosed on cells, and cells of explicit pairs.
+
+Between two means, Laplace mixtures of one scale b have such densities, u e^(x/b) + v e^(-x/b); so
+do exponential densities on an interval. The ratio of two of them is monotone, so that the losses at
+the ends of a cell enclose those within. Beyond all means the ratio is constant.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.constructions.explicit import Densities, Finite, LaplaceMixtures
 from audit.curves import Enclosure, Order
 from audit.curves.bracketed import BracketedCurve, Brackets, Measure, bracket_width, width_beside
 from audit.curves.brackets import TINY, Bracket
 from audit.curves.finite_pair import Cells
+from audit.exact.law import UNIT
 
 Array = NDArray[np.float64]
 
@@ -59,8 +68,8 @@ class CellBracketedCurve(BracketedCurve):
 
     A bracket contains the truth by data processing: merged cells are a post-processing of the pair,
     which is a post-processing of split cells (`audit.curves.Enclosure`). Cells whose losses
-    straddle what decides a value are cut until the bracket is narrow. The pair's own errors and
-    all rounding are counted in the masses of the cells.
+    straddle what decides a value are cut until the bracket is narrow. The pair's own errors and all
+    rounding are counted in the masses of the cells.
     """
 
     many_at_once = True
@@ -278,3 +287,168 @@ def moment_cuts(points: Array, cells: Cells, alpha: float) -> Array:
     own = np.repeat(np.arange(count), parts)
     step = np.arange(own.size) - np.repeat(np.cumsum(parts) - parts, parts)
     return np.asarray(points[own] + np.diff(points)[own] * (step / parts[own]))
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteCells(Grid):
+    """Outcomes of repeated draws from two finite laws, as cells of one loss that are never cut."""
+
+    outcomes: Cells
+    # nothing lies on a line
+    points: Array = field(init=False, default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, pair: Finite) -> FiniteCells:
+        """Return the counts of each outcome, a sufficient statistic of the draws.
+
+        A logarithm, a product with it and a sum over outcomes err by a unit of rounding each, and
+        log n! by five. Probabilities that are written down need not sum to 1 in their last digits.
+        """
+        counts = _counts(pair.times, len(pair.first))
+        table = _log_factorials(pair.times)
+        factorials = table[counts.astype(np.intp)]
+        ways = table[-1] - factorials.sum(axis=1)
+        units = UNIT * (6 + counts.shape[1])
+        logs, errors, sizes = [], [], []
+        for law in (pair.first, pair.second):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                terms = np.where(counts > 0, counts * np.log(law), 0.0)
+            log_power = terms.sum(axis=1)
+            size = np.where(np.isfinite(log_power), -log_power, 0.0)
+            own = units * (size + table[-1] + factorials.sum(axis=1) + 2)
+            sums = 2 * pair.times * abs(math.fsum(law) - 1)
+            logs.append(log_power)
+            sizes.append(units * (size + 1) + sums)
+            errors.append(own + sums)
+        some = (logs[0] > -np.inf) | (logs[1] > -np.inf)
+        loss, slack = (logs[0] - logs[1])[some], (sizes[0] + sizes[1])[some]
+        log_p, log_q = ((ways + log)[some] for log in logs)
+        error_p, error_q = (error[some] for error in errors)
+        return cls(Cells(log_p, log_q, loss - slack, loss + slack, error_p, error_q))
+
+    def cells(self) -> Cells:
+        """Return the cells."""
+        return self.outcomes
+
+
+def _log_factorials(most: int) -> Array:
+    """Return log n! up to a number: of integers, and by Stirling's series for n above 32.
+
+    The series errs by less than its next term, 1/(1188 n^9) (Whittaker and Watson 1927, section
+    12.33), and the rounding of n log n is at most 1.4 times that of the sum.
+    """
+    n = np.arange(33.0, most + 1)
+    series = 1 / (12 * n) - 1 / (360 * n**3) + 1 / (1260 * n**5) - 1 / (1680 * n**7)
+    large = n * np.log(n) - n + (0.5 * np.log(2 * math.pi * n) + series)
+    small = [math.log(math.factorial(k)) for k in range(min(most, 32) + 1)]
+    return np.concatenate([small, large])
+
+
+def _counts(times: int, outcomes: int) -> Array:
+    """Return every way to spread ``times`` draws over the outcomes, shape (ways, outcomes)."""
+    if outcomes == 1:
+        return np.array([[float(times)]])
+    rows = []
+    for first in range(times + 1):
+        rest = _counts(times - first, outcomes - 1)
+        rows.append(np.column_stack([np.full(len(rest), float(first)), rest]))
+    return np.concatenate(rows)
+
+
+_CELLS = 2_000  # of all pieces, that refinement starts from
+
+
+@dataclass(frozen=True, eq=False)
+class ExponentialCells(Grid):
+    """Cells between points, and the two ends."""
+
+    points: Array  # ends of the cells, rising, all kinks among them
+    kinks: Array  # ends of the pieces, rising, shape (k + 1,)
+    scale: float  # b
+    # logs of b times the parts of each density at the right and at the left ends of pieces, (2, k)
+    rising: Array
+    falling: Array
+    outside: Array  # log masses of both laws below and above all pieces, shape (2, 2)
+    error: float  # bound on the relative error of the parts
+
+    @classmethod
+    def of(cls, pair: LaplaceMixtures | Densities, per_pair: int = _CELLS) -> ExponentialCells:
+        """Return the cells of one draw of a pair: some number of them in all."""
+        if isinstance(pair, Densities):
+            kinks, scale = np.array([pair.low, pair.high]), 1 / pair.slope
+            log_size = -math.log(-math.expm1(-(pair.high - pair.low) * pair.slope))
+            none, some = np.array([-np.inf]), np.array([log_size])
+            rising, falling = np.stack([some, none]), np.stack([none, some])
+            outside, sums = np.full((2, 2), -np.inf), 0.0
+        else:
+            kinks, scale = np.unique(pair.means), pair.scale
+            laws = np.array([pair.first, pair.second])[:, None, :]
+            gaps = np.subtract.outer(kinks, pair.means) / scale
+            with np.errstate(divide="ignore"):
+                logs = np.log(laws) - math.log(2)
+            at_or_right = np.logaddexp.reduce(np.where(gaps <= 0, logs + gaps, -np.inf), axis=2)
+            at_or_left = np.logaddexp.reduce(np.where(gaps >= 0, logs - gaps, -np.inf), axis=2)
+            rising, falling = at_or_right[:, 1:], at_or_left[:, :-1]
+            outside = np.stack([at_or_right[:, 0], at_or_left[:, -1]], axis=1)
+            sums = max(abs(math.fsum(law) - 1) for law in (pair.first, pair.second))
+        count = max(math.ceil(per_pair / max(kinks.size - 1, 1)), 2)
+        between = [np.linspace(a, b, count + 1)[1:] for a, b in itertools.pairwise(kinks)]
+        points = np.concatenate([kinks[:1], *between])
+        finite = [np.abs(part[np.isfinite(part)]) for part in (rising, falling, outside)]
+        largest = float(np.concatenate(finite).max())
+        error = 2 * sums + UNIT * (16 + kinks.size + 4 * largest)
+        return cls(points, kinks, scale, rising, falling, outside, error)
+
+    def refined(self, points: Array) -> ExponentialCells:
+        """Return the cells cut at more points."""
+        every = np.union1d(self.points, points)
+        return self if every.size == self.points.size else replace(self, points=every)
+
+    def cells(self) -> Cells:
+        """Return the enclosed cells: those between points, then the two ends."""
+        up, down = self._parts(self.points[1:], 0), self._parts(self.points[:-1], 1)
+        width = np.diff(self.points) / self.scale
+        with np.errstate(divide="ignore"):
+            inner = np.logaddexp(up, down) + np.log(-np.expm1(-width))
+        logs = np.concatenate([inner, self.outside], axis=1)
+        reach = np.append(np.diff(self.kinks)[self._pieces] / self.scale, [0.0, 0.0])
+        size = np.abs(np.where(np.isfinite(logs), logs, 0.0))
+        errors = self.error + UNIT * (16 + 8 * reach + 4 * size)
+        left, right, *_ = self.end_losses()
+        slack = errors[0] + errors[1]
+        with np.errstate(invalid="ignore"):
+            ends = self.outside[0] - self.outside[1]
+        low = np.append(np.minimum(left, right), np.where(np.isnan(ends), -np.inf, ends)) - slack
+        high = np.append(np.maximum(left, right), np.where(np.isnan(ends), np.inf, ends)) + slack
+        return Cells(logs[0], logs[1], low, high, errors[0], errors[1])
+
+    def end_losses(self) -> tuple[Array, Array, Array, Array]:
+        """Losses at the left and right ends of cells between points, and derivatives there."""
+        losses, slopes = [], []
+        for at in (self.points[:-1], self.points[1:]):
+            up, down = self._parts(at, 0), self._parts(at, 1)
+            whole = np.logaddexp(up, down)
+            slope = (np.exp(up - whole) - np.exp(down - whole)) / self.scale
+            losses.append(whole[0] - whole[1])
+            slopes.append(slope[0] - slope[1])
+        return losses[0], losses[1], slopes[0], slopes[1]
+
+    def approached(self) -> tuple[Array, Array]:
+        """Lower and upper bounds on losses: those at the ends of cells."""
+        left, right, *_ = self.end_losses()
+        cells, count = self.cells(), self.points.size - 1
+        slack = np.tile((cells.error_p + cells.error_q)[:count], 2)
+        losses = np.append(left, right)
+        return losses - slack, losses + slack
+
+    @property
+    def _pieces(self) -> NDArray[np.intp]:
+        """The piece of each cell."""
+        return np.searchsorted(self.kinks, self.points[:-1], side="right") - 1
+
+    def _parts(self, at: Array, falling: int) -> Array:
+        """Return logs of b times the rising or falling part of both densities, one place a cell."""
+        piece = self._pieces
+        if falling:
+            return np.asarray(self.falling[:, piece] - (at - self.kinks[piece]) / self.scale)
+        return np.asarray(self.rising[:, piece] - (self.kinks[piece + 1] - at) / self.scale)

@@ -28,14 +28,11 @@ from audit.dominating.curve import DominatingCurve, EnclosedCurve, compose
 from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
-from audit.exact.cell_curve import CellCurve
-from audit.exact.exponential_cells import ExponentialCells
-from audit.exact.finite_cells import FiniteCells
-from audit.exact.law import Law
+from audit.exact.cell_curve import CellCurve, ExponentialCells, FiniteCells
+from audit.exact.law import UNIT, Law
 from audit.exact.law_curve import LawCurve
 from audit.exact.normal_cells import NormalCells
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
-from audit.exact.tables import UNIT
 from audit.mechanism import Composition, Relation
 
 Array = NDArray[np.float64]

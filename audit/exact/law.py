@@ -1,22 +1,35 @@
-"""The law of a one-dimensional iterate: a mixture of normals between two ends."""
+"""Laws of one-dimensional iterates, mixtures of normals between two ends: values and masses."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx, log_ndtr, ndtri
 
-from audit.exact.tables import UNIT, Normals, edge_table, log_tail
 from audit.numerics.normal import log_interval
 
 Array = NDArray[np.float64]
 
+UNIT = 2.0**-53
+_SQRT_HALF_PI = math.sqrt(math.pi / 2)
+_LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
+# Standard deviations of a line beyond the outermost normals: less than 1e-330 of their mass.
+WINDOW = 39.0
+# Normals farther from a point than this are left out, if they have less than e^-46 of the density.
+_NEAR, _NEGLIGIBLE = 12.0, -46.0
+_COLUMNS = ("log_density", "score", "top", "left", "right", "square")
+# Points that are evaluated together, in standard deviations and in number.
+_BLOCK_WIDTH, _BLOCK_SIZE = 8.0, 512
+_FEW = 8  # normals, whose blocks may be of any width
+
 
 @dataclass(frozen=True, eq=False)
-class Law(Normals):
+class Law:
     """Law of an iterate: normals, whose mass beyond the two ends is projected onto them.
 
     After the last step of noise the law is a mixture of normals around the images of the nodes of
@@ -45,6 +58,10 @@ class Law(Normals):
         Bound on the errors of means, in deviations, and on relative errors of deviations.
     """
 
+    means: Array
+    stds: Array
+    log_masses: Array
+    exact_means: bool = False
     lower: float = -math.inf
     upper: float = math.inf
     log_stuck: tuple[float, float] = (-math.inf, -math.inf)
@@ -74,6 +91,27 @@ class Law(Normals):
         kept = np.flatnonzero(log_masses > -np.inf)
         rank = kept[np.argsort(means[kept], kind="stable")]
         return cls(means[rank], stds[rank], log_masses[rank], **others)  # type: ignore[arg-type]
+
+    @cached_property
+    def narrowest(self) -> float:
+        """Smallest standard deviation of a normal; infinite for a law without any."""
+        return float(self.stds.min(initial=math.inf))
+
+    @cached_property
+    def position_error(self) -> float:
+        """Rounding of the distance from a mean, in standard deviations."""
+        if self.exact_means:
+            return 0.0  # what is rounded is relative to the distance: part of that of the square
+        farthest = float(np.abs(self.means).max(initial=0.0))
+        return 4 * UNIT * farthest / self.narrowest
+
+    @cached_property
+    def log_outside(self) -> tuple[Array, Array]:
+        """Log masses of the normals before each place, and from it on, shape ``(k + 1,)`` each."""
+        none = np.full(1, -np.inf)
+        below = np.logaddexp.accumulate(np.concatenate([none, self.log_masses]))
+        above = np.logaddexp.accumulate(np.concatenate([none, self.log_masses[::-1]]))
+        return below, above[::-1]
 
     @property
     def exact(self) -> bool:
@@ -221,3 +259,201 @@ class Law(Normals):
         points = np.asarray(x, dtype=np.float64)
         values = [self.probability(high=point) for point in points.ravel().tolist()]
         return np.array(values).reshape(points.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTable:
+    """Values of a law at points, shape (n,) each.
+
+    The log density with its derivative ``score``; a logarithm ``top`` near it; masses above each
+    point of the normals with means below it (``left``) and masses below it of the others
+    (``right``), both divided by e^top; and the mean ``square`` of the distances from the means, in
+    standard deviations.
+    """
+
+    log_density: Array
+    score: Array
+    top: Array
+    left: Array
+    right: Array
+    square: Array
+
+    @classmethod
+    def joined(cls, tables: list[EdgeTable]) -> EdgeTable:
+        """Return the table of all points."""
+        return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in _COLUMNS))
+
+    def __getitem__(self, chosen: slice | NDArray[np.intp]) -> EdgeTable:
+        return EdgeTable(*(getattr(self, name)[chosen] for name in _COLUMNS))
+
+    @property
+    def ends(self) -> tuple[EdgeTable, EdgeTable]:
+        """Values at the left and at the right ends of the cells between the points."""
+        return self[:-1], self[1:]
+
+
+def edge_table(law: Law, points: Array, *, tails: bool = True) -> EdgeTable:
+    """Return the values of a law at rising points; ``left`` and ``right``, costly, if wanted."""
+    found = [_block(law, points[block], tails) for block in _blocks(law, points)]
+    return EdgeTable.joined(found) if found else EdgeTable(*np.zeros((6, 0)))
+
+
+def score_range(law: Law, low: Array, high: Array, std: float, share: float) -> Array:
+    """Return half the range of scores that hold all but a share of the law on rising intervals.
+
+    A wider normal is one of deviation ``std`` around a normal centre, so that the law is a mixture
+    of normals of this width; the score of one at y is (centre - y)/std^2. The weights of the
+    centres at y are an exponential family in y: their quantiles rise in y, so that the lower
+    quantile at the low end and the upper one at the high end hold everywhere between.
+    """
+    ends = []
+    reach = -float(ndtri(0.25 * share))
+    for points, side in ((low, -1), (high, 1)):
+        found = np.empty(points.size)
+        for block in _blocks(law, points):
+            near, _, logs = _logs(law, points[block])
+            means, stds = law.means[near], law.stds[near]
+            y = points[block, None]
+            # given y, centres are normal; std**2 may round above the square of the same deviation
+            pull = 1 - (std / stds) ** 2
+            centres = means + (y - means) * pull + side * reach * std * np.sqrt(pull)
+            if np.ptp(stds) > 0:
+                rank = np.argsort(centres, axis=1)
+                centres, logs = (np.take_along_axis(a, rank, axis=1) for a in (centres, logs))
+            terms = np.exp(logs - logs.max(axis=1, keepdims=True))
+            sums = terms.cumsum(axis=1) / terms.sum(axis=1, keepdims=True)
+            # of a quarter of the share, rounding has some
+            limit = 0.25 * share - 4 * UNIT * logs.shape[1]
+            at = (sums < (limit if side < 0 else 1 - limit)).sum(axis=1)
+            at = np.clip(at, 0, centres.shape[1] - 1)
+            found[block] = np.take_along_axis(centres, at[:, None], axis=1)[:, 0]
+        ends.append(found)
+    return np.asarray((ends[1] - ends[0]) / (2 * std**2))
+
+
+def cell_masses(law: Law, points: Array, table: EdgeTable) -> tuple[Array, Array]:
+    """Return log masses of the cells between rising points, and bounds on their errors.
+
+    Each normal's mass is the difference of its tails on the side of its mean, so that nothing
+    cancels but within a standard deviation.
+    """
+    top = np.maximum(table.top[:-1], table.top[1:])
+    here, there = np.exp(table.top[:-1] - top), np.exp(table.top[1:] - top)
+    outer = here * table.left[:-1] + there * table.right[1:]
+    inner = there * table.left[1:] + here * table.right[:-1]
+    at = np.searchsorted(law.means, points, side="left")
+    own = np.repeat(np.arange(top.size), np.diff(at))
+    between = np.exp(law.log_masses[at[0] : at[-1]] - top[own])
+    whole = np.bincount(own, between, minlength=top.size)
+    mass = np.maximum(outer + whole - inner, 0.0)
+    square = np.maximum(table.square[:-1], table.square[1:])
+    size = (outer + inner + whole) * (UNIT * (16 + 3 * square) + 2 * law.position_error)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.where(size < mass, size / (mass - size), np.inf)
+        logs = np.log(mass) + top
+    # where differences are lost in rounding, the densities at the ends bound the mass
+    width = np.diff(points)
+    lost = ~(error < 1e-6)
+    if lost.any():
+        low, high = (
+            f(table.log_density[:-1], table.log_density[1:]) for f in (np.minimum, np.maximum)
+        )
+        bend = width**2 / (8 * law.narrowest**2)
+        slope = np.maximum(np.abs(table.score[:-1]), np.abs(table.score[1:])) * width
+        least = low - slope - 4 * bend + np.log(width)
+        most = high + bend + np.log(width)
+        between = 0.5 * (least + most)
+        bound = 0.5 * (most - least) + UNIT * (32 + 8 * square + np.abs(most))
+        better = lost & (bound < np.where(np.isnan(error), np.inf, error))
+        logs, error = np.where(better, between, logs), np.where(better, bound, error)
+    return logs, error + 4 * UNIT * np.abs(np.nan_to_num(logs, neginf=0.0))
+
+
+def log_tail(law: Law, end: float, side: int) -> float:
+    """Return the log mass of the normals at or beyond an end of one side."""
+    if math.isinf(end) or law.means.size == 0:
+        return -math.inf
+    logs = law.log_masses + log_ndtr(side * (law.means - end) / law.stds)
+    top = float(logs.max())
+    return top + math.log(float(np.exp(logs - top).sum()))
+
+
+def _blocks(law: Law, points: Array) -> Iterator[slice]:
+    start = 0
+    width = math.inf if law.means.size <= _FEW else _BLOCK_WIDTH * law.narrowest
+    while start < points.size:
+        stop = int(np.searchsorted(points, points[start] + width))
+        stop = min(max(stop, start + 1), start + _BLOCK_SIZE)
+        yield slice(start, stop)
+        start = stop
+
+
+def _near(law: Law, points: Array, reach: float) -> slice:
+    """Return the normals within a reach of the points of a block."""
+    far = reach * float(law.stds.max())
+    first, last = np.searchsorted(law.means, [points[0] - far, points[-1] + far])
+    return slice(int(first), int(last))
+
+
+def _logs(law: Law, points: Array) -> tuple[slice, Array, Array]:
+    """Return the normals that matter at points of a block, with distances and log densities.
+
+    All others together have no share of a density that rounding would leave.
+    """
+    reach = math.inf if law.means.size <= _FEW else _NEAR
+    while True:
+        near = _near(law, points, reach)
+        z = points[:, None] - law.means[near]
+        z /= law.stds[near]
+        logs = z * z
+        logs *= -0.5
+        logs += law.log_masses[near] - np.log(law.stds[near])
+        if near.start == 0 and near.stop == law.means.size:
+            return near, z, logs
+        left_out = _left_out(law, points, near, reach) - math.log(law.narrowest)
+        if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _NEGLIGIBLE:
+            return near, z, logs
+        reach *= 2
+
+
+def _left_out(law: Law, points: Array, near: slice, reach: float) -> float:
+    """Bound the log of the densities of other normals, times their deviations.
+
+    In shells that double in width: of each, the mass on either side of one of its ends.
+    """
+    below, above = law.log_outside
+    total, size = -math.inf, law.means.size
+    while near.start > 0 or near.stop < size:
+        outer = _near(law, points, 2 * reach)
+        left = min(below[near.start], above[outer.start])
+        right = min(above[near.stop], below[outer.stop])
+        total = float(np.logaddexp(total, np.logaddexp(left, right) - 0.5 * reach**2))
+        near, reach = outer, 2 * reach
+    return total
+
+
+def _block(law: Law, points: Array, tails: bool) -> EdgeTable:
+    # in place, as fresh arrays of this size cost more than what is computed in them
+    near, z, terms = _logs(law, points)
+    stds = law.stds[near]
+    top = terms.max(axis=1)
+    terms -= top[:, None]
+    np.exp(terms, out=terms)
+    total = terms.sum(axis=1)
+    left = right = np.zeros(points.size)
+    if tails:
+        masses = np.abs(z)
+        masses /= math.sqrt(2)
+        erfcx(masses, out=masses)
+        masses *= terms
+        masses *= stds * _SQRT_HALF_PI
+        above = masses * (z <= 0)
+        right = above.sum(axis=1)
+        masses -= above
+        left = masses.sum(axis=1)
+    terms *= z
+    score = -(terms / stds).sum(axis=1) / total
+    terms *= z
+    square = terms.sum(axis=1) / total
+    log_density = top + np.log(total) - _LOG_SQRT_TWO_PI
+    return EdgeTable(log_density, score, top - _LOG_SQRT_TWO_PI, left, right, square)

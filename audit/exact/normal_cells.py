@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from audit.curves.finite_pair import Cells
 from audit.exact.cell_curve import Grid
-from audit.exact.law import Law
-from audit.exact.tables import UNIT, WINDOW, EdgeTable, cell_masses, edge_table, log_tail
+from audit.exact.law import UNIT, WINDOW, EdgeTable, Law, cell_masses, edge_table, log_tail
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,7 @@ import numpy as np
 from audit.constructions.process import Path, Process, Segment
 from audit.constructions.updates import Affine
 from audit.curves.gaussian import NormalPairCurve
-from audit.exact.law import Law
-from audit.exact.tables import UNIT
+from audit.exact.law import UNIT, Law
 
 
 @dataclass(frozen=True, eq=False)

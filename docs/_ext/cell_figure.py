@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from audit.exact.law import Law
+from audit.exact.law import Law, edge_table
 from audit.exact.normal_cells import largest_ratio
-from audit.exact.tables import edge_table
 
 ENDS = np.array([-0.9, 1.1])
 BLUE, ORANGE, GREY = "#2f6f9f", "#c8632a", "#6b7280"

@@ -23,8 +23,8 @@ from audit.curves import GaussianCurve, LaplaceCurve, Order
 from audit.curves.brackets import BracketError
 from audit.curves.finite_pair import Cells
 from audit.exact import GaussianPairCurve
+from audit.exact.cell_curve import FiniteCells
 from audit.exact.explicit_curves import single_curve
-from audit.exact.finite_cells import FiniteCells
 from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass
 from tests.bounds.test_survey import randomised_response_epsilon
 

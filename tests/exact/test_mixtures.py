@@ -14,7 +14,7 @@ from audit import exact
 from audit.constructions.explicit import LaplaceMixtures, Mixture, Mixtures
 from audit.curves import Order
 from audit.curves.finite_pair import Cells
-from audit.exact import renyi_moments
+from audit.exact import law_curve
 from audit.exact.explicit_curves import mixture_law
 from audit.exact.normal_cells import NormalCells
 
@@ -123,7 +123,7 @@ def test_divergences_of_mixtures_hold_the_truth(monkeypatch: pytest.MonkeyPatch)
         assert high - low < WIDTH * high
     # infinite, as 4/1.2^2 < 3/1: the low end, of cells, is not
     assert curve.renyi_bracket(4.0, Order.REVERSE)[1] == np.inf
-    monkeypatch.setattr(renyi_moments, "_NODES", 3)  # the error of the rule counts on both sides
+    monkeypatch.setattr(law_curve, "_NODES", 3)  # the error of the rule counts on both sides
     coarse = curve.renyi_bracket(alpha, Order.FORWARD)
     assert low - coarse[0] > 1e-3 < coarse[1] - high
 
@@ -145,7 +145,7 @@ def test_tails_of_moments_are_bounded() -> None:
     q = mixture_law(Mixture((1.0,), (0.0,), (1.0,)))
     for side in (-1, 1):
         exact = 3 * mu**2 + norm.logcdf(side * (3 * mu - end))
-        assert exact <= renyi_moments.log_tail_moment(p, q, 3.0, {side: end}) <= exact + 1e-9
+        assert exact <= law_curve.log_tail_moment(p, q, 3.0, {side: end}) <= exact + 1e-9
 
 
 @pytest.mark.parametrize("ratio", [1.0, 30.0, 1e4])

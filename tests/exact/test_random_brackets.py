@@ -13,7 +13,7 @@ from audit import Order
 from audit.constructions.explicit import Finite, LaplaceMixtures, Mixture, Mixtures
 from audit.curves.brackets import BracketError
 from audit.curves.finite_pair import Cells, FinitePair
-from audit.exact import cell_curve, curve, finite_cells, normal_cells
+from audit.exact import cell_curve, curve, normal_cells
 from audit.numerics.panels import gauss_legendre
 from tests.exact.random_brackets import KINDS, Question, explicit_reference, judged, outcomes
 
@@ -105,7 +105,7 @@ def test_a_rounding_that_is_not_counted_is_seen(monkeypatch: pytest.MonkeyPatch)
     pairs = [Finite((p, 1 - p), (q, 1 - q), 200) for p, q in rng.uniform(0.2, 0.8, (6, 2))]
     question = Question("delta", 0.3, FORWARD)
     assert [_wrong(pair, question) for pair in pairs] == [[]] * 6
-    monkeypatch.setattr(finite_cells, "UNIT", 0.0)
+    monkeypatch.setattr(cell_curve, "UNIT", 0.0)
     monkeypatch.setattr(FinitePair, "rounding", 0.0)
     assert any(_wrong(pair, question) for pair in pairs)
 

@@ -125,3 +125,21 @@ def test_mixtures() -> None:
     assert mixed.log_mass(PANELS) == pytest.approx(0, abs=1e-13)
     certain = mixture(states, [0.0, 1.0])
     np.testing.assert_allclose(certain.log_values, states[1].log_values)
+
+
+@pytest.mark.parametrize("breaks", [(), (0.0,), (-5.0, 0.3, 0.3, 7.0), (0.1, 0.1 + 1e-12)])
+def test_covering(breaks: tuple[float, ...]) -> None:
+    panels = Panels.covering(-1.0, 2.0, 0.7, 12, breaks)
+    assert panels.edges[0] == -1
+    assert panels.edges[-1] == 2
+    assert np.all(np.diff(panels.edges) > 0)
+    assert np.all(np.diff(panels.edges) <= 0.7 * (1 + 1e-12))
+    assert all(b in panels.edges for b in breaks if -1 < b < 2)
+    assert panels.weights.sum() == pytest.approx(3, rel=1e-14)
+    assert (panels.weights * panels.nodes**5).sum() == pytest.approx(63 / 6, rel=1e-13)
+    assert len(panels) == panels.nodes.shape[0] == panels.edges.size - 1
+
+
+def test_an_exact_number_of_widths_takes_no_more_panels() -> None:
+    assert len(Panels.covering(-0.5, 0.5, 0.1, 4)) == 10
+    assert len(Panels.covering(0.0, 1e-9, 4.0, 4)) == 1

@@ -1,0 +1,283 @@
+"""Ratios on cells: their enclosures, bumps that are far apart, and places that decide."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import logsumexp, ndtr
+from scipy.stats import norm
+
+import audit
+from audit import Batching, NoisySGD, Order, constructions
+from audit.constructions import Affine, DriftedWalk, TwoSidedWalk
+from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures
+from audit.curves import GaussianCurve, MinimumCurve, PureCurve, RenyiCurve
+from audit.exact import LawCurve, curve
+from tests.exact.cases import Pair, noisy, process
+
+FORWARD, REVERSE = Order
+SUBSAMPLED = Mixtures(Mixture((0.9, 0.1), (0.0, 1.0), (1.0, 1.0)), Mixture((1.0,), (0.0,), (1.0,)))
+
+WIDENED = Mixtures(Mixture((1.0,), (0.0,), (1.0,)), Mixture((1.0,), (0.0,), (2.0,)))
+
+
+def contains(bracket: tuple[float, float], true: float, width: float = 1e-8) -> bool:
+    low, high = bracket
+    return low <= true <= high and high - low <= width * max(1.0, true)
+
+
+@pytest.mark.parametrize(
+    ("pair", "forward", "reverse"),
+    [
+        (Finite((0.75, 0.25), (0.25, 0.75)), math.log(3), math.log(3)),
+        (Finite((0.5, 0.5), (0.2, 0.8), times=7), 7 * math.log(2.5), 7 * math.log(1.6)),
+        (Finite((0.5, 0.5), (1.0, 0.0)), math.inf, math.log(2)),
+        (Densities(0.5, -1.0, 1.0), 1.0, 1.0),
+        (SUBSAMPLED, math.inf, -math.log(0.9)),
+        (WIDENED, math.log(2), math.inf),
+    ],
+)
+def test_closed_forms(pair, forward: float, reverse: float) -> None:
+    found = curve(pair)
+    for order, true in ((FORWARD, forward), (REVERSE, reverse)):
+        low, high = found.epsilon_bracket(0.0, order)
+        assert (low, high) == (true, true) if math.isinf(true) else contains((low, high), true)
+        assert found.epsilon(0.0, order) == pytest.approx(true)
+    assert found.epsilon(0.0) == pytest.approx(max(forward, reverse))
+
+
+def test_of_a_mixture_with_its_maximum_inside() -> None:
+    first = Mixture((0.6, 0.4), (0.0, 1.5), (0.5, 0.4))
+    pair = Mixtures(first, Mixture((1.0,), (0.2,), (1.0,)))
+
+    def loss(x: np.ndarray) -> np.ndarray:
+        p = sum(
+            w * norm.pdf(x, m, s)
+            for w, m, s in zip(first.weights, first.means, first.stds, strict=True)
+        )
+        return np.asarray(np.log(p) - norm.logpdf(x, 0.2))
+
+    x = np.linspace(-6, 6, 100_001)
+    for _ in range(2):
+        best = x[np.argmax(loss(x))]
+        x = best + np.linspace(-1e-3, 1e-3, 100_001) * (x[1] - x[0]) * 1e3
+    assert contains(curve(pair).epsilon_bracket(0.0, FORWARD), float(loss(x).max()), 1e-9)
+
+
+@pytest.mark.parametrize("batching", ["full", "poisson", "without replacement"])
+def test_of_a_walk_is_the_limit_of_small_delta(batching: str) -> None:
+    m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=8 if batching == "full" else 2,
+                       step_size=0.1, noise_std=1.0, lipschitz=1.0, smoothness=1.0, diameter=0.5,
+                       batching=audit.Batching(batching))  # fmt: skip
+    for pair in (TwoSidedWalk(m), DriftedWalk(m, drift=0.02, start=-0.25)):
+        found = curve(pair)
+        low, high = found.epsilon_bracket(0.0)
+        assert high - low < 1e-8
+        assert found.epsilon_bracket(1e-12)[0] <= high
+        assert low == pytest.approx(found.epsilon(1e-40), rel=1e-9)
+
+
+def test_of_a_line_is_infinite_or_grows_with_what_is_followed() -> None:
+    m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=0.1, noise_std=1.0,
+                       lipschitz=1.0)  # fmt: skip
+    assert curve(TwoSidedWalk(m)).epsilon_bracket(0.0) == (math.inf, math.inf)
+    sampled = audit.NoisySGD(steps=5, dataset_size=4, batch_size=1, step_size=0.1, noise_std=1.0,
+                             lipschitz=1.0, batching=audit.Batching.POISSON)  # fmt: skip
+    found = curve(TwoSidedWalk(sampled))
+    low, high = found.epsilon_bracket(0.0)
+    assert low > found.epsilon_bracket(1e-12)[1]
+    assert high == math.inf
+
+
+def test_bounds_at_zero() -> None:
+    assert PureCurve(0.7).epsilon(0.0) == 0.7
+    assert GaussianCurve(1.0).epsilon(0.0) == math.inf
+    assert GaussianCurve(0.0).epsilon(0.0) == 0.0
+    renyi = RenyiCurve(lambda alpha: alpha)
+    assert renyi.epsilon(0.0) == math.inf
+    both = MinimumCurve((renyi, PureCurve(0.7)), ("renyi", "pure"))
+    assert both.epsilon(0.0) == 0.7
+    assert both.winner(0.0) == "pure"
+    assert both.epsilon([0.0, 0.5]).tolist() == [0.7, both.epsilon(0.5)]
+
+
+Array = NDArray[np.float64]
+_HALF = 22.0
+_CELLS = 500  # in a standard deviation
+
+
+class _Mixture:
+    """Normals of one deviation, projected on an interval."""
+
+    def __init__(self, weights: Array, means: Array, std: float, half: float) -> None:
+        self.weights, self.means, self.std, self.half = weights, means, std, half
+
+    def logs(self, x: Array) -> Array:
+        z = (x[:, None] - self.means) / self.std
+        scale = math.log(self.std * math.sqrt(2 * math.pi))
+        return np.asarray(logsumexp(np.log(self.weights) - z * z / 2 - scale, axis=1))
+
+    def masses(self, edges: Array) -> Array:
+        """Return those of cells, the atoms first and last."""
+        total = np.zeros(edges.size + 1)
+        ends = np.concatenate([[-np.inf], edges, [np.inf]])
+        for weight, mean in zip(self.weights, self.means, strict=True):
+            z = (ends - mean) / self.std
+            total += weight * np.where(
+                z[1:] > 0, ndtr(-z[:-1]) - ndtr(-z[1:]), ndtr(z[1:]) - ndtr(z[:-1])
+            )
+        return total
+
+
+class _Cells:
+    """What sums over cells say of two mixtures, to the square of a cell's width."""
+
+    def __init__(self, first: _Mixture, second: _Mixture) -> None:
+        self.first, self.second = first, second
+        self.edges = np.linspace(-first.half, first.half, int(2 * first.half * _CELLS) + 1)
+        self.p, self.q = (law.masses(self.edges) for law in (first, second))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.ratio = np.log(self.p) - np.log(self.q)
+        x = 0.5 * (self.edges[1:] + self.edges[:-1])
+        self.logs = first.logs(x), second.logs(x)
+        self.ratio[1:-1] = self.logs[0] - self.logs[1]
+
+    def delta(self, epsilon: float) -> float:
+        return float(np.sum(np.maximum(self.p - math.exp(epsilon) * self.q, 0.0)))
+
+    def errors(self, c: float) -> tuple[float, float]:
+        low = self.ratio <= c
+        return float(self.p[low].sum()), float(self.q[~low].sum())
+
+    def renyi(self, alpha: float) -> float:
+        heights = alpha * self.logs[0] + (1 - alpha) * self.logs[1]
+        parts = [logsumexp(heights) + math.log(self.edges[1] - self.edges[0])]
+        for p, q in ((self.p[0], self.q[0]), (self.p[-1], self.q[-1])):
+            if min(p, q) > 1e-290:
+                parts.append(alpha * math.log(p) + (1 - alpha) * math.log(q))
+        return float(logsumexp(parts)) / (alpha - 1)
+
+    def largest(self) -> float:
+        held = np.isfinite(self.ratio) & (np.minimum(self.p, self.q) > 1e-290)
+        inner = self.logs[0] - self.logs[1]
+        return max(float(self.ratio[held].max()), float(inner.max()))
+
+
+def _setting(seed: int) -> tuple[LawCurve, _Mixture, _Mixture]:
+    """One step of maps 2 to 30 deviations apart with weights of 1e-12 to 1/2."""
+    random = np.random.default_rng([20, seed])
+    gap = random.uniform(2, 30)
+    weights = np.array([1.0, math.exp(random.uniform(math.log(1e-12), 0.0))])
+    weights = random.permutation(weights / weights.sum())
+    means = np.array([-gap / 2, gap / 2])
+    # the second law moves a bump, lacks one, or mirrors the weights
+    kind = seed % 3
+    moved = means + (kind == 0) * np.array([random.uniform(1, 4), 0.0])
+    others = weights[::-1] if kind == 2 else weights
+    if kind == 1:
+        moved = np.array([means[0], means[0] + random.uniform(0.3, 1) * gap])
+    laws, paths = [], []
+    for shifts, chances in ((means, weights), (moved, others)):
+        maps = tuple(Affine(float(shift)) for shift in shifts)
+        given = tuple(float(chance) for chance in chances)
+        paths.append(process(noisy(*maps, weights=given), lower=-_HALF, upper=_HALF))
+        laws.append(_Mixture(chances, shifts, 1.0, _HALF))
+    found = curve(Pair(*paths))
+    assert isinstance(found, LawCurve)
+    return found, laws[0], laws[1]
+
+
+def _missed(seed: int) -> dict[str, float]:
+    """Return by how much brackets miss the truth, beyond what cells leave open."""
+    found, first, second = _setting(seed)
+    random = np.random.default_rng([21, seed])
+    missed = dict.fromkeys(("delta", "beta", "renyi", "pure"), 0.0)
+
+    def compare(name: str, bracket: tuple[float, float], truth: float, unit: float) -> None:
+        low, high = bracket
+        missed[name] = max(missed[name], (low - truth) / unit, (truth - high) / unit)
+
+    for order in Order:
+        cells = _Cells(first, second) if order is Order.FORWARD else _Cells(second, first)
+        top = cells.largest()
+        # ratios that are met between the bumps
+        between = np.linspace(first.means.min(), first.means.max(), 100)
+        ratios = cells.first.logs(between) - cells.second.logs(between)
+        for epsilon in np.minimum(np.abs(random.choice(ratios, 2)), 300.0):
+            truth = cells.delta(epsilon)
+            compare("delta", found.delta_bracket(epsilon, order), truth, truth + 1e-16)
+        for c in random.choice(ratios, 2):
+            one, two = cells.errors(c)
+            if 1e-14 < one < 0.999:
+                # a cell more or less of the test
+                bracket = found.beta_bracket(one, order)
+                compare("beta", bracket, two, two + math.exp(-max(c, -300.0)) * one)
+        for alpha in (1.5, 20.0):
+            truth = cells.renyi(alpha)
+            compare("renyi", found.renyi_bracket(alpha, order), truth, max(truth, 1e-3))
+        compare("pure", found.epsilon_bracket(0.0, order), max(top, 0.0), max(top, 0.1))
+    return missed
+
+
+# cells hold little less than the truth; a crossing is off by a cell
+_TOLERANCES = {"delta": 1e-3, "beta": 1e-2, "renyi": 1e-5, "pure": 1e-5}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_brackets_contain_the_truth(seed: int) -> None:
+    missed = _missed(seed)
+    assert all(missed[name] <= most for name, most in _TOLERANCES.items()), missed
+
+
+MECHANISM = NoisySGD(
+    steps=60, dataset_size=20, batch_size=2, step_size=0.1, noise_std=0.4, lipschitz=1.0,
+    smoothness=1.0, diameter=1.0, batching=Batching.CYCLIC,
+)  # fmt: skip
+RNG = np.random.default_rng(3)
+PLACES = {
+    "epsilon": np.concatenate([[0.0, 0.999], 10.0 ** RNG.uniform(-12, -0.1, 10)]),
+    "renyi": 1 + 10.0 ** RNG.uniform(-2, 2, 12),
+    "power": np.concatenate([[0.999], 10.0 ** RNG.uniform(-6, -0.1, 11)]),
+}
+
+
+@pytest.fixture(scope="module", params=["walls", "line"])
+def exact(request: pytest.FixtureRequest) -> LawCurve:
+    """Laws with atoms, and laws on a line, of which some mass is lost."""
+    m = MECHANISM
+    if request.param == "line":
+        m = replace(m, diameter=None, batching=Batching.WITHOUT_REPLACEMENT, steps=6)
+    found = curve(constructions.DriftedWalk(m, drift=0.02))
+    assert isinstance(found, LawCurve)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("name", PLACES)
+def test_each_is_the_one_asked_for_alone(exact: LawCurve, name: str, order: Order) -> None:
+    ask = getattr(exact, f"{name}_bracket")
+    lows, highs = ask(PLACES[name], order)
+    alone = [ask(float(at), order) for at in PLACES[name]]
+    np.testing.assert_allclose(np.array([lows, highs]).T, alone, rtol=1e-11, atol=1e-13)
+    assert np.all(lows <= highs)
+    assert np.all(highs[np.isfinite(highs)] - lows[np.isfinite(highs)] < 1e-6)
+
+
+def test_the_tradeoff_function_between_the_errors_at_an_atom() -> None:
+    """A line there: an error of the threshold would be one of the first order."""
+    exact = curve(constructions.TwoSidedWalk(replace(MECHANISM, noise_std=0.2)))
+    assert isinstance(exact, LawCurve)
+    atom_p, atom_q = exact.first.atoms[0], exact.second.atoms[0]
+    assert min(atom_p, atom_q) < 0.1 * max(atom_p, atom_q)  # there the ratio is largest
+    alphas = np.linspace(0.05, 0.95, 7) * min(atom_p, atom_q)
+    order = Order.FORWARD if atom_p < atom_q else Order.REVERSE
+    lows, highs = exact.power_bracket(alphas, order)
+    powers = alphas * max(atom_p, atom_q) / min(atom_p, atom_q)
+    np.testing.assert_allclose([lows, highs], [powers, powers], rtol=0, atol=1e-10)
+    assert np.all(lows <= powers)
+    assert np.all(powers <= highs)
