@@ -11,14 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
-    "audit": 60_562,
+    "audit": 60_360,
     "audit/bounds": 9_915,
-    "audit/claims": 5_190,
+    "audit/claims": 5_205,
     "audit/estimation": 6_980,
     "audit/report": 4_230,
     "audit/simulation": 3_030,
-    "extras/verify/audit_verify": 1_720,
-    "tests": 53_250,
+    "extras/verify/audit_verify": 1_735,
+    "tests": 53_160,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

@@ -13,7 +13,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 
 from audit.cli.audit import DEFAULT_SCENARIO, Output, read_job
-from audit.cli.composition import register
+from audit.cli.scenarios import register
 from audit.results import (
     BoundRow,
     PairResult,

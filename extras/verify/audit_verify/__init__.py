@@ -34,7 +34,7 @@ from audit_verify.walks import chain_cells, chains_of
 
 __all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
-_LEAST_BITS, _MOST_BITS = 50, 2000
+_LEAST_BITS, _MOST_BITS = 60, 2000
 _STATUS = (
     "exit status: 0 refuted; 1 not refuted by this witness; 2 not a witness, with the reason; "
     "3 it would take too long"
