@@ -17,8 +17,8 @@ MOST_LINES = {
     "audit/estimation": 6_980,
     "audit/report": 4_230,
     "audit/simulation": 3_030,
-    "extras/verify/audit_verify": 1_735,
-    "tests": 53_160,
+    "extras/verify/audit_verify": 1_745,
+    "tests": 53_170,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

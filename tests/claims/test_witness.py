@@ -189,6 +189,17 @@ def test_rare_events_are_verified():
     )
 
 
+@pytest.mark.parametrize("alpha", [2.0, 8.0])
+def test_a_witness_on_a_renyi_divergence_ends_where_it_is_decided(alpha):
+    """Cells far beyond need a window of 15 deviations, whose law takes four times as long."""
+    low, _ = exact.curve(TwoSidedWalk(LINE)).renyi_bracket(alpha)
+    found = witness(statement_of(renyi={alpha: 0.95 * low}), TwoSidedWalk(LINE), LINE)
+    left, right = found.partition["window"]
+    assert right - left < 7
+    assert 50 <= found.partition["bits"] < 150
+    assert answer(found) is Answer.REFUTED
+
+
 def test_vectors_on_a_plane_are_verified_on_products_of_intervals():
     pair = NormalVectors(STEPS, 0.8, VectorMixture((0.5, 0.5), STEPS), NOWHERE, times=10)
     plain = plain_pair(pair)

@@ -373,7 +373,7 @@ class _Grid(_Law):
 
     def law(self, chain: Chain) -> ClippedNormals:
         """Return the law of a chain."""
-        self._check_time(chain)
+        self._check_size(chain)
         error = 2 * max(map(len, chain.paths)) * self.error.upper()
         if not error < 1:
             raise TooLongError("quadrature does not reach the noise of a step")
@@ -381,10 +381,11 @@ class _Grid(_Law):
         start = arb_mat([[arb(i == place) for i in range(len(self.points))]])
         return ClippedNormals(self.ended(chain, start), chain.walls, error, None)
 
-    def _check_time(self, chain: Chain) -> None:
-        maps = {(id(phi), id(step.std)) for step in chain.steps for *_, phi in step.moves}
+    def _check_size(self, chain: Chain) -> None:
+        maps = {_balls(phi, step.std) for step in chain.steps for *_, phi in step.moves}
+        self._tables = {key: self._tables[key] for key in maps & self._tables.keys()}
         size = len(self.points)
-        gigabytes = len(maps | self._tables.keys()) * size**2 * (48 + ctx.prec / 8) / 1e9
+        gigabytes = len(maps) * size**2 * (48 + ctx.prec / 8) / 1e9
         if gigabytes > _MOST_GIGABYTES:
             raise TooLongError(f"the law on {size} states would take about {gigabytes:.2g} GB")
         seconds = len(maps) * size**2 * _ENTRY
@@ -427,7 +428,7 @@ class _Grid(_Law):
 
     def _table(self, phi: Map, std: arb) -> arb_mat:
         """Return the probabilities of moves between states."""
-        key = id(phi), id(std)
+        key = _balls(phi, std)
         if key not in self._tables:
             points: list[Normal] = [(arb(1), x, arb(0)) for x in self.points]
             moved = _through(points, phi, std)
@@ -451,6 +452,13 @@ class _Grid(_Law):
                 row.append(w * unit * (-z * z / 2).exp())
         row.append(high if self.walls[1] else arb(0))
         return row + [arb(0)] * (len(self.points) - len(row))
+
+
+def _balls(phi: Map, std: arb) -> object:
+    """Return the exact balls of a map and its noise, by which equal moves are known."""
+    balls = (std, *itertools.chain.from_iterable(piece[1:] for piece in phi))
+    exact = tuple(part.man_exp() for ball in balls for part in (ball.mid(), ball.rad()))
+    return tuple(piece[0] for piece in phi), exact
 
 
 # ---------------------------------------------------------------------------- written-out chains

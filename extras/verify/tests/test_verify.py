@@ -342,6 +342,24 @@ def test_balls_of_more_bits_lie_within_those_of_fewer() -> None:
         assert float(narrow[0].rad()) < 1e-50 < float(wide[0].rad()) < 1e-15
 
 
+def test_rare_events_need_few_nodes_and_equal_moves_one_table() -> None:
+    """Between far walls a linear chain is normal; 300 bits are right at 21 deviations."""
+    from audit_verify.laws import normal_tail
+
+    law = chain(0.5, 1, 1.0, ends=(-40.0, 40.0), slope=0.5)
+    segments = law["paths"][0]["segments"]
+    law["paths"][0]["segments"] = [segments[0], copy.deepcopy(segments[0]), segments[0]]
+    both = walks.chains_of(process(law, law))
+    ctx.prec = 700
+    grid = walks._Grid(both, [None, None], 640)
+    found = grid.law(both[0]).masses([arb(25)])
+    _, above = normal_tail(arb("0.875"), (1 + arb("0.3125")).sqrt())(arb(25))
+    assert found[2].overlaps(above)
+    assert found[2].rel_accuracy_bits() > 300
+    assert len(grid.points) < 1200
+    assert len(grid._tables) == 1
+
+
 MECHANISM = {
     "steps": 40, "dataset_size": 4, "batch_size": 4, "step_size": 0.1, "noise_std": 1.0,
     "lipschitz": 1.0, "smoothness": 0.4, "strong_convexity": 0.0, "convex": True, "diameter": 1.0,
