@@ -210,17 +210,18 @@ def _reach(
     Beyond the window, which a chain without walls has, both laws have far less mass than where the
     number is decided: at the cuts, or between quantiles of p^alpha q^(1 - alpha).
     """
+    sums = isinstance(quantity, RenyiAtOrder)
     places = cuts
-    if isinstance(quantity, RenyiAtOrder):
-        below = np.cumsum(line.shares(at))
-        spared = min((at - 1) * gap / 8, 0.05)
-        places = line.points[(below > spared) & (below < 1 - spared)]
+    if sums:
+        spared = min((at - 1) * gap / 8, 0.05)  # of the sum, on each side
+        first, last = np.searchsorted(np.cumsum(line.shares(at)), (spared, 1 - spared))
+        places = line.points[first : last + 1]
     logs = np.minimum(line.log_p(places), line.log_q(places))
     rarest = max(float(np.min(logs, initial=0.0)), _DEEPEST)
     found: dict[str, Any] = {}
-    if len(cuts) == 1 or places is not cuts:  # all that matters may be rare
+    if sums or len(cuts) == 1:  # all that matters may be rare
         # sums of powers need fewer bits of each cell than a difference of two masses
-        own = _BITS if places is cuts else _BITS // 2
+        own = _BITS // 2 if sums else _BITS
         found["bits"] = max(math.ceil(own - rarest / math.log(2)), _BITS)
     if np.isfinite(walls).all():
         return found

@@ -191,7 +191,7 @@ def test_rare_events_are_verified():
 
 @pytest.mark.parametrize("alpha", [2.0, 8.0])
 def test_a_witness_on_a_renyi_divergence_ends_where_it_is_decided(alpha):
-    """Cells far beyond need a window of 15 deviations, whose law takes four times as long."""
+    """A window around all cells would be twice as wide."""
     low, _ = exact.curve(TwoSidedWalk(LINE)).renyi_bracket(alpha)
     found = witness(statement_of(renyi={alpha: 0.95 * low}), TwoSidedWalk(LINE), LINE)
     left, right = found.partition["window"]

@@ -326,6 +326,7 @@ class _Grid(_Law):
         # (point, weight) of a node, or both ends of a panel where maps are constant
         self.nodes: list[tuple[arb, arb, bool]] = []
         self.error = arb(0)
+        roots: dict[int, list[tuple[arb, arb]]] = {}
         for a, b in itertools.pairwise([self.low, *inner, self.high]):
             if all(piece_at(phi, a)[1] == 0 for phi in maps):
                 self.nodes.append((arb(a), arb(b), True))
@@ -335,10 +336,11 @@ class _Grid(_Law):
                 raise TooLongError(f"the law would take more than {_MOST_STATES} nodes")
             half = (arb(b) - arb(a)) / (2 * count)
             self.error += count * self._error(float(2 * half.upper()), order)
-            roots = [arb.legendre_p_root(order, i, weight=True) for i in range(order)]
+            if order not in roots:
+                roots[order] = [arb.legendre_p_root(order, i, weight=True) for i in range(order)]
             for k in range(count):
                 centre = a + (2 * k + 1) * half
-                self.nodes += [(centre + half * x, half * w, False) for x, w in roots]
+                self.nodes += [(centre + half * x, half * w, False) for x, w in roots[order]]
         middles = [(x + w) / 2 if flat else x for x, w, flat in self.nodes]
         starts = [arb(chain.start) for chain in chains]
         self.points: list[arb] = [arb(self.low), *middles, arb(self.high), *starts]
@@ -373,7 +375,9 @@ class _Grid(_Law):
 
     def law(self, chain: Chain) -> ClippedNormals:
         """Return the law of a chain."""
-        self._check_size(chain)
+        moves = {_balls(phi, step.std) for step in chain.steps for *_, phi in step.moves}
+        self._tables = {key: self._tables[key] for key in moves & self._tables.keys()}
+        self._check_size(chain, len(moves))
         error = 2 * max(map(len, chain.paths)) * self.error.upper()
         if not error < 1:
             raise TooLongError("quadrature does not reach the noise of a step")
@@ -381,14 +385,13 @@ class _Grid(_Law):
         start = arb_mat([[arb(i == place) for i in range(len(self.points))]])
         return ClippedNormals(self.ended(chain, start), chain.walls, error, None)
 
-    def _check_size(self, chain: Chain) -> None:
-        maps = {_balls(phi, step.std) for step in chain.steps for *_, phi in step.moves}
-        self._tables = {key: self._tables[key] for key in maps & self._tables.keys()}
+    def _check_size(self, chain: Chain, tables: int) -> None:
         size = len(self.points)
-        gigabytes = len(maps) * size**2 * (48 + ctx.prec / 8) / 1e9
+        sums = sum(len(step.moves) > _FEW for step in chain.steps)
+        gigabytes = (tables + sums) * size**2 * (48 + ctx.prec / 8) / 1e9
         if gigabytes > _MOST_GIGABYTES:
             raise TooLongError(f"the law on {size} states would take about {gigabytes:.2g} GB")
-        seconds = len(maps) * size**2 * _ENTRY
+        seconds = tables * size**2 * _ENTRY
         for times, steps in (part for path in chain.paths for part in path.segments):
             moves = sum(len(step.moves) for step in steps)
             each = min(times * moves, (moves + 2 * times.bit_length()) * size)

@@ -346,13 +346,12 @@ def test_rare_events_need_few_nodes_and_equal_moves_one_table() -> None:
     """Between far walls a linear chain is normal; 300 bits are right at 21 deviations."""
     from audit_verify.laws import normal_tail
 
-    law = chain(0.5, 1, 1.0, ends=(-40.0, 40.0), slope=0.5)
-    segments = law["paths"][0]["segments"]
-    law["paths"][0]["segments"] = [segments[0], copy.deepcopy(segments[0]), segments[0]]
-    both = walks.chains_of(process(law, law))
     ctx.prec = 700
-    grid = walks._Grid(both, [None, None], 640)
-    found = grid.law(both[0]).masses([arb(25)])
+    moves = [(0, 0, arb(1), walks.pieces([[None, 0.5, 0.5]])) for _ in range(3)]
+    segments = tuple((1, (walks.Step((move,), arb(1), arb(0)),)) for move in moves)
+    law = walks.Chain(0.0, (-40.0, 40.0), (walks.Path(arb(1), segments),))
+    grid = walks._Grid([law], [None, None], 640)
+    found = grid.law(law).masses([arb(25)])
     _, above = normal_tail(arb("0.875"), (1 + arb("0.3125")).sqrt())(arb(25))
     assert found[2].overlaps(above)
     assert found[2].rel_accuracy_bits() > 300
