@@ -26,6 +26,7 @@ from audit.curves.quantities import (
     RenyiAtOrder,
     TotalVariation,
 )
+from audit.numerics.normal import gaussian_delta
 
 Array = NDArray[np.float64]
 Plain = Mapping[str, Any]
@@ -122,6 +123,9 @@ def partition_of(
             f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
             f"for a partition, got {claimed!r} and {certified!r}"
         )
+    if times > 1 and isinstance(quantity, Mu):  # it is decided at an epsilon, by its delta
+        at = float(gaussian_delta(np.array(at), np.array(claimed)))
+        quantity = EpsilonAtDelta(at)
     if plain["kind"] == "finite":
         return {} if times == 1 or alone else _finite_scores(plain, quantity, at, gap, swap)
     lines = [line for part in parts if (line := _line(part, law, swap)) is not None]
@@ -360,14 +364,11 @@ def _tilt(draws: Sequence[Draws], quantity: Quantity, at: float) -> float:
     """Return the tilt under which the sum of losses is where the number is decided."""
     if isinstance(quantity, PowerAtAlpha | TotalVariation):
         return -0.5
-    goal = at if isinstance(quantity, Mu) else None
     probability = min(max(at, 1e-300), 0.5)
 
     def reached(theta: float) -> bool:
         weights = _tilted(draws, theta)
         slope = sum(n * float(w @ own) for w, (own, _, n) in zip(weights, draws, strict=True))
-        if goal is not None:
-            return bool(slope >= goal)
         total = sum(n * float(logsumexp(np.log(m) + theta * own)) for own, m, n in draws)
         return bool(theta * slope - total >= -math.log(probability))
 

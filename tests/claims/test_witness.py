@@ -430,15 +430,20 @@ def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     assert verify(json.loads(found[0.01].to_json())).answer is Answer.REFUTED
 
 
-def test_rare_large_losses_leave_scores_fine_enough() -> None:
+@pytest.mark.parametrize(
+    ("noise_std", "times", "wrong"),
+    [
+        (1.7376, 10_000, {"epsilon": 0.177, "delta": 5e-5}),  # certified: below .179
+        (2.3, 1000, {"mu": 0.0148}),  # decided at a delta of 3e-17
+    ],
+)
+def test_rare_large_losses_leave_scores_fine_enough(noise_std, times, wrong) -> None:
     """At q = .001 a loss of 18 is possible but irrelevant: cells as wide as 18/19,000 hid 25 %."""
-    pair = laws.Gaussian(sensitivity=1.0, noise_std=1.7376, sampling_rate=0.001, times=10_000)
-    claim = Claim(
-        id="rare", mechanism=None, statement=statement_of(epsilon=0.177, delta=5e-5), pair=pair
-    )
-    witness = judge(claim).witness
-    assert witness.bracket[0] < 0.179
-    assert verify(json.loads(witness.to_json())).answer is Answer.REFUTED
+    pair = laws.Gaussian(sensitivity=1.0, noise_std=noise_std, sampling_rate=0.001, times=times)
+    found = witness(statement_of(**wrong), pair)
+    assert found.bracket[0] < 1.05 * found.claimed
+    outcome = verify(json.loads(found.to_json()))
+    assert outcome.answer is Answer.REFUTED, outcome
 
 
 @pytest.mark.parametrize("share", [0.002, 0.01])
