@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from audit import validate
-from audit.dominating.curve import DominatingCurve, EnclosedCurve, GaussianDominatingCurve
+from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
 from audit.dominating.poisson import (
     actual_divisor_curve,
     check_bounded,
@@ -154,11 +154,7 @@ def _composition(mechanism: Composition, accuracy: float) -> DominatingCurve:
             )
     parts = collapsed(mechanism.parts)
     curves = [sampler(part)(part, accuracy) for part in parts]
-    if len(curves) == 1:
-        return curves[0]
-    whole = composed_runs(curves, accuracy)
-    lost = sum(curve.lost for curve in curves if isinstance(curve, EnclosedCurve))
-    return EnclosedCurve((), whole, whole, lost) if lost else whole
+    return curves[0] if len(curves) == 1 else composed_runs(curves, accuracy)
 
 
 def collapsed(parts: Sequence[NoisySGD]) -> list[NoisySGD]:

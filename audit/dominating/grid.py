@@ -86,6 +86,11 @@ class GridPair:
         """Grid points of the cells, in nats, shape ``(cells,)``."""
         return np.arange(self.first, self.first + self.p.size, dtype=float) * self.interval
 
+    @classmethod
+    def nothing(cls, above: bool, interval: float) -> GridPair:
+        """Return a pair of equal laws: one outcome of loss 0."""
+        return cls(above, interval, 0, np.ones(1), np.ones(1))
+
     def swapped(self) -> GridPair:
         """Return the pair (Q, P)."""
         with np.errstate(divide="ignore"):
@@ -161,20 +166,28 @@ def united(
     return GridPair(above, interval, first, p, lifted, p_only, q_only, rounding, ratio_error)
 
 
-def mixed(parts: Sequence[tuple[float, GridPair]]) -> GridPair:
-    """Return the mixture of pairs with a known component: (weight, pair), on one interval."""
-    pairs = [
-        replace(
-            pair,
-            p=weight * pair.p,
-            lifted=weight * pair.lifted,
-            p_only=weight * pair.p_only,
-            q_only=weight * pair.q_only,
-        )
-        for weight, pair in parts
-    ]
-    rounding = max(pair.rounding for pair in pairs) + 2 * len(pairs) * UNIT_ROUNDOFF
-    return united(pairs[0].above, pairs[0].interval, pairs, rounding)
+def mixed(parts: Sequence[tuple[float, float, GridPair]]) -> GridPair:
+    """Return the mixture of pairs with a known component: its weight under P and Q, and the pair.
+
+    Losses move by the log of the weights' ratio: atoms of a dominating pair are split between the
+    grid points next to their new place, merged cells move by whole intervals and record P/Q.
+    """
+    shift, moved = 0.0, []
+    for of_p, of_q, pair in parts:
+        here = math.log(of_p / of_q)
+        whole = math.floor(here / pair.interval) if pair.above else round(here / pair.interval)
+        rest = whole * pair.interval - here
+        share = math.expm1(rest) / math.expm1(-pair.interval) if pair.above else 0.0
+        p = np.append((1 - share) * of_p * pair.p, 0.0)
+        p[1:] += share * of_p * pair.p
+        lifted = p if pair.above else np.append(of_p * math.exp(rest) * pair.lifted, 0.0)
+        only = of_p * pair.p_only, of_q * pair.q_only
+        first = pair.first + whole
+        moved.append(GridPair(pair.above, pair.interval, first, p, lifted, *only, pair.rounding))
+        shift = max(shift, abs(here))
+    rounding = max(pair.rounding for pair in moved)
+    rounding += UNIT_ROUNDOFF * (len(moved) + 32 + 8 * shift)
+    return united(moved[0].above, moved[0].interval, moved, rounding)
 
 
 def regridded(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
 
 from audit.curves import Order
@@ -21,7 +21,7 @@ Tails = tuple[float, float]
 _UNIT = 2.0**-53
 _LARGEST_TAIL, _LEAST_TAIL = 1e-26, 1e-290  # neglected mass of all steps, on each side
 LARGEST_LOSS = 640.0  # keeps e^loss and its inverse normal floating-point numbers
-_UNDERFLOW = 1e-290  # smaller masses of cells may have few digits
+UNDERFLOW = 1e-290  # smaller masses of cells may have few digits
 # Gauss-Legendre nodes of a cell of width w around x, for cells with w and |x| w of at most this.
 _RULES = ((3, 0.01, 0.01), (5, 0.2, 0.2), (12, 0.5, 4.0))
 
@@ -99,7 +99,10 @@ class MixturePair:
         return exponent * self.noise**2 / self.mean + self.mean / 2
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        """Return the masses under P and Q between successive edges, relatively accurate."""
+        """Return the masses under P and Q between successive edges, relatively accurate.
+
+        Edges are along the first axis.
+        """
         zero, up = (self._normal(edges - mean) for mean in (0.0, self.mean))
         p = self.skipped * zero + self.rate * up
         if not self.two_sided:
@@ -136,9 +139,12 @@ class MixturePair:
         Of exponents x^2/2 and a x/z^2, several times, of sums, products and probabilities, and of
         the quadrature.
         """
-        reach = math.sqrt(-2 * min(log_tails)) + 4
-        units = 64 + 8 * reach * (reach + self.mean / self.noise)
-        return units * _UNIT + max(panel_error(*rule) for rule in _RULES)
+        return float(self.rounding_within(math.sqrt(-2 * min(log_tails)) + 4))
+
+    def rounding_within(self, reach: ArrayLike) -> Array:
+        """Return the same for edges at most ``reach`` deviations from 0 and the mean."""
+        units = 64 + 8 * np.multiply(reach, np.add(reach, self.mean / self.noise))
+        return np.asarray(units * _UNIT + max(panel_error(*rule) for rule in _RULES))
 
     def ratio_error(self, log_tails: Tails) -> tuple[float, float] | None:
         """Return bounds on the error of losses, as in `GridPair`.
@@ -246,7 +252,7 @@ class MixturePair:
                 q[end] += tail[1]
         # cells that underflow or overflow under one law are dropped under both, which is an event
         losses = (start + np.arange(q.size)) * width
-        kept = (np.minimum(p, q) > _UNDERFLOW) & (losses <= 1.1 * LARGEST_LOSS)
+        kept = (np.minimum(p, q) > UNDERFLOW) & (losses <= 1.1 * LARGEST_LOSS)
         p, q = np.where(kept, p, 0.0), np.where(kept, q, 0.0)
         lifted = q * np.exp(np.where(kept, losses, 0.0))
         return GridPair(False, width, start, p, lifted)
@@ -263,8 +269,8 @@ class MixturePair:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             ratio = p / q * np.exp(-points[:-1])
             # of P right of 0, and of Q left of it; a law that underflows loses its mass
-            of_p = np.where(q > _UNDERFLOW, (1 - 1 / ratio) / -math.expm1(-width), 1.0)
-            of_q = np.where(p > _UNDERFLOW, (ratio - 1) / math.expm1(min(width, LARGEST_LOSS)), 0.0)
+            of_p = np.where(q > UNDERFLOW, (1 - 1 / ratio) / -math.expm1(-width), 1.0)
+            of_q = np.where(p > UNDERFLOW, (ratio - 1) / math.expm1(min(width, LARGEST_LOSS)), 0.0)
         share = np.clip(np.where(right, of_p, of_q), 0.0, 1.0)
         whole = np.where(right, p, q)
         up, down = whole * share, whole * (1 - share)

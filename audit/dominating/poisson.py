@@ -61,12 +61,10 @@ Gaussian" of arXiv 2605.15648, which shows that accounting for a fixed divisor d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from audit import validate
 from audit.curves import Order
@@ -77,15 +75,13 @@ from audit.dominating.curve import (
     EnclosedCurve,
     GaussianDominatingCurve,
     GridComposition,
-    compose,
 )
-from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated, mixed, united
-from audit.dominating.mixture import MixturePair, log_tails
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated, mixed
+from audit.dominating.mixture import UNDERFLOW, MixturePair, log_tails
 from audit.dominating.runs import MixtureRun, RefinedCurve, grid_width
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD, Relation
 from audit.numerics.binomial import binomial_tails, log_binomial
-from audit.numerics.normal import log_interval, log_interval_error
 
 Array = NDArray[np.float64]
 
@@ -135,7 +131,7 @@ def poisson_curve(
     return RefinedCurve((MixtureRun(pair, steps),), accuracy, known, same=two_sided)
 
 
-# What is rarer, to be cut or not, is left out and counted as lost.
+# What is rarer, to be cut or not, is told by an outcome that only one law has.
 _RARE_CUT = 1e-290
 # Of the second adversary: its sums are spread over the sizes of a batch.
 _LARGEST_BATCH = 400
@@ -171,7 +167,7 @@ class Truncation:
         """
         uncut, cut, error = binomial_tails(largest, dataset_size - 1, rate)
         if cut < _RARE_CUT:
-            return cls(rate, cut, 0.0, 1.0, 0.0)
+            return cls(rate, cut, 0.0, 1.0, UNIT_ROUNDOFF)
         _, more, other = binomial_tails(largest + 1, dataset_size, rate)
         kept = min(more * largest / dataset_size / cut, rate)
         least = 1 - rate if rate < 1 else 1 - kept  # roundings count most for what is left of 1
@@ -188,7 +184,7 @@ class Truncation:
         return self.uncut * (1 - self.rate) + self.cut * (1 - self.kept)
 
 
-def truncated_poisson(m: NoisySGD, accuracy: float) -> EnclosedCurve:
+def truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     """Return bounds from both sides for all iterates under truncated Poisson batches.
 
     ``accuracy`` is the target of relative widths if batches are rarely truncated.
@@ -200,41 +196,41 @@ def truncated_poisson(m: NoisySGD, accuracy: float) -> EnclosedCurve:
         )
     z, steps, largest = m.noise_multiplier, m.steps, m.max_batch_size
     assert largest is not None  # checked by the mechanism
-    cut = Truncation.of(m.dataset_size, m.sampling_rate, largest)
-    if cut.kept == 0:
-        plain = poisson_curve(z, m.sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
-        return EnclosedCurve((), plain, plain, lost=2 * steps * cut.cut)
-    accuracy = max(accuracy, _FINEST)
-    pairs = [
-        (weight, MixturePair(rate, z, mean, two_sided=False))
-        for weight, rate, mean in ((cut.uncut, cut.rate, 1.0), (cut.cut, cut.kept, 2.0))
-        if weight >= _RARE_CUT
-    ]
-    lost = 2 * steps * cut.uncut if cut.uncut < _RARE_CUT else 0.0
+    if largest >= m.dataset_size:
+        return poisson_curve(z, m.sampling_rate, steps, m.relation, accuracy=accuracy)
+    tails, cut = log_tails(steps), Truncation.of(m.dataset_size, m.sampling_rate, largest)
+    plain = MixturePair(cut.rate, z, 1.0, two_sided=False)
+    pairs = [(cut.uncut, plain)] if cut.uncut >= _RARE_CUT else []
+    if cut.kept:
+        pairs.append((cut.cut, MixturePair(cut.kept, z, 2.0, two_sided=False)))
+    rare = _RARE_CUT if len(pairs) == 1 else 0.0
     spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
-    reaches = [np.ptp(pair.losses(log_tails(steps))) for _, pair in pairs]
-    reach = float(max(reaches))
+    reach = max(float(np.ptp(pair.losses(tails))) for _, pair in pairs)
     # rare large losses make a long tail, with as many cells as a transform can hold
     longest = min(steps, _RARE) * reach / _MOST_CELLS
-    width = max(grid_width(spread, steps, reach, accuracy), longest)
-    sides = [(weight, pair.grid_pairs(width, log_tails(steps))[1]) for weight, pair in pairs]
-    upper = mixed(sides)
-    upper = replace(upper, rounding=upper.rounding + 2 * cut.error)
+    width = max(grid_width(spread, steps, reach, max(accuracy, _FINEST)), longest)
+    upper = mixed([(weight, weight, pair.grid_pairs(width, tails)[1]) for weight, pair in pairs])
+    upper = replace(
+        upper,
+        rounding=upper.rounding + 2 * cut.error,
+        p_only=upper.p_only + rare,
+        q_only=upper.q_only + rare,
+    )
     alone = MixturePair(cut.participation, z, 1.0, False, cut.absence)
-    below = alone.grid_pairs(width, log_tails(steps))[0]
+    below = alone.grid_pairs(width, tails)[0]
     adversaries = [replace(below, rounding=below.rounding + cut.error, ratio_error=None)]
-    if largest <= _LARGEST_BATCH:
+    if cut.kept and largest <= _LARGEST_BATCH:
         adversaries.append(others_against(z, m.dataset_size, largest, cut, width))
     lower = [GridComposition([(pair, steps)]) for pair in adversaries]
     # a step is at most one at rate q whose record counts twice, and at least one with others of 0
     limits = DeltaLimits(
-        SampledGaussian(2 * math.sqrt(steps) / z, -steps * pairs[0][1].log_skipped),
+        SampledGaussian(2 * math.sqrt(steps) / z, -steps * plain.log_skipped),
         (SampledGaussian(1 / z, -alone.log_skipped),),
         False,
         f"{steps} steps on truncated Poisson batches",
     )
     curve = ComposedCurve(lower[0], GridComposition([(upper, steps)]), limits=limits)
-    return EnclosedCurve(tuple(lower[1:]), curve, curve, lost)
+    return EnclosedCurve(tuple(lower[1:]), curve, curve)
 
 
 def others_against(
@@ -245,51 +241,25 @@ def others_against(
     Without the record the sum is -min(N, B); with it -N + 1 with probability q if N < B, and
     -B + 2 with probability q' otherwise.
     """
-    z = noise_multiplier
-    counts = np.arange(min(largest, dataset_size))
-    log_weights, errors = log_binomial(counts, dataset_size - 1, cut.rate)
-    means = -counts.astype(float)
-    if largest < dataset_size:
-        log_weights = np.append(log_weights, math.log(cut.cut))
-        means = np.append(means, -float(largest))
-    # no size that can occur is dropped: far out the least likely one may matter
-    possible = np.isfinite(log_weights)
-    log_weights, means = log_weights[possible], means[possible]
-    rates = np.where(means > -largest, cut.rate, cut.kept)
-    jumps = np.where(means > -largest, 1.0, 2.0)
-    edges = np.concatenate(
-        [
-            [-np.inf],
-            np.linspace(means.min() - 10 * z, means.max() + 2 + 10 * z, _CELLS_ON_THE_LINE),
-            [np.inf],
-        ]
-    )
-    with np.errstate(divide="ignore"):
-        log_rates, log_rest = np.log(rates), np.log1p(-rates)
-    # quotients of edges less means, which are integers
-    moved = 4 * UNIT_ROUNDOFF * float(np.abs(edges[1:-1]).max()) / z
-
-    def cells(means: Array, logs: Array) -> tuple[Array, Array]:
-        """Return log masses, and the largest error of those of one mean."""
-        places = (edges[:, None] - means) / z
-        ends = places[:-1], places[1:]
-        masses = log_interval(*ends) + logs
-        error = log_interval_error(*ends, moved) + 2 * UNIT_ROUNDOFF * np.abs(masses)
-        some = masses > masses.max(axis=1, keepdims=True) - 50
-        total = np.asarray(logsumexp(masses, axis=1))
-        return total, np.where(some, error, 0.0).max(axis=1)
-
-    log_q, error_q = cells(means, log_weights)
-    (stays, error_p), (moves, other) = (
-        cells(means, log_weights + log_rest),
-        cells(means + jumps, log_weights + log_rates),
-    )
-    log_p = np.logaddexp(stays, moves)
-    logs = float(np.abs(np.concatenate([log_p, log_q])).max())
-    rounding = float(np.max([error_q, error_p, other])) + float(errors.max(initial=0.0))
-    # sums over the sizes, of logarithms of this size; what is 50 below the largest has no share
-    rounding += cut.error + UNIT_ROUNDOFF * (4 * means.size + 16 + 4 * logs)
-    return dominated(log_p, log_q, interval, rounding=rounding)
+    z, counts = noise_multiplier, np.arange(largest)
+    logs, errors = log_binomial(counts, dataset_size - 1, cut.rate)
+    inner = np.linspace(-largest - 10 * z, 2 + 10 * z, _CELLS_ON_THE_LINE)
+    edges = np.concatenate([[-np.inf], inner, [np.inf]])
+    found = np.zeros((2, 2, edges.size - 1))  # masses under P and Q, and their errors
+    for weights, sizes, rate, jump in (
+        (np.exp(logs), counts, cut.rate, 1.0),
+        (np.array([cut.cut]), np.array([largest]), cut.kept, 2.0),
+    ):
+        pair, places = MixturePair(rate, z, jump, two_sided=False), np.add.outer(edges, sizes)
+        far = np.where(np.isfinite(places), np.abs(places) / z, 0.0)
+        error = pair.rounding_within(np.maximum(far[:-1], far[1:]) + jump / z)
+        found += [[mass @ weights, (error * mass) @ weights] for mass in pair.masses(places)]
+    # cells that underflow under one law are dropped under both, which is an event
+    masses, slips = found[:, :, found[:, 0].min(axis=0) > UNDERFLOW].swapaxes(0, 1)
+    log_p, log_q = np.log(masses)
+    units = largest + 16 + 4 * float(np.abs([log_p, log_q]).max())
+    rounding = float((slips / masses).max()) + float(errors.max()) + cut.error
+    return dominated(log_p, log_q, interval, rounding=rounding + UNIT_ROUNDOFF * units)
 
 
 _LOG_TAIL = math.log(1e-20)  # neglected mass of batch sizes, over all steps
@@ -320,85 +290,38 @@ def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
         )
     laws = (log_p, error_p), (log_q, error_q)
     rest = [float(np.exp((logs + errors)[~kept]).sum()) for logs, errors in laws]
-    parts = [
-        _Part(
-            int(size), float(a), float(b), MixturePair(size / n, z, mean, two_sided, (n - size) / n)
-        )
-        for size, a, b in zip(sizes[kept], log_p[kept], log_q[kept], strict=True)
-    ]
-    inner = [p for p in parts if p.size]
-    if not inner:
-        raise ValueError(f"dataset_size must be at least 2 for batches of two sizes, got {n}")
-    shifts = np.array([p.shift for p in parts])
-    weights = np.exp([p.log_p for p in parts])
-    variances = [p.pair.spread() ** 2 if p.size else 0.0 for p in parts]
-    spread = math.sqrt(float(weights @ (variances + (shifts - weights @ shifts) ** 2)))
-    ends = np.array([np.array(p.pair.losses(log_tails(steps))) + p.shift for p in inner])
-    width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _FINEST))
-    sides = [part.sides(width, steps) for part in parts]
-    # 0 and 1 records have the same divisor
-    same = [part for part in parts if part.size < 2]
-    lower = [one for part, (one, _) in zip(parts, sides, strict=True) if part.size >= 2]
-    lower += [_atom(same, width)] if same else []
-    upper = [one for _, one in sides]
     # a batch of all records of X has no counterpart
     whole = math.exp(log_p[n]) if one_less and n > 1 else 0.0
-    # of the pairs, the sizes, their sum, and the factors by which their cells move
-    rounding = max(part.pair.rounding(log_tails(steps)) for part in inner)
-    rounding += 2 * max(float(errors[kept].max()) for _, errors in laws)
-    rounding += UNIT_ROUNDOFF * (len(parts) + 32 + 8 * float(np.abs(shifts).max()))
-    below = united(False, width, lower, rounding)
-    below = replace(below, p_only=below.p_only + whole)
-    above = united(True, width, upper, rounding)
-    above = replace(above, p_only=above.p_only + rest[0], q_only=above.q_only + rest[1])
+    sizes, of_p, of_q = sizes[kept], np.exp(log_p[kept]), np.exp(log_q[kept])
+    pairs = [MixturePair(int(s) / n, z, mean, two_sided, int(n - s) / n) for s in sizes if s]
+    if not pairs:
+        raise ValueError(f"dataset_size must be at least 2 for batches of two sizes, got {n}")
+    tails, shifts, missed = log_tails(steps), np.log(of_p / of_q), int(sizes[0] == 0)
+    variances = np.array([0.0] * missed + [pair.spread() ** 2 for pair in pairs])
+    spread = math.sqrt(float(of_p @ (variances + (shifts - of_p @ shifts) ** 2)))
+    ends = np.array([pair.losses(tails) for pair in pairs]) + shifts[missed:, None]
+    width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _FINEST))
+    nothing = GridPair.nothing(False, width), GridPair.nothing(True, width)
+    sides = [nothing] * missed + [pair.grid_pairs(width, tails) for pair in pairs]
+    above = mixed([(a, b, side[1]) for a, b, side in zip(of_p, of_q, sides, strict=True)])
+    # 0 and 1 records have the same divisor
+    few = int((sizes < 2).sum())
+    pooled = [(of_p[:few].sum(), of_q[:few].sum(), nothing[0])] if few else []
+    parts = zip(of_p[few:], of_q[few:], sides[few:], strict=True)
+    below = mixed([*pooled, *((a, b, side[0]) for a, b, side in parts)])
+    error = 2 * max(float(errors[kept].max()) for _, errors in laws)
+    below = replace(below, rounding=below.rounding + error, p_only=below.p_only + whole)
+    above = replace(
+        above,
+        rounding=above.rounding + error,
+        p_only=above.p_only + rest[0],
+        q_only=above.q_only + rest[1],
+    )
     # the sizes of batches tell the datasets apart too if one has a record less
     limits = None
     if not one_less:
         limits = DeltaLimits.unsampled(
             math.sqrt(steps) / z, f"{steps} steps with an actual divisor"
         )
-    return replace(compose([(below, above, steps)], same=two_sided), limits=limits)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Batches of one size: logs of their probabilities, and the pair given the size."""
-
-    size: int
-    log_p: float
-    log_q: float
-    pair: MixturePair
-
-    @property
-    def shift(self) -> float:
-        return self.log_p - self.log_q
-
-    def sides(self, width: float, steps: int) -> tuple[GridPair, GridPair]:
-        """Return the cells of the lower and of the upper side."""
-        one = np.ones(1)
-        if self.size:
-            below, above = self.pair.grid_pairs(width, log_tails(steps))
-        else:  # the record is not in the batch
-            below = GridPair(False, width, 0, one, one)
-            above = GridPair(True, width, 0, one, one)
-        weight, other = math.exp(self.log_p), math.exp(self.log_q)
-        # merged cells move by whole cells and record the change of P/Q
-        whole = round(self.shift / width)
-        factor = weight * math.exp(whole * width - self.shift)
-        p, lifted = weight * below.p, factor * below.lifted
-        merged = GridPair(False, width, below.first + whole, p, lifted)
-        # atoms are split between the two grid points next to their new place
-        whole = math.floor(self.shift / width)
-        share = math.expm1(whole * width - self.shift) / math.expm1(-width)
-        masses = np.append((1 - share) * weight * above.p, 0.0)
-        masses[1:] += share * weight * above.p
-        only = weight * above.p_only, other * above.q_only
-        return merged, GridPair(True, width, above.first + whole, masses, masses, *only)
-
-
-def _atom(parts: Sequence[_Part], width: float) -> GridPair:
-    """Return all outcomes of some sizes as one."""
-    p = sum(math.exp(part.log_p) for part in parts)
-    q = sum(math.exp(part.log_q) for part in parts)
-    first = round(math.log(p / q) / width)
-    return GridPair(False, width, first, np.array([p]), np.array([q * math.exp(first * width)]))
+    lower, upper = (GridComposition([(pair, steps)]) for pair in (below, above))
+    return ComposedCurve(lower, upper, same=two_sided, limits=limits)

@@ -123,7 +123,8 @@ def random_allocation(
             (size, size, (participations - larger) * most),
             (size + 1, size + 1, larger * most),
         ]
-        lower = GridComposition([(low, epochs)]) if epochs else _nothing(low.interval)
+        nothing = GridPair.nothing(False, low.interval)
+        lower = GridComposition([(low, epochs), (nothing, int(not epochs))])
         upper = _composed(noise_multiplier, True, runs, cells)
     touched = participations * (epochs + (rest > 0))
     # one Gaussian step per participation, at a known position
@@ -236,11 +237,6 @@ def _merged_tails(q: Array, p: Array) -> tuple[Array, Array]:
     q, p = np.append(q[~small], q[small].sum()), np.append(p[~small], p[small].sum())
     q[0], p[0] = q[0] + q[-1], p[0] + p[-1]
     return q[:-1], p[:-1]
-
-
-def _nothing(interval: float) -> GridComposition:
-    """Return a release without information."""
-    return GridComposition([(GridPair(False, interval, 0, np.ones(1), np.ones(1)), 1)])
 
 
 # Cells of the laws of shuffled batches; lower bounds lose the square of their width.

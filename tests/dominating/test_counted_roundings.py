@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from audit.curves import Order
-from audit.dominating import closed_form, poisson, random_allocation
+from audit.dominating import closed_form, mixture, poisson, random_allocation
 from audit.dominating.closed_form import SampledGaussian
 from audit.dominating.poisson import Truncation, others_against
 from audit.numerics import binomial, normal
@@ -133,10 +133,12 @@ def test_dropped_roundings_are_noticed(case, monkeypatch):
         for module, name in (
             (normal, "_UNIT"),
             (binomial, "_UNIT"),
+            (mixture, "_UNIT"),
             (random_allocation, "UNIT_ROUNDOFF"),
             (poisson, "UNIT_ROUNDOFF"),
         ):
             patch.setattr(module, name, 2.0**-80)
+        patch.setattr(mixture, "panel_error", lambda *rule: 0.0)
         with pytest.MonkeyPatch.context() as inner:  # which is undone on the way
             assert misses(case, inner) > 0
 

@@ -96,7 +96,8 @@ def test_different_pairs_compose_and_mix() -> None:
         both = GridComposition([(sides[index], 2), (gaussian[index], 3)])
         other = GridComposition([(gaussian[index], 3), (sides[index], 2)])
         assert both.delta(1.0) == pytest.approx(other.delta(1.0), rel=1e-9)
-        coin = GridComposition([(mixed(((0.25, sides[index]), (0.75, gaussian[index]))), 1)])
+        parts = (0.25, 0.25, sides[index]), (0.75, 0.75, gaussian[index])
+        coin = GridComposition([(mixed(parts), 1)])
         exact = 0.25 * exact_delta(P, Q, 1, 0.5) + 0.75 * GaussianCurve(1.0).delta(0.5)
         assert sign * coin.delta(0.5) <= sign * exact + 1e-7
         assert coin.delta(0.5) == pytest.approx(exact, abs=2e-3)

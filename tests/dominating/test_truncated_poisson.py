@@ -13,10 +13,10 @@ from scipy.stats import binom, norm
 from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.dominating import dominating_curve
-from audit.dominating import poisson as module
-from audit.dominating.curve import EnclosedCurve, GridComposition
+from audit.dominating.curve import GridComposition
+from audit.dominating.mixture import MixturePair
 from audit.dominating.poisson import Truncation, others_against, poisson_curve
-from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Relation
 from tests.dominating.random_brackets import poisson
 
 Array = NDArray[np.float64]
@@ -120,20 +120,15 @@ def test_what_is_always_cut() -> None:
 def test_what_is_cut_but_for_less_than_the_range_of_doubles() -> None:
     """Batches of always 50 of 2000, also where every record is sampled."""
     for rate in (0.5, 1.0):
-        curve = truncated(1.0, 2000, rate, 50, 3)
-        assert (curve.lost > 0) is (rate < 1)
-        assert curve.lost < 1e-285
-        low, high = curve.epsilon_bracket(1e-5)
+        low, high = truncated(1.0, 2000, rate, 50, 3).epsilon_bracket(1e-5)
         assert 0 < low <= high < low * 1.02
 
 
 def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that takes no other's place: the upper end falls below the lower one."""
-    mixture_pair = module.MixturePair
+    split = MixturePair.grid_pairs
     monkeypatch.setattr(
-        module,
-        "MixturePair",
-        lambda rate, z, mean, *rest, **named: mixture_pair(rate, z, 1.0, *rest, **named),
+        MixturePair, "grid_pairs", lambda pair, *rest: split(replace(pair, mean=1.0), *rest)
     )
     with pytest.raises(BracketError, match="must have 0 <= low <= high"):
         truncated(1.0, 20, 0.97, 2, 1).epsilon_bracket(1e-5)
@@ -146,39 +141,16 @@ def test_the_second_adversary_is_one_of_the_lower_ends() -> None:
     assert alone <= truncated(1.0, 20, 0.3, 2, 5).epsilon_bracket(1e-5, Order.FORWARD)[0] + 1e-2
 
 
-def test_cuts_below_the_range_of_doubles_are_counted_as_lost() -> None:
-    """They add next to nothing to delta, but what they do to Renyi divergences is not known."""
-    rare = truncated(1.0, 10_000, 0.05, 4000, 20)
-    assert 0 < rare.lost < 1e-285
-    assert rare.epsilon(rare.lost) == math.inf
-    plain = poisson_curve(1.0, 0.05, 20, Relation.ADD_REMOVE, accuracy=1e-4)
-    assert rare.epsilon_bracket(1e-5) == plain.epsilon_bracket(1e-5)
-    assert rare.delta_bracket(1e3, Order.FORWARD)[1] >= rare.lost
-    assert rare.epsilon(1e-5) == plain.epsilon(1e-5)
-    assert rare.beta(0.1) == plain.beta(0.1)
-    assert rare.renyi(2.0) == math.inf > plain.renyi(2.0)
-    # what is lost may count for either side
-    often = replace(rare, lost=1e-3)
-    low, high = often.epsilon_bracket(1e-2)
-    assert low <= plain.epsilon_bracket(1.1e-2)[0]
-    assert plain.epsilon_bracket(0.9e-2)[1] <= high
-    other = truncated(1.0, 20, 0.3, 2, 5)
-    [adversary] = other.adversaries
-    low, _ = replace(other, attained=None, lost=1e-3).epsilon_bracket(1e-2, Order.FORWARD)
-    assert low <= adversary.epsilon(1.1e-2)
-    part = NoisySGD(
-        steps=20,
-        dataset_size=10_000,
-        batch_size=500,
-        step_size=1.0,
-        noise_std=1 / 500,
-        clip_norm=1.0,
-        convex=False,
-        batching=Batching.TRUNCATED_POISSON,
-        max_batch_size=4000,
-        relation=Relation.ADD_REMOVE,
-        release=Release.ALL_ITERATES,
+def test_cuts_below_the_range_of_doubles_tell_the_laws_apart() -> None:
+    """They add next to nothing to delta, and make the largest loss infinite."""
+    rare = truncated(1.0, 10_000, 0.05, 4000, 20, accuracy=1e-5)
+    assert Truncation.of(10_000, 0.05, 4000).cut < 1e-290
+    [(upper, _)] = rare.upper.upper.parts
+    assert upper.p_only >= 1e-290 <= upper.q_only
+    assert rare.epsilon(1e-289, Order.REVERSE) == math.inf
+    low, high = rare.epsilon_bracket(1e-5)
+    least, most = poisson_curve(1.0, 0.05, 20, Relation.ADD_REMOVE, accuracy=1e-6).epsilon_bracket(
+        1e-5
     )
-    whole = dominating_curve(Composition((part, replace(part, steps=5, noise_std=1 / 400))))
-    assert isinstance(whole, EnclosedCurve)
-    assert rare.lost <= whole.lost <= 2 * rare.lost
+    assert low <= most
+    assert least <= high < low * (1 + 2e-5)
