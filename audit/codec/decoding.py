@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, get_args, get_origin
+from typing import Any, Self, get_args, get_origin
 
 from audit.codec.hints import (
     MISSING,
@@ -54,13 +54,19 @@ class DecodeError(ValueError):
         message = "; ".join(str(one) for one in (first, *others))
         return DecodeError(message, first.path, first.problem, (first, *others))
 
-    @staticmethod
-    def at(name: str, path: _Path, problem: str, separator: str = " ") -> DecodeError:
+    @classmethod
+    def at(cls, name: str, path: _Path, problem: str, separator: str = " ") -> Self:
         """Return the error for a value inside the one called ``name``, which may be empty."""
         where = name
         for part in path:
             where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else part
-        return DecodeError(f"{where or 'value'}{separator}{problem}", path, problem)
+        return cls(f"{where or 'value'}{separator}{problem}", path, problem)
+
+
+class _MisfitError(DecodeError):
+    """Error for plain data of another shape than a hint takes; ``requirement`` says which."""
+
+    requirement: str
 
 
 def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | None = None) -> Any:
@@ -72,29 +78,6 @@ def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | 
     whole number, got 'x'"``.
     """
     return _Decoder(name).decode(hint, plain, (), given or {})
-
-
-def _could_fit(hint: Any, plain: Any) -> bool:
-    """Return whether the data has the shape that the hint takes, whatever its content."""
-    match form(hint):
-        case Form.ANY | Form.UNION:
-            return True
-        case Form.CHECKED:
-            return _could_fit(get_args(hint)[0], plain)
-        case Form.LITERAL:
-            return isinstance(plain, tuple({type(choice) for choice in get_args(hint)}))
-        case Form.DATACLASS:
-            shorthand = hasattr(hint, "expand_shorthand")
-            number = SIMPLE[float].fits(plain) and not isinstance(plain, str)
-            return isinstance(plain, Mapping | hint) or (shorthand and number)
-        case Form.ENUM:
-            return isinstance(plain, str | hint)
-        case Form.MAPPING:
-            return isinstance(plain, Mapping)
-        case Form.LIST:
-            return isinstance(plain, Sequence) and not isinstance(plain, str)
-        case Form.SIMPLE:
-            return SIMPLE[hint].fits(plain)
 
 
 def _preference(hint: Any) -> int:
@@ -112,6 +95,12 @@ class _Decoder:
 
     def error(self, path: _Path, requirement: str, plain: Any, hint: str = "") -> DecodeError:
         return DecodeError.at(self.name, path, f"must be {requirement}, got {shown(plain)}{hint}")
+
+    def misfit(self, path: _Path, requirement: str, plain: Any) -> _MisfitError:
+        problem = f"must be {requirement}, got {shown(plain)}"
+        error = _MisfitError.at(self.name, path, problem)
+        error.requirement = requirement
+        return error
 
     def decode(self, hint: Any, plain: Any, path: _Path, given: Mapping[str, Any]) -> Any:
         match form(hint):
@@ -150,7 +139,7 @@ class _Decoder:
             return plain
         whole = hint is int and isinstance(plain, float) and plain.is_integer()
         if not whole and not SIMPLE[hint].fits(plain):
-            raise self.error(path, SIMPLE[hint].words, plain)
+            raise self.misfit(path, SIMPLE[hint].words, plain)
         if hint in (None, types.NoneType):
             return None
         if hint is float and isinstance(plain, str):
@@ -164,8 +153,7 @@ class _Decoder:
         for choice in choices:
             if type(choice) is type(plain) and choice == plain:
                 return choice
-        words = [str(choice) for choice in choices]
-        raise self.error(path, f"one of {', '.join(words)}", plain, did_you_mean(plain, words))
+        raise self.no_choice(path, choices, plain)
 
     def decode_enum(self, hint: type[enum.Enum], plain: Any, path: _Path) -> enum.Enum:
         if isinstance(plain, hint):
@@ -177,12 +165,18 @@ class _Decoder:
             for member in hint:
                 if spelling(plain) in (spelling(str(member.value)), spelling(member.name)):
                     return member
-        words = [str(member.value) for member in hint]
-        raise self.error(path, f"one of {', '.join(words)}", plain, did_you_mean(plain, words))
+        raise self.no_choice(path, [member.value for member in hint], plain)
+
+    def no_choice(self, path: _Path, choices: Sequence[Any], plain: Any) -> DecodeError:
+        words = [str(choice) for choice in choices]
+        requirement = f"one of {', '.join(words)}"
+        if not isinstance(plain, (str, *{type(choice) for choice in choices})):
+            return self.misfit(path, requirement, plain)
+        return self.error(path, requirement, plain, did_you_mean(plain, words))
 
     def decode_list(self, hint: Any, plain: Any, path: _Path) -> Any:
-        if not _could_fit(hint, plain):
-            raise self.error(path, "a list", plain)
+        if not isinstance(plain, Sequence) or isinstance(plain, str):
+            raise self.misfit(path, "a list", plain)
         origin, args = get_origin(hint) or hint, get_args(hint)
         if origin is tuple and args and args[-1] is not Ellipsis:
             if len(args) != len(plain):
@@ -211,7 +205,7 @@ class _Decoder:
 
     def decode_mapping(self, hint: Any, plain: Any, path: _Path) -> Any:
         if not isinstance(plain, Mapping):
-            raise self.error(path, "a mapping", plain)
+            raise self.misfit(path, "a mapping", plain)
         key_hint, item_hint = get_args(hint) or (str, Any)
         keys = {str(key): self.decode_key(key_hint, key, path) for key in plain}
         found = self.decode_each(((str(k), item_hint, item) for k, item in plain.items()), path)
@@ -230,21 +224,22 @@ class _Decoder:
     def decode_union(self, hints: tuple[Any, ...], plain: Any, path: _Path) -> Any:
         if isinstance(plain, bool | int | float | None) and type(plain) in hints:
             return plain
-        fitting = [hint for hint in hints if _could_fit(hint, plain)]
-        tagged = [hint for hint in fitting if form(hint) is Form.DATACLASS]
-        if len(tagged) > 1 and not isinstance(plain, tuple(tagged)):
-            return self.decode_tagged(tagged, plain, path)
-        if not fitting:
-            requirement = " or ".join(_described(hint) for hint in hints)
-            raise self.error(path, requirement, plain)
-        first: ValueError | None = None
-        for hint in sorted(fitting, key=_preference):
+        classes = [hint for hint in hints if form(hint) is Form.DATACLASS]
+        if len(classes) > 1 and isinstance(plain, Mapping):
+            return self.decode_tagged(classes, plain, path)
+        errors: dict[Any, DecodeError] = {}
+        for hint in sorted(hints, key=_preference):
             try:
                 return self.decode(hint, plain, path, {})
             except DecodeError as error:
-                first = first or error
-        assert first is not None  # nothing was returned
-        raise first
+                errors[hint] = error
+        misfits: list[str] = []
+        for hint in hints:
+            error = errors[hint]
+            if not isinstance(error, _MisfitError) or error.path != path:
+                raise error
+            misfits.append(error.requirement)
+        raise self.misfit(path, " or ".join(misfits), plain)
 
     def decode_tagged(self, classes: Sequence[type], plain: Any, path: _Path) -> Any:
         by_kind = {kind_of(cls): cls for cls in classes}
@@ -269,7 +264,8 @@ class _Decoder:
         if hasattr(cls, "expand_shorthand"):
             plain = self.constructed(path, cls, lambda: cls.expand_shorthand(plain))
         if not isinstance(plain, Mapping):
-            raise self.error(path, _described(cls), plain)
+            fields_of = f"a mapping with the fields of {with_article(cls.__name__)}"
+            raise self.misfit(path, fields_of, plain)
         fields = {name: f for name, f in init_fields(cls).items() if name not in given}
         errors: list[DecodeError] = []
         for key, item in plain.items():
@@ -305,23 +301,3 @@ class _Decoder:
                 raise
             raise DecodeError.at(self.name, path, str(error), ": ") from error
 
-
-def _described(hint: Any) -> str:
-    """Return a description of what a hint takes, for messages."""
-    match form(hint):
-        case Form.SIMPLE:
-            return SIMPLE[hint].words
-        case Form.CHECKED:
-            return _described(get_args(hint)[0])
-        case Form.LITERAL:
-            return f"one of {', '.join(str(choice) for choice in get_args(hint))}"
-        case Form.ENUM:
-            return f"one of {', '.join(str(member.value) for member in hint)}"
-        case Form.DATACLASS:
-            return f"a mapping with the fields of {with_article(hint.__name__)}"
-        case Form.MAPPING:
-            return "a mapping"
-        case Form.LIST:
-            return "a list"
-        case Form.ANY | Form.UNION:
-            return "anything"
