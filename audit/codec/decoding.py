@@ -235,10 +235,10 @@ class _Decoder:
                 errors[hint] = error
         misfits: list[str] = []
         for hint in hints:
-            error = errors[hint]
-            if not isinstance(error, _MisfitError) or error.path != path:
-                raise error
-            misfits.append(error.requirement)
+            wrong = errors[hint]
+            if not isinstance(wrong, _MisfitError) or wrong.path != path:
+                raise wrong
+            misfits.append(wrong.requirement)
         raise self.misfit(path, " or ".join(misfits), plain)
 
     def decode_tagged(self, classes: Sequence[type], plain: Any, path: _Path) -> Any:
@@ -300,4 +300,3 @@ class _Decoder:
             if not path and not self.name:
                 raise
             raise DecodeError.at(self.name, path, str(error), ": ") from error
-

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from audit import validate
+from audit.estimation.verdicts import Verdict
 from audit.numerics.display import ShortRepr
-from audit.results.verdicts import Verdict
 
 Value = bool | int | float | str
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf}

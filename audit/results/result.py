@@ -12,8 +12,16 @@ from audit.constructions import Construction
 from audit.estimation import AuditRecord
 from audit.mechanism import NoisySGD
 from audit.numerics.display import ShortRepr
-from audit.results.comparisons import AtDelta, AtOrder, AtPosition, OtherPair
-from audit.results.curves import EpsilonAgainstSteps, Laws, ScoreHistograms, TradeoffCurves
+from audit.results.comparisons import (
+    AtDelta,
+    AtOrder,
+    AtPosition,
+    EpsilonAgainstSteps,
+    Laws,
+    OtherPair,
+    ScoreHistograms,
+    TradeoffCurves,
+)
 from audit.results.findings import Findings, Value, stored_value
 
 VERSION: Literal[2] = 2

@@ -17,9 +17,9 @@ from audit.scenario.shipped import scenarios_folder
 from audit.simulation import Backend, Parallel
 
 if TYPE_CHECKING:
+    from audit.estimation.verdicts import UserClaim
     from audit.progress import StageProgress
     from audit.results import SettingResult
-    from audit.results.verdicts import UserClaim
     from audit.scenario.sampling import PrefetchedSamples, Sampling
 
 

@@ -16,8 +16,8 @@ from audit.codec import decode, encode
 from audit.curves import Order
 from audit.estimation.one_run import Canaries
 from audit.estimation.score_source import Columns, ScoreSource, one_alternative
+from audit.estimation.verdicts import UserClaim as UserClaim
 from audit.isolation import call
-from audit.results.verdicts import UserClaim as UserClaim
 from audit.scenario.definition import RunContext, Setting, check_claims, heading, load, setting_kind
 from audit.scenario.shipped import scenarios_folder
 from audit.training.design import Design

@@ -15,7 +15,7 @@ from audit import validate
 from audit.codec import encode
 from audit.estimation.one_run import Canaries
 from audit.estimation.score_source import Columns, WeightedColumns
-from audit.results.verdicts import UserClaim
+from audit.estimation.verdicts import UserClaim
 
 Argument = bool | int | float | str
 

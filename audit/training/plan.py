@@ -14,9 +14,8 @@ from audit.estimation import SequentialAudit, audit_samples
 from audit.estimation.judge import separated
 from audit.estimation.sequential import EProcesses
 from audit.estimation.thresholds import EventRates
-from audit.estimation.verdicts import user_claim
+from audit.estimation.verdicts import UserClaim, user_claim
 from audit.numerics.roots import last_integer
-from audit.results.verdicts import UserClaim
 
 Array = NDArray[np.float64]
 

@@ -29,7 +29,7 @@ def mechanism(**changes: Any) -> audit.NoisySGD:
 
 def scenario(**changes: Any) -> Scenario:
     """One setting with a second pair."""
-    m = mechanism()
+    m = mechanism(steps=40, noise_std=0.33)
     values: dict[str, Any] = {
         "name": "small",
         "title": "A small setting",
@@ -39,7 +39,7 @@ def scenario(**changes: Any) -> Scenario:
         "deltas": (1e-2, 1e-5),
         "renyi_orders": (2.0, 100.0),
         "trials": 5000,
-        "steps_shown": (10, 100, 500),
+        "steps_shown": (10, 80),
     }
     return Scenario(
         name="small",
