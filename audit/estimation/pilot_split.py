@@ -7,13 +7,12 @@ only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincc, log_ndtr
+from scipy.special import log_ndtr
 
 from audit import validate
 from audit.curves import Order
@@ -64,11 +63,9 @@ _SHAPES = {
 }
 _PLAN_CORNERS = 24
 
-_PILOTS, _LARGEST_PILOT = 8, 100_000  # that are drawn to plan an audit
-_DRAWS = 2000
-_KNOTS, _ROUNDS = 7, 8
+_PILOTS, _LARGEST_PILOT = 12, 100_000  # that are drawn to plan an audit
+_DRAWS = 64  # of the counts, for each pilot
 _CORNERS = 32  # of a joint region; those of an audit have more and certify slightly more
-_MOST_COUNTS = 4000
 
 
 @dataclass(frozen=True)
@@ -350,123 +347,47 @@ class PilotSplit(Thresholds):
     def power(
         self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float
     ) -> float:
-        """Return the mean over drawn pilots of the probability that either order's test refutes."""
+        """Return the share of drawn pilots and counts at which either order's test refutes."""
         chosen = part_size(self.fraction, trials)
         left = trials - chosen
         delta_error = error * (1 - self.band_share)
         lead_error = delta_error * self.lead_share
-        generator = np.random.default_rng(0)  # the same pilots for every plan
+        generator = np.random.default_rng(0)  # the same draws for every plan
         powers = []
         for _ in range(_PILOTS):
             drawn = rates.draw(min(chosen, _LARGEST_PILOT), generator)
             pilot = Pilot(*drawn, left, left, self.favours)
             plans = [pilot.plan(claim[1], order, lead_error, self.rates) for order in Order]
             lead, other = sorted(plans, key=lambda one: -one.predicted)
-            first = RefutingCounts.of(lead, rates, left, claim, lead_error)
-            second = RefutingCounts.of(other, rates, left, claim, delta_error - lead_error)
-            powers.append(first.power() + second_alone(rates, first, second, generator))
+            counts = _drawn_counts(rates, (lead.test, other.test), left, generator)
+            refuted = _refutes(lead, counts[0], lead_error, claim)
+            refuted |= _refutes(other, counts[1], delta_error - lead_error, claim)
+            powers.append(np.mean(refuted))
         return float(np.mean(powers))
 
 
-@dataclass(frozen=True, eq=False)
-class RefutingCounts:
-    """The largest second count at which a test refutes, for some first counts."""
-
-    test: ThresholdTest
-    trials: int
-    rates: tuple[float, float]
-    knots: Array
-    largest: Array
-
-    @classmethod
-    def of(
-        cls, plan: Plan, rates: EventRates, trials: int, claim: tuple[float, float], error: float
-    ) -> RefutingCounts:
-        """Find them where the pilot's plan meets the rates of both laws."""
-        p, q = rates.above(plan.test.threshold)
-        if plan.test.tail is Tail.AT_MOST:
-            p, q = 1 - p, 1 - q
-        if plan.test.order is Order.REVERSE:
-            p, q = q, p
-        first = _likely(trials, p)
-        knots = np.unique(np.linspace(first[0], first[-1], _KNOTS).round())
-
-        corners = 1 if plan.shape.angle == math.pi / 2 else _CORNERS
-
-        def excess(second: Array) -> Array:
-            counts: Any = Counts(knots[:, None], trials, second[:, None], trials)  # type: ignore[arg-type]
-            region = Region(*joint_edges(counts, error, [plan.shape], corners))  # a row a count
-            return np.asarray(np.min(region.epsilons(np.asarray(claim[1])), axis=-1) - claim[0])
-
-        largest = _zeros(excess, np.full(knots.size, _likely(trials, q)[-1]))
-        return cls(plan.test, trials, (p, q), knots, largest)
-
-    def at(self, first: Array) -> Array:
-        """Return the largest second count that refutes, negative if none does."""
-        return np.floor(np.interp(first, self.knots, self.largest) + 1e-6)
-
-    def power(self) -> float:
-        """Return the probability of refutation, a sum over the counts of the first law."""
-        p, q = self.rates
-        first = _likely(self.trials, p)
-        before = _at_most(first[:1] - 1, self.trials, p)
-        weight = np.diff(_at_most(first, self.trials, p), prepend=before)
-        limit = self.at(first)
-        chance = np.where(limit < 0, 0.0, _at_most(limit, self.trials, q))
-        return float(np.sum(weight * chance))
-
-
-def second_alone(
-    rates: EventRates, first: RefutingCounts, second: RefutingCounts, generator: np.random.Generator
-) -> float:
-    """Return the probability that the second test refutes and the first does not, from draws."""
-    edges = sorted((first.test.threshold, second.test.threshold))
+def _drawn_counts(
+    rates: EventRates, tests: tuple[ThresholdTest, ...], trials: int, generator: np.random.Generator
+) -> list[Counts]:
+    """Draw the counts of tests of the same samples, one row a draw, a test's first law first."""
+    edges = sorted(test.threshold for test in tests)
     reached = [(1.0, 1.0), *(rates.above(edge) for edge in edges), (0.0, 0.0)]
-    cells = np.maximum(-np.diff(np.array(reached), axis=0), 0.0)  # (3, 2): from low to high scores
-    drawn = {
-        order: generator.multinomial(first.trials, cells[:, k] / np.sum(cells[:, k]), _DRAWS)
-        for k, order in enumerate(Order)
-    }
-
-    def refutes(one: RefutingCounts) -> NDArray[np.bool_]:
-        place = 1 + edges.index(one.test.threshold)
-        inside = slice(place, 3) if one.test.tail is Tail.AT_LEAST else slice(0, place)
-        counts = {order: np.sum(n[:, inside], axis=1) for order, n in drawn.items()}
-        own, other = counts[one.test.order], counts[one.test.order.other]
-        return np.asarray(other <= one.at(own))
-
-    return float(np.mean(refutes(second) & ~refutes(first)))
+    cells = np.maximum(-np.diff(np.array(reached), axis=0), 0.0)  # from low to high scores
+    drawn = [generator.multinomial(trials, law / np.sum(law), (_DRAWS, 1)) for law in cells.T]
+    counts = []
+    for test in tests:
+        place = 1 + edges.index(test.threshold)
+        inside = slice(place, None) if test.tail is Tail.AT_LEAST else slice(0, place)
+        sides: list[Any] = [np.sum(law[..., inside], axis=-1) for law in drawn]
+        first, second = sides if test.order is Order.FORWARD else sides[::-1]
+        counts.append(Counts(first, trials, second, trials))
+    return counts
 
 
-def _likely(trials: int, rate: float) -> Array:
-    """Return counts that hold all but 1e-15 of the binomial law; a subset if there are many."""
-    mean, std = trials * rate, math.sqrt(trials * rate * (1 - rate))
-    low = max(0, math.floor(mean - 8 * std - 8))
-    high = min(trials, math.ceil(mean + 8 * std + 40))
-    return np.unique(np.linspace(low, high, min(high - low + 1, _MOST_COUNTS)).round())
-
-
-def _at_most(count: Array, trials: int, rate: float) -> Array:
-    """Return P(Bin(trials, rate) <= count), for counts of at least -1."""
-    inside = np.clip(count, 0, trials - 1)
-    tail = betaincc(inside + 1, trials - inside, rate)
-    return np.where(count < 0, 0.0, np.where(count >= trials, 1.0, tail))
-
-
-def _zeros(falling: Callable[[Array], Array], high: Array) -> Array:
-    """Return the zeros in [0, high] of decreasing functions (Illinois rule); -1 without."""
-    low = np.zeros_like(high)
-    above, below = falling(low), falling(high)
-    never, always = above <= 0, below > 0
-    above, below = np.where(never, 1.0, above), np.where(always, -1.0, below)
-    kept = np.zeros(high.size)  # which end was kept in the last round
-    for _ in range(_ROUNDS):
-        share = np.clip(np.nan_to_num(above / (above - below), nan=0.5), 0.02, 0.98)
-        middle = low + share * (high - low)
-        found = falling(middle)
-        up = found > 0
-        above = np.where(up, found, np.where(kept == -1, 0.5 * above, above))
-        below = np.where(up, np.where(kept == 1, 0.5 * below, below), found)
-        low, high = np.where(up, middle, low), np.where(up, high, middle)
-        kept = np.where(up, 1, -1)
-    return np.where(never, -1.0, np.where(always, np.inf, low))
+def _refutes(
+    plan: Plan, counts: Counts, error: float, claim: tuple[float, float]
+) -> NDArray[np.bool_]:
+    """Return at which drawn counts the planned test refutes the claim."""
+    corners = 1 if plan.shape.angle == math.pi / 2 else _CORNERS
+    region = Region(*joint_edges(counts, error, [plan.shape], corners))  # a row a draw
+    return np.asarray(np.min(region.epsilons(np.asarray(claim[1])), axis=-1) > claim[0])

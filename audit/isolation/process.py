@@ -1,16 +1,11 @@
-"""The program of a worker: a supervisor, a prepared process, and its forks that call user code.
+"""The program of a worker: a keeper, and its forks that call user code.
 
-This file is run by its path and starts with the standard library alone: `main` forks while the
-process is small, has one thread and has imported no user code.
-
-The supervisor never runs user code. It watches the memory of all its descendants, kills them all
-when the process that requested the worker is gone, and reports how the prepared process ended. On
-Linux orphaned descendants are adopted; elsewhere the supervisor kills only the process group, and
-memory is not limited.
-
-The prepared process imports the package and no user code. For each socket that it receives it forks
-a process that answers there, waits until that has ended, kills what it left behind, and reports how
-it ended. So every user of a worker meets a new process, at the cost of a fork.
+This file is run by its path. The keeper imports the package and no user code. For each socket that
+it receives it forks a process that answers there, and waits until that has ended, so that every
+user of a worker meets a new process, at the cost of a fork. Meanwhile it watches the memory of all
+its descendants. It kills what a fork left behind and reports how the fork ended, and it ends with
+all descendants when the process that requested the worker is gone. On Linux orphaned descendants
+are adopted; elsewhere the keeper kills only the process group, and memory is not limited.
 
 A socket carries one line of JSON per message. The fork answers requests:
 
@@ -18,8 +13,8 @@ A socket carries one line of JSON per message. The fork answers requests:
 - ``{"number": n, "reference": ...}``: find the user's function;
 - ``{"number": n, "arguments": [...]}``: return ``task(function, *arguments)``;
 
-with ``{"number": n, "value": ...}`` or ``{"number": n, "error": text}``. The other processes write
-``{"ended": ...}``, to the socket that they were started with.
+with ``{"number": n, "value": ...}`` or ``{"number": n, "error": text}``. The keeper writes
+``{"ended": ...}``, to the socket that it was started with.
 """
 
 from __future__ import annotations
@@ -27,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import socket
 import sys
@@ -34,39 +30,72 @@ import time
 from collections.abc import Iterator
 from importlib import import_module
 from json import dumps, loads  # bound here, before user code can replace them
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_EACH = 0.02  # seconds between two checks by the supervisor
+_EACH = 0.01  # seconds between two checks by the keeper
 _WATCHED = 0.05  # seconds between two checks of the memory
 _KILL_WITHIN = 2.0  # seconds to wait for killed processes to disappear
 _PDEATHSIG, _DUMPABLE, _CHILD_SUBREAPER = 1, 4, 36  # of prctl(2)
 
 
 def main(arguments: list[str]) -> None:
-    """Fork into supervisor and prepared process.
+    """Serve until asked to stop; ``arguments`` are the socket, the parent's id and bytes of memory.
 
-    ``arguments`` are the socket, the parent's id and the bytes of memory.
+    The socket brings requests ``{"path": [...], "modules": [...]}``, each with a socket for a fork.
+    The modules are the package's: the one that answers, then the one of the task.
     """
     descriptor, parent, memory = (int(word) for word in arguments)
-    connection = socket.socket(fileno=descriptor)
+    control = socket.socket(fileno=descriptor)
     _prctl(_CHILD_SUBREAPER)
-    supervisor = os.getpid()
-    child = os.fork()
-    if child == 0:
-        end_with_parent(supervisor)
-        _fork_for_each(connection)
-        os._exit(0)
-    ended = _supervise(child, parent, memory)
+    os.dup2(2, 1)  # standard output carries no results
+    sys.argv = [""]
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+
+    def going() -> bool:
+        return not stopped and os.getppid() == parent
+
+    own = os.getpid()
+    while request := _request(control, going):
+        sys.path[:] = request["path"]
+        # the package's name is not audit where another module has that name
+        answers, *_ = (import_module(module) for module in request["modules"])
+        child = os.fork()
+        if child == 0:
+            end_with_parent(own)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            control.close()
+            _serve(socket.socket(fileno=request["socket"]), answers.Answers().answer)
+            os._exit(0)
+        os.close(request["socket"])
+        ended = _ended(child, memory, going)
+        _end_all()
+        with contextlib.suppress(OSError):
+            control.sendall(_line({"ended": ended}))
+        if "memory" in ended:
+            break
     _end_all()
-    with contextlib.suppress(OSError):
-        connection.settimeout(1.0)
-        connection.sendall(b"\n" + _line({"ended": ended}))
-    # kills the supervisor too, and the rest of the group where descendants are not listed
+    # kills the keeper too, and the rest of the group where descendants are not listed
     os.killpg(0, signal.SIGKILL)
+
+
+def _request(control: socket.socket, going: Callable[[], bool]) -> dict[str, Any]:
+    """Return the next request, with its socket; an empty one if there is none any more."""
+    line = b""
+    descriptors: list[int] = []
+    while not line.endswith(b"\n"):
+        while not select.select([control], [], [], _EACH)[0]:
+            if not going():
+                return {}
+        received, found, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        if not received:
+            return {}
+        line, descriptors = line + received, [*descriptors, *found]
+    (descriptor,) = descriptors
+    return {**loads(line), "socket": descriptor}
 
 
 def end_with_parent(parent: int) -> None:
@@ -90,19 +119,13 @@ def _prctl(option: int, value: int = 1) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-# the supervisor
+# the keeper
 
 
-def _supervise(child: int, parent: int, memory: int) -> dict[str, int]:
+def _ended(child: int, memory: int, going: Callable[[], bool]) -> dict[str, int]:
     """Return how the child ended: its exit status, a signal, or the memory that was used."""
-    stopped = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopped.append(number)
-
-    signal.signal(signal.SIGTERM, stop)
     looked = 0.0
-    while not stopped and os.getppid() == parent:
+    while going():
         # orphaned descendants are reaped too
         with contextlib.suppress(ChildProcessError):
             found, status = os.waitpid(-1, os.WNOHANG)
@@ -177,45 +200,6 @@ def _end_all() -> None:
         except ChildProcessError:
             break
         time.sleep(0.001)
-
-
-# the prepared process
-
-
-def _fork_for_each(control: socket.socket) -> None:
-    """Fork for each socket that comes with ``{"path": [...], "modules": [...]}``.
-
-    The modules are the package's: the one that answers, then the one of the task.
-    """
-    os.dup2(2, 1)  # standard output carries no results
-    sys.argv = [""]
-    _prctl(_CHILD_SUBREAPER)
-    answers: Any = None
-    own = os.getpid()
-    while True:
-        line = b""
-        descriptors: list[int] = []
-        while not line.endswith(b"\n"):
-            received, found, _, _ = socket.recv_fds(control, 1 << 16, 1)
-            if not received:
-                return
-            line, descriptors = line + received, [*descriptors, *found]
-        request = loads(line)
-        if answers is None:
-            sys.path[:] = request["path"]
-        # the package's name is not audit where another module has that name
-        answers, *_ = (import_module(module) for module in request["modules"])
-        (descriptor,) = descriptors
-        child = os.fork()
-        if child == 0:
-            end_with_parent(own)
-            control.close()
-            _serve(socket.socket(fileno=descriptor), answers.Answers().answer)
-            os._exit(0)
-        os.close(descriptor)
-        _, status = os.waitpid(child, 0)
-        _end_all()
-        control.sendall(_line({"ended": _how(status)}))
 
 
 # its forks, which call user functions

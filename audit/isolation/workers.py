@@ -22,9 +22,8 @@ from audit.isolation import process
 from audit.isolation.user_code import UserCodeError
 
 _GIGABYTE = 1e9
-_SLICE = 0.1  # seconds between two checks of a silent worker
 _LONGEST = 2**20  # bytes of a reply
-_KILL_AFTER_S = 3.0  # for a supervisor to kill its processes
+_KILL_AFTER_S = 3.0  # for a keeper to kill its processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +248,7 @@ class Workers:
 
 
 class _Worker:
-    """One worker: its supervisor, and the socket of the process that calls user functions."""
+    """One worker: its keeper, and the socket of the process that calls user functions."""
 
     def __init__(self, place: _Place, environment: Mapping[str, str]) -> None:
         self.place = place
@@ -262,7 +261,7 @@ class _Worker:
         self._socket: socket.socket | None = None
         words = [str(theirs.fileno()), str(os.getpid()), str(int(place.gigabytes * _GIGABYTE))]
         try:
-            self._supervisor = subprocess.Popen(
+            self._keeper = subprocess.Popen(
                 # -P: do not search the folder of this file for modules
                 [sys.executable, "-P", str(Path(process.__file__)), *words],
                 stdin=subprocess.DEVNULL,
@@ -296,18 +295,18 @@ class _Worker:
             self._socket.close()
             self._received.pop(self._socket, None)
         self._socket = self.kind = None
-        if self._busy or self._supervisor.poll() is not None:
+        if self._busy or self._keeper.poll() is not None:
             return False
         try:
             ended = json.loads(self._line(self._control, time.monotonic() + _KILL_AFTER_S))
-        except (_Ended, TimeoutError, ValueError):
+        except (_Ended, OSError):
             return False
-        return isinstance(ended, dict) and "memory" not in ended.get("ended", {"memory": 0})
+        return "memory" not in ended["ended"]
 
     @property
     def idle(self) -> bool:
         """True if the worker can take a request and has sent nothing unrequested."""
-        if self._supervisor.poll() is not None or self._control.fileno() < 0 or self._busy:
+        if self._keeper.poll() is not None or self._control.fileno() < 0 or self._busy:
             return False
         sockets = [one for one in (self._control, self._socket) if one is not None]
         return not select.select(sockets, [], [], 0)[0] and not any(self._received.values())
@@ -352,23 +351,15 @@ class _Worker:
         """Return the next line on a socket."""
         received = self._received.get(connection, b"")
         while b"\n" not in received:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
             if len(received) > _LONGEST:
                 raise _Ended("sent an invalid answer")
-            gone = self._supervisor.poll()  # checked before the last read
-            connection.settimeout(min(left, _SLICE))
-            try:
-                more = connection.recv(1 << 16)
-            except TimeoutError:
-                if gone is not None:
-                    raise _Ended(self._how({"signal": max(-gone, 0)})) from None
-                if connection is not self._control and select.select([self._control], [], [], 0)[0]:
-                    raise _Ended(self._ended()) from None
-                continue
+            left = max(0.0, until - time.monotonic())
+            ready = select.select([connection, self._control], [], [], left)[0]
+            if not ready:
+                raise TimeoutError
+            more = connection.recv(1 << 16) if connection in ready else b""
             if not more:
-                raise _Ended(self._ended() if connection is not self._control else self._gone())
+                raise _Ended(self._gone() if connection is self._control else self._ended())
             received += more
             self._received[connection] = received
         line, _, self._received[connection] = received.partition(b"\n")
@@ -378,30 +369,30 @@ class _Worker:
         """Describe how the process that calls user functions ended, as the others report."""
         until = time.monotonic() + _KILL_AFTER_S
         try:
-            while not (line := self._line(self._control, until)):
-                pass
-            return self._how(json.loads(line)["ended"])
-        except (_Ended, TimeoutError, ValueError, LookupError, TypeError) as error:
-            return str(error) if isinstance(error, _Ended) else self._gone()
+            return self._how(json.loads(self._line(self._control, until))["ended"])
+        except _Ended as error:
+            return str(error)
+        except OSError:
+            return self._gone()
 
     def _gone(self) -> str:
         try:
-            return self._how({"signal": max(-self._supervisor.wait(_KILL_AFTER_S), 0)})
+            return self._how({"signal": max(-self._keeper.wait(_KILL_AFTER_S), 0)})
         except subprocess.TimeoutExpired:
             return "ended its process"
 
     def signal(self) -> None:
-        """Ask the supervisor to end."""
+        """Ask the keeper to end."""
         with contextlib.suppress(OSError):
-            self._supervisor.terminate()
+            self._keeper.terminate()
 
     def end(self) -> None:
-        """Wait until the supervisor has ended; kill its process group if it does not."""
+        """Wait until the keeper has ended; kill its process group if it does not."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._supervisor.wait(_KILL_AFTER_S)
+            self._keeper.wait(_KILL_AFTER_S)
         with contextlib.suppress(OSError):
-            os.killpg(self._supervisor.pid, signal.SIGKILL)
-        self._supervisor.wait()
+            os.killpg(self._keeper.pid, signal.SIGKILL)
+        self._keeper.wait()
         for one in (self._control, self._socket):
             if one is not None:
                 one.close()
