@@ -12,6 +12,7 @@ import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from audit import validate
 from audit.constructions.updates import UpdateMap
@@ -62,15 +63,21 @@ class Step:
         if abs(math.fsum(self.weights) - 1) > 1e-12:
             raise ValueError(f"weights must sum to 1, got {math.fsum(self.weights)!r}")
 
-    def mixtures(self) -> Iterator[tuple[tuple[UpdateMap, float], ...]]:
-        """Yield the maps with their weights, for each memory state that they depend on.
+    def transitions(self, memory: int = 0) -> Iterator[tuple[UpdateMap, float, int]]:
+        """Yield the maps that apply in a memory state of the batches.
+
+        Parameters
+        ----------
+        memory : int, default: 0
+            The state before the step.
 
         Yields
         ------
-        tuple of (UpdateMap, float)
-            Maps and weights of one memory state.
+        tuple of (UpdateMap, float, int)
+            Map, its probability, and the state after the step.
         """
-        yield tuple(zip(self.maps, self.weights, strict=True))
+        for phi, weight in zip(self.maps, self.weights, strict=True):
+            yield phi, weight, memory
 
 
 @dataclass(frozen=True)
@@ -90,21 +97,21 @@ class DependentStep(Step):
             )
         for before, after in self.moves:
             validate.integer(0, before=before, after=after)
-        for mixture in self.mixtures():
-            total = math.fsum(weight for _, weight in mixture)
+        for taken in self._by_memory.values():
+            total = math.fsum(weight for _, weight, _ in taken)
             if abs(total - 1) > 1e-12:
                 raise ValueError(f"weights must sum to 1 in every memory, got {total!r}")
 
-    def mixtures(self) -> Iterator[tuple[tuple[UpdateMap, float], ...]]:
-        """Yield the maps with their weights, for each memory that they depend on."""
-        for memory in dict.fromkeys(before for before, _ in self.moves):
-            yield tuple(
-                (phi, weight)
-                for phi, weight, (before, _) in zip(
-                    self.maps, self.weights, self.moves, strict=True
-                )
-                if before == memory
-            )
+    def transitions(self, memory: int = 0) -> Iterator[tuple[UpdateMap, float, int]]:
+        """Yield the maps that apply in a memory state of the batches."""
+        yield from self._by_memory.get(memory, ())
+
+    @cached_property
+    def _by_memory(self) -> dict[int, list[tuple[UpdateMap, float, int]]]:
+        found: dict[int, list[tuple[UpdateMap, float, int]]] = {}
+        for phi, weight, (before, after) in zip(self.maps, self.weights, self.moves, strict=True):
+            found.setdefault(before, []).append((phi, weight, after))
+        return found
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,7 @@ but a share r of the normals, weighted by their densities at y, have scores in a
 phases differ by 2 t w at most. So
 |f(y + it)| <= e^(t^2/2s^2) f(y) ((1 - r) cos(t w) - r)^(1 - alpha).
 
-On a panel of width h, Gauss-Legendre quadrature with n nodes errs by at most
-(h/2) (64/15) M rho^(-2n) / (1 - rho^-2) (Trefethen 2008, Theorem 4.5), with M the maximum of |f| on
-the ellipse with half-axes a = h (rho + 1/rho)/4 and b = h (rho - 1/rho)/4.
+That bounds f on the ellipses around panels of `audit.numerics.panels.log_panel_error`.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from audit.curves.finite_pair import Cells
 from audit.exact.cell_curve import CellBracketedCurve, moment_cuts
 from audit.exact.law import UNIT, WINDOW, EdgeTable, Law, edge_table, score_range
 from audit.exact.normal_cells import NormalCells, law_range
-from audit.numerics.panels import gauss_legendre
+from audit.numerics.panels import ellipse, gauss_legendre, log_panel_error
 
 Array = NDArray[np.float64]
 
@@ -186,7 +184,7 @@ def _integrals(
         return -math.inf, -math.inf, -math.inf
     p, q = grid.first, grid.second
     std = min(p.narrowest, q.narrowest)
-    reach = (_RHO - 1 / _RHO) / 4
+    reach = float(ellipse(1.0, _RHO)[1])
     starts = np.flatnonzero(np.diff(cells, prepend=-2) > 1)
     middles, widths, turns = [], [], []
     for run in np.split(cells, starts[1:]):  # neighbours
@@ -218,7 +216,7 @@ def _integrals(
         density = log_lost - math.log(law.narrowest) - _LOG_SQRT_TWO_PI
         error = error + share * np.exp(np.minimum(density - values.log_density, 0.0))
     # the maximum on the ellipse
-    a, b = h * (_RHO + 1 / _RHO) / 4, h * reach
+    a, b = ellipse(h, _RHO)
     ends_p, ends_q = (
         (edge_table(law, middle - a, tails=False), edge_table(law, middle + a, tails=False))
         for law in (p, q)
@@ -228,8 +226,7 @@ def _integrals(
         b**2 / (2 * std**2)
     )
     growth = b**2 / (2 * std**2) - (alpha - 1) * np.log(least_cos)
-    bound = largest + growth + np.log(0.5 * h * 64 / 15)
-    bound = bound - 2 * _NODES * math.log(_RHO) - math.log1p(-(_RHO**-2))
+    bound = log_panel_error(_NODES, h, _RHO, largest + growth)
     return _log_sum(logs - error), _log_sum(logs + error), _log_sum(bound)
 
 

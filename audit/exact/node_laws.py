@@ -20,10 +20,9 @@ v - s2^2 and then noise of variance s2^2 = 3/4 s^2. With g the density after the
 density at z is the integral of F(u) = g(u) phi((z - u)/s2)/s2. Put 1/c^2 = 1/s1^2 + 1/s2^2, with
 s1^2 = s^2 - s2^2 the least variance of a normal of g.
 
-- |F(u + it)| <= e^(t^2/2c^2) F(u), so by Trefethen (2008, Theorem 4.5) Gauss-Legendre quadrature
-  with n nodes on a panel of width h errs, for every rho > 1, by at most
-  (h/2) (64/15) e^(b^2/2c^2) F* rho^(-2n) / (1 - rho^-2), with b = h (rho - 1/rho)/4 and F* the
-  maximum of F: beyond all means and z, F falls outward.
+- |F(u + it)| <= e^(t^2/2c^2) F(u), so that F is at most e^(b^2/2c^2) F* on an ellipse with the
+  half-axis b (`audit.numerics.panels.log_panel_error`), with F* the maximum of F: beyond all means
+  and z, F falls outward.
 - (log F)'' >= -1/c^2, so that the integral is at least F* c sqrt(2 pi) but for the cut.
 - Given z and the normal that leads there, u is normal with a mean between theirs and a deviation of
   at most s1 sqrt(3)/2 for each s1 of a normal. Cut 10 s1 beyond all of them, the integral loses a
@@ -49,15 +48,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions.process import DependentStep, Path, Process, Step, split
+from audit.constructions.process import Path, Process, split
 from audit.constructions.updates import UpdateMap
 from audit.exact.law import UNIT, WINDOW, Law, edge_table
 from audit.exact.propagation import Counter, Progress, Reached, Runner, domain_ends
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.step_panels import REACH, StepPanels, step_panels
+from audit.exact.transfer import EQUAL
 from audit.numerics.log_sums import log_sum
-from audit.numerics.panels import Panels
-from audit.numerics.transfer import EQUAL
+from audit.numerics.panels import Panels, ellipse, log_panel_error
 
 Array = NDArray[np.float64]
 
@@ -70,7 +69,7 @@ _LONG, _FIRST, _FIRST_LONG = 3e6, (40.0, -690.0), (27.0, -300.0)
 # What is lost is so much below the laws where they matter, in logarithms.
 _BELOW = 40.0
 _LOG_TINY = float(np.log(np.finfo(np.float64).tiny))
-Normals = dict[tuple[UpdateMap, float], Array]  # log masses at the places, by map and noise
+Normals = dict[tuple[UpdateMap, float, bool], Array]  # log masses by map, noise, whether at start
 
 
 def computed_laws(
@@ -170,8 +169,7 @@ class _ProcessLaws:
         return [found.get(n) for n in before]
 
     def _law(self, steps: int, reached: list[Reached | None]) -> Law:
-        from_nodes: Normals = {}
-        normals: list[tuple[Array, float, Array]] = []
+        normals: Normals = {}
         stuck = np.full(2, -np.inf)
         for path, before in zip(self.process.paths, reached, strict=True):
             if path.probability == 0:
@@ -180,15 +178,19 @@ class _ProcessLaws:
             share = math.log(path.probability)
             if any(self.runner.stuck):
                 stuck = np.logaddexp(stuck, np.where(self.runner.stuck, share, -np.inf))
-            elif before is None:
-                normals += self._from_start(last, share)
             else:
-                self._from_nodes(last, share, before, from_nodes, stuck)
-        normals += [(phi(self.places), std, logs) for (phi, std), logs in from_nodes.items()]
-        none = np.zeros(0)
-        means = np.concatenate([none, *(means for means, _, _ in normals)])
-        stds = np.concatenate([none, *(np.full(means.size, std) for means, std, _ in normals)])
-        logs = np.concatenate([none, *(logs for _, _, logs in normals)])
+                masses = {0: np.zeros(1)} if before is None else self._masses(before, share, stuck)
+                for memory, logs in masses.items():
+                    for phi, weight, _ in last.transitions(memory):
+                        if weight > 0:
+                            key = phi, last.noise_std, before is None
+                            added = logs + math.log(weight) + share
+                            normals[key] = np.logaddexp(normals.get(key, -np.inf), added)
+        none, start = np.zeros(0), np.array([self.process.start])
+        images = [phi(start if first else self.places) for phi, _, first in normals]
+        means = np.concatenate([none, *images])
+        stds = np.repeat([std for _, std, _ in normals], [image.size for image in images])
+        logs = np.concatenate([none, *normals.values()])
         counted = max([r.counted for r in reached if r is not None], default=0.0)
         cut = np.isinf([self.process.lower, self.process.upper])
         low, high = np.where(cut, -np.inf, stuck).tolist()
@@ -206,38 +208,18 @@ class _ProcessLaws:
         )
         return condensed(law)
 
-    def _from_start(self, step: Step, share: float) -> list[tuple[Array, float, Array]]:
-        """Return the normals after one step from the starting point, in memory 0."""
-        moves = step.moves if isinstance(step, DependentStep) else ((0, 0),) * len(step.maps)
-        start = np.array([self.process.start])
-        return [
-            (phi(start), step.noise_std, np.array([share + math.log(weight)]))
-            for phi, weight, (before, _) in zip(step.maps, step.weights, moves, strict=True)
-            if weight > 0 and before == 0
-        ]
-
-    def _from_nodes(
-        self, step: Step, share: float, before: Reached, normals: Normals, stuck: Array
-    ) -> None:
-        """Add the last step from densities on nodes."""
-        moves = step.moves if isinstance(step, DependentStep) else None
+    def _masses(self, before: Reached, share: float, stuck: Array) -> dict[int, Array]:
+        """Return log masses at the places by memory; those of absorbing ends go to ``stuck``."""
+        masses = {}
         for memory, state in before.states.items():
-            logs = np.concatenate(
-                [
-                    state.log_atoms[:1],
-                    (state.log_values + np.log(self.panels.weights)).ravel(),
-                    state.log_atoms[1:],
-                ]
-            )
+            inner = (state.log_values + np.log(self.panels.weights)).ravel()
+            logs = np.concatenate([state.log_atoms[:1], inner, state.log_atoms[1:]])
             for side, absorbing in zip((0, -1), self.runner.absorbing, strict=True):
                 if absorbing:
                     stuck[side] = np.logaddexp(stuck[side], share + logs[side])
                     logs[side] = -np.inf
-            for k, (phi, weight) in enumerate(zip(step.maps, step.weights, strict=True)):
-                if weight == 0 or (moves is not None and moves[k][0] != memory):
-                    continue
-                key, added = (phi, step.noise_std), logs + math.log(weight) + share
-                normals[key] = np.logaddexp(normals[key], added) if key in normals else added
+            masses[memory] = logs
+        return masses
 
     def _rounding(self, counted: float) -> dict[str, float]:
         std = min(step.noise_std for step in self.process.distinct_steps())
@@ -313,7 +295,6 @@ def condensed(law: Law) -> Law:
 
 def _error(width: float, both: float, panels: Panels) -> float:
     """Bound the relative error of the quadrature."""
-    b = width * (_RHOS - 1 / _RHOS) / 4
-    logs = b**2 / (2 * both**2) - 2 * _NODES * np.log(_RHOS) - np.log1p(-(_RHOS**-2))
-    panel = width / 2 * 64 / 15 * math.exp(float(logs.min())) / (2.5 * both)
-    return (panels.edges.size - 1) * panel + _LOST
+    growth = ellipse(width, _RHOS)[1] ** 2 / (2 * both**2)
+    panel = math.exp(float(log_panel_error(_NODES, width, _RHOS, growth).min())) / (2.5 * both)
+    return len(panels) * panel + _LOST

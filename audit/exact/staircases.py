@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtr
 
-from audit.constructions.process import DependentStep, Path, Process, Step
+from audit.constructions.process import Path, Process, Step
 from audit.constructions.updates import Staircase
 from audit.exact.law import Law
 
@@ -106,18 +106,12 @@ class _Chain:
     def _sources(self, step: Step, masses: Masses) -> Sources:
         """Return (memory afterwards, points that the maps lead to, masses there)."""
         sources: Sources = []
-        moves = step.moves if isinstance(step, DependentStep) else None
-        for k, (phi, weight) in enumerate(zip(step.maps, step.weights, strict=True)):
-            points, index = self.values(phi)
-            for memory, mass in masses.items():
-                if moves is not None and moves[k][0] != memory:
-                    continue
-                after = memory if moves is None else moves[k][1]
+        for memory, mass in masses.items():
+            for phi, weight, after in step.transitions(memory):
                 if weight > 0:
-                    gathered: Array = np.bincount(index, weight * mass, len(points)).astype(
-                        np.float64
-                    )
-                    sources.append((after, points, gathered))
+                    points, index = self.values(phi)
+                    gathered = np.bincount(index, weight * mass, len(points))
+                    sources.append((after, points, gathered.astype(np.float64)))
         return sources
 
     def _values(self, phi: Staircase) -> tuple[tuple[float, ...], NDArray[np.intp]]:

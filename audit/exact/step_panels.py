@@ -3,14 +3,10 @@
 Let p be the density before a step, a mixture of normals of standard deviations of at least s0, and
 let the step apply a map u and add N(0, s^2) noise. The density after it is the integral over the
 domain of F(y) = p(y) phi((z - u(y))/s)/s. Panels have their ends at the kinks of u, so that F is
-analytic around each of them if u is continued from the panel. By Trefethen (2008, Theorem 4.5),
-Gauss-Legendre quadrature with n nodes on a panel of width h errs, for every rho > 1, by at most
-
-    (h/2) (64/15) M rho^(-2n) / (1 - rho^-2),
-
-with M the maximum of |F| on the ellipse with half-axes a = h (rho + 1/rho)/4 and
-b = h (rho - 1/rho)/4. With F* the maximum of F on the domain, M/F* <= e^growth, where the growth
-adds up:
+analytic around each of them if u is continued from the panel. The error of quadrature on a panel is
+that of `audit.numerics.panels.log_panel_error`, with M the maximum of |F| on an ellipse with
+half-axes a and b. With F* the maximum of F on the domain, M/F* <= e^growth, where the growth adds
+up:
 
 - b^2/2s0^2, since |p(y + it)| <= e^(t^2/2s0^2) p(y);
 - (b B1)^2/2s^2 + R b^2 B2/2s, with bounds B1 and B2 on the derivatives of u on the ellipse:
@@ -50,7 +46,7 @@ from audit.constructions.updates import (
     PowerUpdate,
     UpdateMap,
 )
-from audit.numerics.panels import Panels
+from audit.numerics.panels import Panels, ellipse, log_panel_error
 
 Array = NDArray[np.float64]
 
@@ -211,7 +207,7 @@ class _MapBounds:
         """Bound the error of each panel over the maximum of the integrand."""
         h = np.diff(edges)[:, None]
         middle = 0.5 * (edges[1:] + edges[:-1])[:, None]
-        a, b = h * (_RHOS + 1 / _RHOS) / 4, h * (_RHOS - 1 / _RHOS) / 4
+        a, b = ellipse(h, _RHOS)
         first, second = self._derivatives(middle, h, a, b)
         inner = domain.narrowest
         with np.errstate(over="ignore", invalid="ignore"):
@@ -221,8 +217,7 @@ class _MapBounds:
             for side, end in ((-1, domain.lower), (1, domain.upper)):
                 over = np.maximum(a + side * (middle - end), 0.0)
                 growth = growth + over * self._end_rate(side, end, std, middle, first, domain)
-            logs = np.log(h / 2 * 64 / 15) + growth - 2 * order * np.log(_RHOS)
-            logs = logs - np.log1p(-(_RHOS**-2))
+            logs = log_panel_error(order, h, _RHOS, growth)
             logs = np.where(np.isnan(logs), np.inf, logs)
         # whatever the integrand, both the integral and the sum are below its maximum times h
         return np.asarray(np.exp(np.minimum(logs.min(axis=1), np.log(2 * h[:, 0]))))

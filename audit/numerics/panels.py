@@ -41,6 +41,21 @@ def _legendre(order: int, x: Decimal) -> tuple[Decimal, Decimal]:
     return value, order * (before - x * value) / (1 - x * x)
 
 
+def ellipse(width: Array | float, rho: Array | float) -> tuple[Array, Array]:
+    """Half-axes of the ellipse with foci at the ends of a panel: along the panel, and across."""
+    return np.asarray(width * (rho + 1 / rho) / 4), np.asarray(width * (rho - 1 / rho) / 4)
+
+
+def log_panel_error(order: int, width: Array | float, rho: Array | float, log_most: Array) -> Array:
+    """Bound the log of the error of Gauss-Legendre quadrature with n nodes on a panel of width h.
+
+    It is at most (h/2) (64/15) M rho^(-2n) / (1 - rho^-2) for every rho > 1, if the integrand is
+    analytic and at most M = e^log_most in size on the `ellipse` (Trefethen 2008, Theorem 4.5).
+    """
+    rest = -2 * order * np.log(rho) - np.log1p(-1 / np.square(rho))
+    return np.asarray(log_most + np.log(0.5 * width * 64 / 15) + rest)
+
+
 @dataclass(frozen=True, eq=False)
 class Panels:
     """Panels between ``edges``, each with ``order`` Legendre nodes.

@@ -119,24 +119,17 @@ def _check_fixed(m: NoisySGD, before: tuple[Step, Step], now: tuple[Step, Step])
 
 def _after(step: Step, memories: dict[int, float]) -> dict[int, float]:
     """Return the probabilities of the batches' memories after a step."""
-    if not isinstance(step, DependentStep):
-        return memories
     result: dict[int, float] = {}
-    for weight, (before, after) in zip(step.weights, step.moves, strict=True):
-        result[after] = result.get(after, 0.0) + weight * memories.get(before, 0.0)
+    for before, probability in memories.items():
+        for _, weight, after in step.transitions(before):
+            result[after] = result.get(after, 0.0) + weight * probability
     return {memory: probability for memory, probability in result.items() if probability > 0}
 
 
 def _in_memory(step: Step, memory: int) -> tuple[tuple[UpdateMap, ...], tuple[float, ...]]:
     """Return the maps of a step for a given memory, and their probabilities."""
-    if not isinstance(step, DependentStep):
-        return step.maps, step.weights
-    taken = [
-        (phi, weight)
-        for phi, weight, (before, _) in zip(step.maps, step.weights, step.moves, strict=True)
-        if before == memory
-    ]
-    return tuple(phi for phi, _ in taken), tuple(weight for _, weight in taken)
+    taken = list(step.transitions(memory))
+    return tuple(phi for phi, *_ in taken), tuple(weight for _, weight, _ in taken)
 
 
 def _check_step(

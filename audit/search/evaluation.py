@@ -19,10 +19,10 @@ from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.normal_laws import gaussian_pair, normal_law
 from audit.exact.propagation import LARGEST_DENSE, Counter, Runner, domain_ends, steepest
 from audit.exact.staircases import is_staircase, staircase_laws
+from audit.exact.transfer import State, mixture
 from audit.mechanism import NoisySGD
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels, gauss_legendre
-from audit.numerics.transfer import State, mixture
 from audit.search.families import families
 from audit.search.objectives import Epsilon, Objective
 from audit.search.quick_laws import quick_states
@@ -141,9 +141,10 @@ def _push_apart(processes: Sequence[Process], panels: Panels) -> float:
     """Largest distance between the mean updates of two steps, in noise standard deviations."""
     steps = [step for process in processes for step in process.distinct_steps()]
     means = [
-        np.sum([w * phi(panels.edges) for phi, w in mixture_], axis=0)
+        np.sum([w * phi(panels.edges) for phi, w, _ in taken], axis=0)
         for step in steps
-        for mixture_ in step.mixtures()
+        for memory in range(max(process.memories for process in processes))
+        if (taken := list(step.transitions(memory)))
     ]
     spread = np.max(np.max(means, axis=0) - np.min(means, axis=0))
     return float(spread) / min(step.noise_std for step in steps)

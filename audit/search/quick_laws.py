@@ -18,9 +18,9 @@ from scipy.linalg import lapack
 from scipy.special import ndtr
 
 from audit.constructions.process import Process, Segment, Step, Wall, split
-from audit.exact.propagation import LARGEST_DENSE, squaring_pays, steepest
+from audit.exact.propagation import LARGEST_DENSE, steepest
+from audit.exact.transfer import State, first_step, squaring_pays
 from audit.numerics.panels import Panels, gauss_legendre
-from audit.numerics.transfer import NoisyMap, State, first_step
 
 Array = NDArray[np.float64]
 
@@ -95,8 +95,7 @@ class _Run:
         head, rest = split(path.segments, 1)
         first = head[0].steps[0]
         if not rest:
-            noisy = NoisyMap(first.maps, first.weights, first.noise_std)
-            return first_step(noisy, self.panels, self.process.start)
+            return first_step(first, self.panels, self.process.start)
         most, last = split(rest, len(path) - 2)
         start = np.array([self.process.start])
         masses = self._densities(first, start, self.places)[:, 0] * self.weights

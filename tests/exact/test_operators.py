@@ -13,13 +13,12 @@ import pytest
 from mpmath import mp
 
 from audit.constructions import Affine, BiasedWalk, Construction, Process, Staircase
-from audit.exact import Law, LawCurve, curve, curves, law, node_laws
+from audit.exact import Law, LawCurve, banded, curve, curves, law, node_laws, propagation, transfer
 from audit.exact import step_panels as step_panels_module
 from audit.exact.law import cell_masses, edge_table
 from audit.exact.node_laws import _ProcessLaws
-from audit.exact.propagation import Counter, Runner, domain_ends
+from audit.exact.propagation import Counter, domain_ends
 from audit.exact.step_panels import step_panels
-from audit.numerics import banded as banded_module
 from tests.exact.cases import CASES, gaussian_pair, mechanism, noisy, process
 
 BOUNDED = list(CASES)
@@ -49,8 +48,8 @@ def test_dense_and_banded_agree(name: str) -> None:
 
 
 def _square_always(monkeypatch: pytest.MonkeyPatch, squared: bool) -> None:
-    monkeypatch.setattr(Runner, "_squares", lambda _, times: squared and times > 1)
-    monkeypatch.setattr(Runner, "_period_pays", lambda *_: squared)
+    for module in (propagation, transfer):
+        monkeypatch.setattr(module, "squaring_pays", lambda *_: squared)
 
 
 @pytest.mark.parametrize("name", ["full, two-sided", "cyclic", "schedule", "absorbing"])
@@ -79,7 +78,7 @@ def test_squaring_and_stepping_agree_after_many_steps(monkeypatch: pytest.Monkey
 def test_shared_blocks_are_the_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = CASES[name]().processes()[0]
     shared = computed(one, banded=True)
-    monkeypatch.setattr(banded_module, "_same_everywhere", lambda *_: False)
+    monkeypatch.setattr(banded, "_same_everywhere", lambda *_: False)
     _same(shared, computed(one, banded=True), rtol=1e-12)
     alone = computed(one.truncated(2), banded=True)  # one step from a density
     assert shared.quadrature == pytest.approx((len(one) - 1) * alone.quadrature, abs=0)

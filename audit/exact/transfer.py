@@ -1,4 +1,4 @@
-"""Transfer operators of noisy maps on an interval with a wall at each end.
+"""Transfer operators of steps on an interval with a wall at each end.
 
 A state is a density on panels and an atom at each end of the interval. One step maps it by one of
 a few maps, adds Gaussian noise and projects what leaves the interval onto its ends. On the Legendre
@@ -6,64 +6,55 @@ nodes of panels that are a few noise standard deviations wide this is a matrix w
 entries, accurate to rounding, so that even the far tails keep their relative accuracy.
 
 Two forms: `DenseOperator` (plain doubles; powers by repeated squaring) for short intervals, and
-`audit.numerics.banded.BandedOperator` for long ones and deep tails.
+`audit.exact.banded.BandedOperator` for long ones and deep tails. Each moves states in its own form,
+which ``load`` and ``unload`` convert and ``total`` adds up.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.special import log_ndtr
 
+from audit.constructions.process import Step
 from audit.numerics.arrays import Array
 from audit.numerics.log_sums import log_sum
 from audit.numerics.normal import log_density
 from audit.numerics.panels import Panels
 
-Map = Callable[[Array], Array]
-
 # Relative; less than the rounding that two steps are counted with in the laws' error bounds.
 EQUAL = 2.0**-48
 # Logarithm of the ratio of two starts' laws: farther apart, it is cheaper to square once more.
 _FARTHEST = 3.0
+# Measured costs in seconds of a multiply-add in a matrix product and in a product with a vector, of
+# a matrix entry in scaling and comparing columns, and of calling for either.
+_PRODUCT_COST, _VECTOR_COST, _ENTRY_COST = 3.6e-11, 1.1e-10, 8e-10
+_PRODUCT_CALL, _VECTOR_CALL = 1e-5, 1e-6
 
 
-@dataclass(frozen=True)
-class NoisyMap:
-    """Map i with probability ``weights[i]``, then Gaussian noise of standard deviation ``std``."""
+def log_kernel(step: Step, target: Array, source: Array) -> Array:
+    """Log density of landing at ``target`` from ``source`` (broadcast against each other)."""
+    std = step.noise_std
+    terms = [
+        np.log(weight / std) + log_density((target - phi(source)) / std)
+        for phi, weight in zip(step.maps, step.weights, strict=True)
+        if weight > 0
+    ]
+    return terms[0] if len(terms) == 1 else log_sum(np.stack(terms, axis=-1))
 
-    maps: tuple[Map, ...]
-    weights: tuple[float, ...]
-    std: float
 
-    def log_kernel(self, target: Array, source: Array) -> Array:
-        """Log density of landing at ``target`` from ``source`` (broadcast against each other)."""
-        terms = [
-            np.log(weight / self.std) + log_density((target - phi(source)) / self.std)
-            for phi, weight in zip(self.maps, self.weights, strict=True)
-            if weight > 0
-        ]
-        return terms[0] if len(terms) == 1 else log_sum(np.stack(terms, axis=-1))
-
-    def kernel(self, target: Array, source: Array) -> Array:
-        """Density of landing at ``target`` from ``source``."""
-        total = np.zeros(np.broadcast_shapes(target.shape, source.shape))
-        for phi, weight in zip(self.maps, self.weights, strict=True):
-            total += (weight / self.std) * np.exp(log_density((target - phi(source)) / self.std))
-        return total
-
-    def log_beyond(self, end: float, side: int, source: Array) -> Array:
-        """Log probability of landing at or beyond ``end``: above it (side 1) or below (-1)."""
-        terms = [
-            np.log(weight) + log_ndtr(side * (phi(source) - end) / self.std)
-            for phi, weight in zip(self.maps, self.weights, strict=True)
-            if weight > 0
-        ]
-        return terms[0] if len(terms) == 1 else log_sum(np.stack(terms, axis=-1))
+def log_beyond(step: Step, end: float, side: int, source: Array) -> Array:
+    """Log probability of landing at or beyond ``end``: above it (side 1) or below (-1)."""
+    terms = [
+        np.log(weight) + log_ndtr(side * (phi(source) - end) / step.noise_std)
+        for phi, weight in zip(step.maps, step.weights, strict=True)
+        if weight > 0
+    ]
+    return terms[0] if len(terms) == 1 else log_sum(np.stack(terms, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +76,6 @@ class State:
 
 def mixture(states: Sequence[State], weights: Sequence[float]) -> State:
     """Mix states on the same panels with the given probabilities."""
-    if len(states) == 1:
-        return states[0]
     parts = [s.shifted(float(np.log(w))) for s, w in zip(states, weights, strict=True) if w > 0]
     with np.errstate(divide="ignore"):
         return State(
@@ -95,26 +84,34 @@ def mixture(states: Sequence[State], weights: Sequence[float]) -> State:
         )
 
 
-def first_step(step: NoisyMap, panels: Panels, start: float) -> State:
+def first_step(step: Step, panels: Panels, start: float) -> State:
     """State after one step from a point: exact, in log space."""
     point = np.array(start)
-    low, high = panels.edges[0], panels.edges[-1]
-    atoms = [float(step.log_beyond(low, -1, point)), float(step.log_beyond(high, 1, point))]
-    return State(step.log_kernel(panels.nodes, point), np.array(atoms))
+    ends = zip(panels.edges[[0, -1]].tolist(), (-1, 1), strict=True)
+    atoms = [float(log_beyond(step, end, side, point)) for end, side in ends]
+    return State(log_kernel(step, panels.nodes, point), np.array(atoms))
+
+
+def squaring_pays(times: int, size: int) -> bool:
+    """Whether to square a matrix costs less than half of the steps that are left."""
+    product = size**2 * (size * _PRODUCT_COST + _ENTRY_COST) + _PRODUCT_CALL
+    return times / 2 * (size**2 * _VECTOR_COST + _VECTOR_CALL) > product
 
 
 class DenseOperator:
-    """Some ``steps`` as a stochastic matrix on masses: the low atom, the nodes, the high atom.
+    """A stochastic matrix on masses: the low atom, the nodes, the high atom.
+
+    It has the relative errors of so many ``steps``.
 
     Column sums (the target is first) are made exactly 1 (they are 1 but for quadrature and
     rounding), here and after every multiplication: repeated squaring would lose mass otherwise.
     Sums are taken panel by panel, of ``order`` nodes, which rounds less.
     """
 
-    def __init__(self, matrix: Array, order: int, steps: int = 1) -> None:
-        self.matrix, self.order, self.steps = matrix, order, steps
+    def __init__(self, matrix: Array, order: int, steps: float = 1.0) -> None:
         blocks = matrix[1:-1].reshape(-1, order, matrix.shape[1]).sum(axis=1)
-        self.matrix /= matrix[0] + matrix[-1] + blocks.sum(axis=0)
+        self.matrix = matrix / (matrix[0] + matrix[-1] + blocks.sum(axis=0))
+        self.order, self.steps = order, steps
 
     @property
     def terms(self) -> int:
@@ -122,14 +119,17 @@ class DenseOperator:
         return 2 * (self.order + (len(self.matrix) - 2) // self.order + 3)
 
     @classmethod
-    def of(cls, step: NoisyMap, panels: Panels, absorbing: tuple[bool, bool]) -> DenseOperator:
+    def of(cls, step: Step, panels: Panels, absorbing: tuple[bool, bool]) -> DenseOperator:
         """Build the operator of one step; ``absorbing`` says which atoms (low, high) never move."""
         low, high = panels.edges[0], panels.edges[-1]
         places = np.concatenate([[low], panels.nodes.ravel(), [high]])
-        matrix = np.empty((places.size, places.size))
-        matrix[1:-1] = panels.weights.reshape(-1, 1) * step.kernel(places[1:-1, None], places)
-        matrix[0] = np.exp(step.log_beyond(low, -1, places))
-        matrix[-1] = np.exp(step.log_beyond(high, 1, places))
+        matrix = np.zeros((places.size, places.size))
+        for phi, weight in zip(step.maps, step.weights, strict=True):
+            z = (places[1:-1, None] - phi(places)) / step.noise_std
+            matrix[1:-1] += (weight / step.noise_std) * np.exp(log_density(z))
+        matrix[1:-1] *= panels.weights.reshape(-1, 1)
+        matrix[0] = np.exp(log_beyond(step, low, -1, places))
+        matrix[-1] = np.exp(log_beyond(step, high, 1, places))
         for index, stays in zip((0, -1), absorbing, strict=True):
             if stays:
                 matrix[:, index] = 0
@@ -154,31 +154,9 @@ class DenseOperator:
         return np.ascontiguousarray(inner.transpose(1, 0, 2))
 
     def power(self, times: int) -> DenseOperator:
-        """Apply the step ``times`` times (at least once), by repeated squaring.
-
-        It ends early where the starting place is forgotten: further steps change nothing then.
-        """
-        result: DenseOperator | None = None
-        square = self
-        while True:
-            if times & 1:
-                result = square if result is None else square @ result
-            times >>= 1
-            if times == 0:
-                assert result is not None
-                return result
-            square = square @ square
-            if square.is_stationary:
-                return square
-
-    @property
-    def is_stationary(self) -> bool:
-        """True if all columns are one but for rounding, so that no further step matters."""
-        one, other = float(self.matrix[0, 0]), float(self.matrix[0, -1])
-        if abs(other - one) > EQUAL * one:
-            return False  # the farthest starts differ, as they do in most cases
-        first = self.matrix[:, :1]
-        return bool(np.all(np.abs(self.matrix - first) <= EQUAL * first))
+        """Apply the step ``times`` times (at least once)."""
+        matrix, steps = self.moved(self.matrix, times - 1)
+        return DenseOperator(matrix, self.order, steps + self.steps)
 
     @cached_property
     def contraction(self) -> float:
@@ -209,16 +187,11 @@ class DenseOperator:
             return 1
         return 1 + math.ceil(math.log(EQUAL / left) / math.log(factor))
 
-    def apply(self, state: State, panels: Panels, times: int = 1) -> State:
-        """Apply the matrix to a state ``times`` times."""
-        return state_of(self.moved(masses_of(state, panels), times, lambda _: False)[0], panels)
-
-    def moved(
-        self, masses: Array, times: int, squares: Callable[[int], bool]
-    ) -> tuple[Array, float]:
-        """Apply the matrix to masses ``times`` times."""
-        operator, counted = self, float(times * self.steps)
-        while squares(times):
+    def moved(self, masses: Array, times: int) -> tuple[Array, float]:
+        """Apply the matrix to masses ``times`` times; return how many errors of steps remain."""
+        operator, counted = self, times * self.steps
+        columns = masses[:1].size
+        while times > 1 and squaring_pays(times * columns, len(self.matrix)):
             if times & 1:
                 masses = operator.on(masses)
             times >>= 1
@@ -233,21 +206,27 @@ class DenseOperator:
             masses = operator.on(masses)
         return masses, counted
 
+    def carry(self, parts: Mapping[int, Array], times: int) -> tuple[dict[int, Array], float]:
+        """Apply the matrix to the masses of each memory, as `moved`."""
+        columns, counted = self.moved(np.stack(list(parts.values()), axis=1), times)
+        return dict(zip(parts, columns.T, strict=True)), counted
 
-def masses_of(state: State, panels: Panels) -> Array:
-    """Return the masses that a `DenseOperator` works on: the low atom, the nodes, the high atom."""
-    return np.concatenate(
-        [
-            [np.exp(state.log_atoms[0])],
-            np.exp(state.log_values).ravel() * panels.weights.ravel(),
-            [np.exp(state.log_atoms[1])],
-        ]
-    )
+    @staticmethod
+    def load(state: State, panels: Panels) -> Array:
+        """Return the masses of a state."""
+        inner = np.exp(state.log_values).ravel() * panels.weights.ravel()
+        low, high = np.exp(state.log_atoms)
+        return np.concatenate([[low], inner, [high]])
 
+    @staticmethod
+    def unload(masses: Array, panels: Panels) -> State:
+        """Return the state of masses."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(masses)
+        values = logs[1:-1].reshape(panels.nodes.shape) - np.log(panels.weights)
+        return State(values, logs[[0, -1]])
 
-def state_of(masses: Array, panels: Panels) -> State:
-    """Return the state of which `masses_of` are the masses."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(masses)
-    values = logs[1:-1].reshape(panels.nodes.shape) - np.log(panels.weights)
-    return State(values, logs[[0, -1]])
+    @staticmethod
+    def total(parts: Sequence[tuple[float, Array]]) -> Array:
+        """Return the sum of masses, each times its weight."""
+        return np.asarray(np.sum([weight * masses for weight, masses in parts], axis=0))

@@ -8,15 +8,16 @@ relative accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from audit.constructions.process import Step
+from audit.exact.transfer import State, log_beyond, log_kernel
 from audit.numerics.arrays import Array, Integers
 from audit.numerics.compiled import compiled
 from audit.numerics.panels import Panels
-from audit.numerics.transfer import NoisyMap, State
 
 _EMPTY = -(2**40)  # exponent of a panel that holds nothing
 _LOG_2 = float(np.log(2.0))
@@ -64,7 +65,7 @@ class BandedOperator(NamedTuple):
 
     @classmethod
     def of(
-        cls, step: NoisyMap, panels: Panels, absorbing: tuple[bool, bool], reach: float
+        cls, step: Step, panels: Panels, absorbing: tuple[bool, bool], reach: float
     ) -> BandedOperator:
         """Build the operator of one step, with noise beyond ``reach`` deviations left out."""
         first, last = _band(step, panels, reach)
@@ -93,13 +94,13 @@ class BandedOperator(NamedTuple):
         for k in range(0, len(to), _AT_ONCE):
             some = slice(k, k + _AT_ONCE)
             nodes = panels.nodes[sources[some], :, None]
-            logs = log_weights[sources[some], :, None] + step.log_kernel(to[some, None], nodes)
+            logs = log_weights[sources[some], :, None] + log_kernel(step, to[some, None], nodes)
             values[some], reach_of[some] = _scaled(logs.reshape(-1, order * order))
         ends = panels.edges[[0, -1]]
         beyond = [(float(ends[0]), -1), (float(ends[1]), 1)]
-        from_atoms = np.stack([step.log_kernel(panels.nodes, np.array(end)) for end in ends])
-        to_atoms = np.stack([log_weights + step.log_beyond(e, s, panels.nodes) for e, s in beyond])
-        between = np.stack([step.log_beyond(e, s, ends) for e, s in beyond])
+        from_atoms = np.stack([log_kernel(step, panels.nodes, np.array(end)) for end in ends])
+        to_atoms = np.stack([log_weights + log_beyond(step, *e, panels.nodes) for e in beyond])
+        between = np.stack([log_beyond(step, *end, ends) for end in beyond])
         for index, stays in enumerate(absorbing):
             if stays:
                 from_atoms[index] = -np.inf
@@ -131,12 +132,32 @@ class BandedOperator(NamedTuple):
         sources = len(self.block_reach) if self.shared else int(np.max(self.last - self.first))
         return int(sources * self.blocks.shape[1] + 8)
 
-    def apply(self, state: State, panels: Panels, times: int = 1) -> State:
-        """Apply the step ``times`` times."""
-        return self.step(ScaledState.of(state), times).state()
+    def carry(
+        self, parts: Mapping[int, ScaledState], times: int
+    ) -> tuple[dict[int, ScaledState], float]:
+        """Apply the step ``times`` times to the state of each memory; all errors remain."""
+        return {memory: self._moved(part, times) for memory, part in parts.items()}, float(times)
 
-    def step(self, state: ScaledState, times: int = 1) -> ScaledState:
-        """Apply the step ``times`` times to a state with exponents."""
+    @staticmethod
+    def load(state: State, panels: Panels) -> ScaledState:
+        """Split a state's logarithms."""
+        return ScaledState(*_scaled(state.log_values), *_scaled(state.log_atoms[:, None]))
+
+    @staticmethod
+    def unload(state: ScaledState, panels: Panels) -> State:
+        """Return the logarithms of a state."""
+        values, exponents, atoms, atom_exponents = state
+        return State(_unscaled(values, exponents), _unscaled(atoms, atom_exponents)[:, 0])
+
+    @staticmethod
+    def total(parts: Sequence[tuple[float, ScaledState]]) -> ScaledState:
+        """Return the sum of states, each times its weight, which must be above 0."""
+        return ScaledState(
+            *_summed([(w, part.values, part.exponents) for w, part in parts]),
+            *_summed([(w, part.atoms, part.atom_exponents) for w, part in parts]),
+        )
+
+    def _moved(self, state: ScaledState, times: int) -> ScaledState:
         count, order = state.values.shape
         # empty panels beyond the ends, so that shared blocks fit everywhere
         below, above = self.padding
@@ -168,26 +189,6 @@ class ScaledState(NamedTuple):
     atoms: Array
     atom_exponents: Integers
 
-    @staticmethod
-    def of(state: State) -> ScaledState:
-        """Split a state's logarithms."""
-        return ScaledState(*_scaled(state.log_values), *_scaled(state.log_atoms[:, None]))
-
-    def state(self) -> State:
-        """Return the logarithms."""
-        return State(
-            _unscaled(self.values, self.exponents),
-            _unscaled(self.atoms, self.atom_exponents)[:, 0],
-        )
-
-    @staticmethod
-    def total(parts: Sequence[tuple[float, ScaledState]]) -> ScaledState:
-        """Return the sum of states, each times its weight, which must be above 0."""
-        return ScaledState(
-            *_summed([(w, part.values, part.exponents) for w, part in parts]),
-            *_summed([(w, part.atoms, part.atom_exponents) for w, part in parts]),
-        )
-
 
 def _summed(parts: Sequence[tuple[float, Array, Integers]]) -> tuple[Array, Integers]:
     exponents = np.stack([rows for _, _, rows in parts])
@@ -201,7 +202,7 @@ def _summed(parts: Sequence[tuple[float, Array, Integers]]) -> tuple[Array, Inte
     return total, top
 
 
-def _band(step: NoisyMap, panels: Panels, reach: float) -> tuple[Integers, Integers]:
+def _band(step: Step, panels: Panels, reach: float) -> tuple[Integers, Integers]:
     """For each target panel the first source panel and the one after the last."""
     count = len(panels)
     first, last = np.full(count, count, dtype=np.int64), np.zeros(count, dtype=np.int64)
@@ -210,8 +211,8 @@ def _band(step: NoisyMap, panels: Panels, reach: float) -> tuple[Integers, Integ
         if weight == 0:
             continue
         image = phi(places)
-        low = image.min(axis=1) - reach * step.std
-        high = image.max(axis=1) + reach * step.std
+        low = image.min(axis=1) - reach * step.noise_std
+        high = image.max(axis=1) + reach * step.noise_std
         from_target = np.searchsorted(panels.edges, low, side="right") - 1
         to_target = np.searchsorted(panels.edges, high, side="left")
         for source in range(count):
@@ -221,19 +222,19 @@ def _band(step: NoisyMap, panels: Panels, reach: float) -> tuple[Integers, Integ
     return np.minimum(first, last), last
 
 
-def _same_everywhere(step: NoisyMap, panels: Panels) -> bool:
+def _same_everywhere(step: Step, panels: Panels) -> bool:
     """Return True if all maps are translations and all panels equally wide, but for rounding."""
     rounding = 4e-16 * float(np.max(np.abs(panels.edges)))
     shifts = [phi(panels.nodes) - panels.nodes for phi in step.maps]
     return all(bool(np.ptp(x) <= 4 * rounding) for x in [np.diff(panels.edges), *shifts])
 
 
-def _check_memory(numbers: int, step: NoisyMap, panels: Panels) -> None:
+def _check_memory(numbers: int, step: Step, panels: Panels) -> None:
     if numbers > _MOST_NUMBERS:
-        size = float(panels.edges[-1] - panels.edges[0]) / step.std
+        size = float(panels.edges[-1] - panels.edges[0]) / step.noise_std
         raise ValueError(
             f"noise_std must be larger for a computed law: the domain spans {size:.4g} of a step's "
-            f"noise deviations, got a step with {step.std:g}"
+            f"noise deviations, got a step with {step.noise_std:g}"
         )
 
 

@@ -6,13 +6,27 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit.numerics.banded import BandedOperator, _same_everywhere
+from audit.constructions import Affine, Step
+from audit.exact.banded import BandedOperator, _same_everywhere
+from audit.exact.transfer import (
+    DenseOperator,
+    State,
+    first_step,
+    log_beyond,
+    log_kernel,
+    mixture,
+    squaring_pays,
+)
 from audit.numerics.panels import Panels
-from audit.numerics.transfer import DenseOperator, NoisyMap, State, first_step, mixture
 
 PANELS = Panels.covering(-3.0, 3.0, 4.0, 20)
-STEP = NoisyMap((lambda x: x + 0.3, lambda x: 0.5 * x), (0.4, 0.6), 1.0)
-SHIFT = NoisyMap((lambda x: x + 0.3,), (1.0,), 1.0)
+STEP = Step((Affine(0.3), Affine(0.0, 0.5)), (0.4, 0.6), 1.0)
+SHIFT = Step((Affine(0.3),), (1.0,), 1.0)
+
+
+def moved(operator: DenseOperator | BandedOperator, state: State, panels: Panels, times: int):  # type: ignore[no-untyped-def]
+    parts, _ = operator.carry({0: operator.load(state, panels)}, times)
+    return operator.unload(parts[0], panels)
 
 
 def test_the_first_step_is_exact() -> None:
@@ -26,10 +40,10 @@ def test_the_first_step_is_exact() -> None:
 
 
 def test_maps_without_weight_do_not_count() -> None:
-    with_nothing = NoisyMap((*SHIFT.maps, np.cbrt), (1.0, 0.0), 1.0)
+    with_nothing = Step((*SHIFT.maps, Affine(9.0)), (1.0, 0.0), 1.0)
     x, y = np.array([0.3]), np.array([0.7])
-    assert with_nothing.log_kernel(x, y) == SHIFT.log_kernel(x, y)
-    assert with_nothing.log_beyond(1.0, 1, y) == SHIFT.log_beyond(1.0, 1, y)
+    assert log_kernel(with_nothing, x, y) == log_kernel(SHIFT, x, y)
+    assert log_beyond(with_nothing, 1.0, 1, y) == log_beyond(SHIFT, 1.0, 1, y)
 
 
 def test_columns_sum_to_one() -> None:
@@ -40,21 +54,12 @@ def test_columns_sum_to_one() -> None:
     assert own.matrix[:-1, -1].max() == 0
 
 
-@pytest.mark.parametrize("times", [1, 2, 3, 8, 13])
-def test_powers(times: int) -> None:
-    own = DenseOperator.of(STEP, PANELS, (False, False))
-    state = first_step(STEP, PANELS, 0.0)
-    stepped = own.apply(state, PANELS, times)
-    squared = own.power(times).apply(state, PANELS)
-    np.testing.assert_allclose(squared.log_values, stepped.log_values, atol=1e-12)
-
-
 @pytest.mark.parametrize("absorbing", [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("step", [STEP, SHIFT])
-def test_banded_is_dense(step: NoisyMap, absorbing: tuple[bool, bool]) -> None:
+def test_banded_is_dense(step: Step, absorbing: tuple[bool, bool]) -> None:
     state = first_step(step, PANELS, 0.5)
-    dense = DenseOperator.of(step, PANELS, absorbing).apply(state, PANELS, 5)
-    banded = BandedOperator.of(step, PANELS, absorbing, 13.0).apply(state, PANELS, 5)
+    dense = moved(DenseOperator.of(step, PANELS, absorbing), state, PANELS, 5)
+    banded = moved(BandedOperator.of(step, PANELS, absorbing, 13.0), state, PANELS, 5)
     np.testing.assert_allclose(banded.log_values, dense.log_values, atol=1e-12)
     np.testing.assert_allclose(banded.log_atoms, dense.log_atoms, atol=1e-12)
 
@@ -63,9 +68,9 @@ def test_banded_is_dense(step: NoisyMap, absorbing: tuple[bool, bool]) -> None:
 def test_tails_below_every_double(reach: float) -> None:
     """N(0, 3) at 150 deviations, where densities are e^-7500; a reach of 13 a step is too short."""
     panels = Panels.covering(-300.0, 300.0, 4.0, 20)
-    still = NoisyMap((lambda x: x,), (1.0,), 1.0)
+    still = Step((Affine(),), (1.0,), 1.0)
     operator = BandedOperator.of(still, panels, (True, True), reach)
-    state = operator.apply(first_step(still, panels, 0.0), panels, 2)
+    state = moved(operator, first_step(still, panels, 0.0), panels, 2)
     expected = norm.logpdf(panels.nodes, scale=np.sqrt(3))
     near, far = np.abs(panels.nodes) < (150 if reach > 30 else 10), np.abs(panels.nodes) > 120
     np.testing.assert_allclose(state.log_values[near], expected[near], rtol=0, atol=1e-9)
@@ -88,7 +93,7 @@ def test_blocks_are_shared_where_the_step_is_the_same_everywhere() -> None:
 def test_an_operator_of_gigabytes_is_refused() -> None:
     """Before anything of that size is made."""
     panels = Panels.covering(-1.0, 1.0, 1e-4, 4)
-    wide = NoisyMap((lambda x: x,), (1.0,), 1e-2)
+    wide = Step((Affine(),), (1.0,), 1e-2)
     with pytest.raises(ValueError, match="noise_std must be larger for a computed law"):
         BandedOperator.of(wide, panels, (False, False), 1000.0)
 
@@ -96,25 +101,27 @@ def test_an_operator_of_gigabytes_is_refused() -> None:
 def test_empty_panels_stay_empty() -> None:
     panels = Panels.covering(-100.0, 100.0, 4.0, 8)
     nothing = State(np.full(panels.nodes.shape, -np.inf), np.array([0.0, -np.inf]))
-    state = BandedOperator.of(SHIFT, panels, (True, False), 13.0).apply(nothing, panels, 3)
+    state = moved(BandedOperator.of(SHIFT, panels, (True, False), 13.0), nothing, panels, 3)
     assert state.log_atoms[0] == 0
     assert np.all(np.isneginf(state.log_values))
     assert state.log_atoms[1] == -np.inf
 
 
-@pytest.mark.parametrize("times", [1, 63, 64, 1024, 1025])
+@pytest.mark.parametrize("times", [1, 3, 13, 63, 64, 1024, 1025])
 def test_moving_by_squares_goes_as_far_as_moving_step_by_step(times: int) -> None:
     """Beyond 100 steps the law is stationary, and the rest of the steps is skipped."""
     panels = Panels.covering(-1.0, 1.0, 1.0, 12)
-    step = NoisyMap((lambda x: 0.5 * x + 0.3,), (1.0,), 1.0)
+    step = Step((Affine(0.3, 0.5),), (1.0,), 1.0)
     operator = DenseOperator.of(step, panels, (False, False))
     masses = np.zeros(panels.nodes.size + 2)
     masses[0] = 1.0
-    found, _ = operator.moved(masses, times, lambda left: left > 1)
+    assert squaring_pays(64, masses.size)
+    found, _ = operator.moved(masses, times)
     expected = masses
     for _ in range(times):
         expected = operator.matrix @ expected
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(operator.power(times).matrix[:, 0], expected, rtol=1e-12)
 
 
 def test_mixtures() -> None:
