@@ -28,6 +28,11 @@ def any_dataset_size(*rates: float) -> int:
     return min(math.lcm(*(_fraction(rate).denominator for rate in rates)), _LARGEST_SIZE)
 
 
+def batch_is_whole(size: float) -> bool:
+    """Return whether a rate times a dataset size is a batch size, up to the rate's rounding."""
+    return abs(size - round(size)) <= _WHOLE * round(size)
+
+
 def _fraction(rate: float) -> Fraction:
     """Return the simplest fraction that rounds to a rate, or the decimal as written."""
     simple = Fraction(rate).limit_denominator(_MOST_SIMPLE)
@@ -56,7 +61,7 @@ def step(
     validate.instance(Relation, relation=relation)
     expected = sampling_rate * dataset_size
     nearest = max(round(expected), 1)
-    whole = abs(expected - nearest) <= _WHOLE * nearest
+    whole = batch_is_whole(expected)
     if batch_size is None or whole:
         batch_size = nearest
     return NoisySGD(

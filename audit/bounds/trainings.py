@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from audit import validate
-from audit.adapters.steps import step
+from audit.adapters.steps import any_dataset_size, batch_is_whole, step
 from audit.bounds import calibration
 from audit.bounds.registry import tightest
 from audit.curves import Order, PrivacyCurve
@@ -335,17 +335,19 @@ def _training(
         )
     validate.positive(sampling_rate=sampling_rate)
     validate.closed_unit(sampling_rate=sampling_rate)
-    epoch = 1 / sampling_rate
     # batches of one size divide an epoch
     divides = (batching.repeats or batching.renews) and not batching.drops_rest
-    if divides and abs(epoch - round(epoch)) > _WHOLE * epoch:
-        raise validate.fail(
-            "sampling_rate", f"1/k for {batching.value} batches, k a whole number", sampling_rate
-        )
+    size = round(1 / sampling_rate) if divides else any_dataset_size(sampling_rate)
+    batch = sampling_rate * size
+    fits = sampling_rate == 1 if batching is Batching.FULL else batch_is_whole(batch)
+    if not fits and "poisson_rate" not in batching.fields:
+        rate = "1 over a whole number" if divides else "a fraction of whole numbers up to 10^9"
+        rate = "1" if batching is Batching.FULL else rate
+        raise validate.fail("sampling_rate", f"{rate} for {batching.value} batches", sampling_rate)
     one = step(
         noise_multiplier,
         sampling_rate,
-        dataset_size=round(epoch) if divides else None,
+        dataset_size=size,
         relation=relation,
         clip_norm=1.0,
         batching=Batching.FULL if sampling_rate == 1 else batching,

@@ -195,7 +195,15 @@ def test_print() -> None:
         ),
         (
             {"batching": Batching.SHUFFLED, "sampling_rate": 0.03},
-            "sampling_rate must be 1/k for shuffled batches, k a whole number, got 0.03",
+            "sampling_rate must be 1 over a whole number for shuffled batches, got 0.03",
+        ),
+        (
+            {"batching": Batching.FULL, "sampling_rate": 0.5},
+            "sampling_rate must be 1 for full batches, got 0.5",
+        ),
+        (
+            {"batching": Batching.DROP_LAST, "sampling_rate": 1 / math.pi},
+            "must be a fraction of whole numbers up to 10^9 for drop last batches, got 0.318",
         ),
     ],
 )
