@@ -14,7 +14,7 @@ A claim passes these places, from its file to its verdict:
 8. in the order of `error_shares.work_order`, in threads.
 9. `sources.claimed_numbers` asks a bound of the catalogue, or user code in a worker.
 10. `candidates.candidates_for` finds the pairs that may test the claim.
-11. `evidence.collected` takes lower bounds until one refutes: laws, a search, samples.
+11. `evidence.collect` takes lower bounds until one refutes: laws, a search, samples.
 12. `candidates.Candidates.bracket` computes the law of a pair, and its numbers at many places.
 13. The judge compares the closest bound with the number, and with what a theorem proves.
 14. `witness.witness_of` writes a refutation as numbers,

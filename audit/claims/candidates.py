@@ -164,7 +164,7 @@ class Candidates:
     def __init__(self, find: Callable[[], Iterable[KnownPair]]) -> None:
         self._find = find
         self._blocks: dict[Quantity, PlaceRange] = {}
-        self._alone: dict[Quantity, PlaceRange] = {}
+        self._done: set[tuple[KnownPair, Quantity, Order]] = set()
         self._lock = threading.Lock()
 
     @cached_property
@@ -198,21 +198,19 @@ class Candidates:
         key = quantity, order
         if key in known.brackets:
             return known.brackets[key]
-        blocks = (self._blocks.get(quantity), self._alone.get(quantity))
-        if any(block is not None and block.done(known, order) for block in blocks):
+        if (known, *key) in self._done:
             return None  # whether or not the law is still kept
         curve = known.law(law_until)
         if quantity.at is None:
             return known.brackets.setdefault(key, quantity.bracket(curve, order))
-        if curve.many_at_once:
-            self.expect([quantity])
-            block = self._blocks[quantity]
-        else:  # a block with that number only
-            own = PlaceRange(type(quantity), np.array([quantity.at]))
-            block = self._alone.setdefault(quantity, own)
+        self.expect([quantity])
+        block = self._blocks[quantity]
+        asked = block.quantities if curve.many_at_once else (quantity,)
         try:
-            with deadline.shared_by(len(block.quantities)):
-                block.add(known, order, curve, leads=known in self.pairs)
+            with deadline.shared_by(len(asked)), block.lock:
+                if (known, *key) not in self._done:  # by another thread
+                    block.add(known, order, curve, asked, leads=known in self.pairs)
+                    self._done.update((known, one, order) for one in asked)
         except BracketError:  # perhaps at the place of another claim
             known.brackets[key] = quantity.bracket(curve, order)
         return known.brackets.get(key)
@@ -232,55 +230,50 @@ class PlaceRange:
     def __init__(self, kind: type[Quantity], places: Array) -> None:
         self.quantities = tuple(kind(float(at)) for at in places)
         self._kind, self._places = kind, places
-        self._most: Array | None = None  # largest known numbers of the candidates
-        self._done: set[tuple[KnownPair, Order]] = set()
-        self._lock = threading.Lock()
-
-    def done(self, known: KnownPair, order: Order) -> bool:
-        """Return whether a pair has been compared with the others."""
-        return (known, order) in self._done
+        self._most = np.full(places.size, -1.0)  # largest known numbers of the candidates
+        self.lock = threading.Lock()
 
     def add(
-        self, known: KnownPair, order: Order, curve: exact.BracketedCurve, *, leads: bool
+        self,
+        known: KnownPair,
+        order: Order,
+        curve: exact.BracketedCurve,
+        asked: tuple[Quantity, ...],
+        *,
+        leads: bool,
     ) -> None:
-        """Compute the numbers of a pair, once, where they may exceed those of others.
+        """Compute the numbers of a pair at all places, or one, where they may exceed others.
 
         ``leads`` says whether its numbers exclude other pairs.
         """
-        with self._lock:
-            if self.done(known, order):
-                return
-            wanted = self._open(curve, order)
-            lows = highs = np.zeros(0)
-            if wanted.size:
-                lows, highs = self._kind.brackets(curve, self._places[wanted], order)
-            for place, low, high in zip(wanted, lows.tolist(), highs.tolist(), strict=True):
-                known.brackets[self.quantities[place], order] = low, high
-            if leads:
-                most = np.zeros(self._places.size) if self._most is None else self._most
-                most[wanted] = np.maximum(most[wanted], lows)
-                self._most = most
-            self._done.add((known, order))
+        first = self.quantities.index(asked[0])
+        wanted = self._open(curve, order, np.arange(first, first + len(asked)))
+        lows = highs = np.zeros(0)
+        if wanted.size:
+            lows, highs = self._kind.brackets(curve, self._places[wanted], order)
+        for place, low, high in zip(wanted, lows.tolist(), highs.tolist(), strict=True):
+            known.brackets[self.quantities[place], order] = low, high
+        if leads:
+            self._most[wanted] = np.maximum(self._most[wanted], lows)
 
-    def _open(self, curve: exact.BracketedCurve, order: Order) -> NDArray[np.intp]:
-        """Return the places where a pair may exceed the others.
+    def _open(
+        self, curve: exact.BracketedCurve, order: Order, every: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Return those of neighbouring places where a pair may exceed the others.
 
         The number of a pair increases along the block: if it does not exceed at the last of several
         places what others have at the first, it does not exceed it at any of them.
         """
-        places, most = self._places, self._most
-        every = np.arange(places.size)
-        if most is None:
-            return every
-        starts = every[:: -(-places.size // _MOST_CHECKS)]
+        places, most = self._places[every], self._most[every]
+        starts = np.arange(0, places.size, -(-places.size // _MOST_CHECKS))
         ends = np.append(starts[1:], places.size)
         # numbers equal up to rounding, such as the other order of a symmetric pair, do not exceed
         levels = np.minimum.reduceat(most, starts) * (1 + _EQUAL)
-        # nothing exceeds an infinite epsilon
-        open_: NDArray[np.bool_] = np.isfinite(levels)
-        if open_.any():
-            last, levels = places[ends - 1][open_], levels[open_]
-            open_[open_] = self._kind.may_exceed(curve, last, levels, order)
+        open_: NDArray[np.bool_] = levels < 0  # nothing is known there
+        compared = np.isfinite(levels) & ~open_  # nothing exceeds an infinite epsilon
+        if compared.any():
+            last = places[ends - 1][compared]
+            open_[compared] = self._kind.may_exceed(curve, last, levels[compared], order)
         chosen: NDArray[np.intp] = every[np.repeat(open_, ends - starts)]
         return chosen
 

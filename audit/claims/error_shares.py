@@ -5,10 +5,9 @@ The error is held over all claims by Holm's procedure.
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.pool import ThreadPool
 from typing import TypeVar
 
 from audit import validate
@@ -117,32 +116,5 @@ def in_threads(
     The threads do not keep the process alive: an interrupt is raised here at once, whatever they
     are doing.
     """
-    waiting = queue.SimpleQueue[int]()
-    done = queue.SimpleQueue[tuple[int, _Outcome | BaseException]]()
-    for number in range(len(tasks)):
-        waiting.put(number)
-    stopped = threading.Event()
-
-    def work() -> None:
-        while not stopped.is_set():
-            try:
-                number = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                done.put((number, function(tasks[number])))
-            except BaseException as error:
-                done.put((number, error))
-
-    for _ in range(min(jobs, len(tasks))):
-        threading.Thread(target=work, daemon=True).start()
-    found: dict[int, _Outcome] = {}
-    try:
-        while len(found) < len(tasks):
-            number, outcome = done.get()
-            if isinstance(outcome, BaseException):
-                raise outcome
-            found[number] = outcome
-    finally:
-        stopped.set()
-    return tuple(found[number] for number in range(len(tasks)))
+    with ThreadPool(jobs) as pool:
+        return tuple(pool.imap(function, tasks))

@@ -2,7 +2,7 @@
 
 Each kind of evidence is a generator, which adds the outcome of one pair at a time: exact laws of
 the pairs that fit, explicit and dominating ones among them, fast ones first; the pair of a
-worst-case search; and samples of the pairs whose laws take too long. `collected` runs them until a
+worst-case search; and samples of the pairs whose laws take too long. `collect` runs them until a
 number is refuted or the budget is spent. Scores that a user recorded take the place of all pairs.
 """
 
@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,8 @@ from audit import estimation, simulation  # Numba is imported where samples are 
 from audit.claims.candidates import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
 from audit.claims.claim import Budget, Claim, Samples
 from audit.claims.error_shares import ErrorShare
-from audit.claims.judgement import Evidence, Judgement, Verdict
+from audit.claims.judgement import Evidence
 from audit.claims.sources import InvalidClaim
-from audit.claims.witness import witness_of
 from audit.claims.wording import described
 from audit.constructions import Construction
 from audit.curves import Order
@@ -36,8 +36,19 @@ _DEADLINE_FACTOR = 3.0
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """Recorded scores in words: their number, how they were combined, and their digests."""
+
+    pair: ClassVar[None] = None
+
+    sizes: str
+    how: str
+    digests: str
+
+
+@dataclass(frozen=True)
 class LowerBound:
-    """The bound that one pair certifies on one claimed number, in one order.
+    """The bound that one pair, or recorded scores, certify on one number, in one order.
 
     ``inconclusive`` is why its samples could not have refuted the number; else empty. ``audit`` is
     the audit of the samples.
@@ -47,7 +58,7 @@ class LowerBound:
     low: float
     high: float
     order: Order
-    known: KnownPair
+    known: KnownPair | Recorded
     evidence: Evidence
     inconclusive: str = ""
     audit: estimation.Audit | None = None
@@ -63,15 +74,20 @@ class LowerBound:
         return not self.refutes, self.number.ratio(self.low)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Collected:
-    """All bounds on the numbers of a claim, and their cost."""
+    """The bounds on the numbers of a claim, what they cost, and the evidence that is left."""
 
-    #: At least one if any pair could be tried.
-    bounds: list[LowerBound] = field(default_factory=list)
+    #: The claim. Exact laws are computed while the sum of their estimated times is within the
+    #: seconds of its budget; a pair that alone takes longer is sampled if there are trials. Only a
+    #: search that the claim asks for is made even if the budget left pairs out.
+    claim: Claim
+    numbers: Sequence[ClaimedNumber]  #: The claimed numbers.
+    share: ErrorShare  #: The error that samples may spend.
+    bounds: list[LowerBound] = field(default_factory=list)  #: Empty if no pair could be tried.
     tried: int = 0  #: Number of pairs that were tried.
     left: int = 0  #: Number of pairs left when the budget ended.
-    error: float = 0.0  #: The error that was spent on samples.
+    spent: float = 0.0  #: The error that was spent on samples.
     reasons: list[str] = field(default_factory=list)  #: Why pairs gave no evidence.
     #: The first error with a pair that has a law; no verdict other than a refutation may ignore it.
     fault: Exception | None = None
@@ -91,72 +107,74 @@ class Collected:
         """Why no evidence could have contradicted a number; empty if some could."""
         return self.closest.inconclusive if all(b.inconclusive for b in self.bounds) else ""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A claim's numbers, and the evidence that may be had on them."""
-
-    #: The claim. Exact laws are computed while the sum of their estimated times is within the
-    #: seconds of its budget; a pair that alone takes longer is sampled if there are trials. Only a
-    #: search that the claim asks for is made even if the budget left pairs out.
-    claim: Claim
-    numbers: Sequence[ClaimedNumber]  #: The claimed numbers.
-    candidates: Candidates  #: The pairs, in the order in which they are tried.
-    #: Searches for one more pair, against the number that is closest to being refuted.
-    search: Callable[[ClaimedNumber], KnownPair | None]
-    error: ErrorShare  #: The error that samples may spend.
-    #: Whether to try the other pairs after one refutes. A pair that refutes is always evaluated for
-    #: all numbers, in both orders.
-    exhaustive: bool
-
-    @property
-    def costly(self) -> list[KnownPair]:
-        """The pairs whose laws alone take longer than the budget's seconds."""
-        return [
-            known for known in self.candidates.pairs if known.seconds > self.claim.budget.seconds
-        ]
+    def add_scores(self, judged: estimation.JudgedScores, known: KnownPair | Recorded) -> None:
+        """Add what samples certify."""
+        audit = judged.audit if isinstance(judged.audit, estimation.Audit) else None
+        sampled = Evidence.SAMPLED
+        self.bounds += (
+            LowerBound(n, one.certified, math.inf, one.order, known, sampled, one.reason, audit)
+            for n, one in zip(self.numbers, judged, strict=True)
+        )
+        self.spent = self.share.spent
 
 
-def collected(case: Case) -> Collected:
-    """Return the bounds that the pairs certify, up to the first pair that refutes a number."""
-    found, deadline = Collected(), Deadline(_DEADLINE_FACTOR * case.claim.budget.seconds)
+def collect(
+    found: Collected,
+    candidates: Candidates,
+    search: Callable[[ClaimedNumber], KnownPair | None],
+    *,
+    exhaustive: bool,
+) -> None:
+    """Add the bounds that the pairs certify, up to the first pair that refutes a number.
+
+    ``search`` finds one more pair, against the number that is closest to being refuted. If
+    ``exhaustive``, the other pairs are tried after one refutes. A pair that refutes is always
+    evaluated for all numbers, in both orders.
+    """
+    deadline = Deadline(_DEADLINE_FACTOR * found.claim.budget.seconds)
     for _ in itertools.chain(
-        _by_laws(case, found, deadline), _by_search(case, found, deadline), _by_samples(case, found)
+        _by_laws(found, candidates, deadline),
+        _by_search(found, candidates, deadline, search),
+        _by_samples(found, candidates),
     ):
-        if found.refuted and not case.exhaustive:
+        if found.refuted and not exhaustive:
             break
-    return found
 
 
-def _by_laws(case: Case, found: Collected, deadline: Deadline) -> Iterator[None]:
+def _by_laws(found: Collected, candidates: Candidates, deadline: Deadline) -> Iterator[None]:
     """Add what the exact laws of the candidates certify, within the budget's seconds."""
-    planned = 0.0
-    for known in case.candidates.pairs:
-        if known.seconds > case.claim.budget.seconds:
+    planned, seconds = 0.0, found.claim.budget.seconds
+    for known in candidates.pairs:
+        if known.seconds > seconds:
             continue
         planned += known.seconds
-        if found.bounds and (planned > case.claim.budget.seconds or deadline.passed):
+        if found.bounds and (planned > seconds or deadline.passed):
             found.left += 1
         else:
             until = deadline.at if found.bounds else math.inf
-            _by_law(case, known, found, deadline, until)
+            _by_law(found, known, candidates, deadline, until)
         yield
 
 
-def _by_search(case: Case, found: Collected, deadline: Deadline) -> Iterator[None]:
+def _by_search(
+    found: Collected,
+    candidates: Candidates,
+    deadline: Deadline,
+    search: Callable[[ClaimedNumber], KnownPair | None],
+) -> Iterator[None]:
     """Add what the pair of a worst-case search certifies, unless pairs were left out before."""
-    if found.left and case.claim.search is None:
+    if found.left and found.claim.search is None:
         return
-    known = case.search(found.closest.number if found.bounds else case.numbers[0])
+    known = search(found.closest.number if found.bounds else found.numbers[0])
     if known is not None:
-        _by_law(case, known, found, deadline, searched=True)
+        _by_law(found, known, candidates, deadline, searched=True)
         yield
 
 
 def _by_law(
-    case: Case,
-    known: KnownPair,
     found: Collected,
+    known: KnownPair,
+    candidates: Candidates,
     deadline: Deadline,
     until: float = math.inf,
     *,
@@ -169,13 +187,10 @@ def _by_law(
     """
     bounds: list[LowerBound] = []
     try:
-        for number in case.numbers:
-            for order in Order:
-                bracket = case.candidates.bracket(
-                    known, number.quantity, order, deadline, law_until=until
-                )
-                if bracket is not None:
-                    bounds.append(LowerBound(number, *bracket, order, known, Evidence.EXACT))
+        for number, order in itertools.product(found.numbers, Order):
+            bracket = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
+            if bracket is not None:
+                bounds.append(LowerBound(number, *bracket, order, known, Evidence.EXACT))
         found.tried += 1
     except LawTooSlow:
         found.left += 1
@@ -191,12 +206,13 @@ def _by_law(
     found.bounds += bounds
 
 
-def _by_samples(case: Case, found: Collected) -> Iterator[None]:
-    """Add what samples of the costly pairs certify.
+def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:
+    """Add what samples of the pairs certify whose laws alone take longer than the budget.
 
     The choice of sampled pairs depends on their sizes only, before any sample is drawn.
     """
-    costly, budget = case.costly, case.claim.budget
+    budget = found.claim.budget
+    costly = [known for known in candidates.pairs if known.seconds > budget.seconds]
     if costly and budget.trials == 0:
         found.left += len(costly)
         found.reasons.append(_too_slow(costly, budget))
@@ -205,19 +221,13 @@ def _by_samples(case: Case, found: Collected) -> Iterator[None]:
         assert isinstance(known.pair, Construction)  # explicit laws take no time
         judged = judge_by_draws(
             known.pair,
-            case.numbers,
+            found.numbers,
             trials=budget.trials,
-            error=case.error.divided(len(costly)),
+            error=found.share.divided(len(costly)),
             seed=budget.seed + 2 * index,
         )
-        audit = judged.audit if isinstance(judged.audit, estimation.Audit) else None
-        sampled = Evidence.SAMPLED
-        found.bounds += (
-            LowerBound(n, one.certified, math.inf, one.order, known, sampled, one.reason, audit)
-            for n, one in zip(case.numbers, judged, strict=True)
-        )
+        found.add_scores(judged, known)
         found.tried += 1
-        found.error = case.error.spent
         yield
 
 
@@ -255,84 +265,38 @@ def _too_slow(costly: Sequence[KnownPair], budget: Budget) -> str:
 # ---- scores that a user recorded
 
 
-def judge_by_samples(
-    claim: Claim, samples: Samples, numbers: Sequence[ClaimedNumber], error: ErrorShare
-) -> Judgement:
-    """Return the judgement on a claim about samples.
+def collect_recorded(found: Collected, samples: Samples) -> None:
+    """Add the bounds that recorded scores certify.
 
-    A false refutation has probability at most ``error.spent``.
+    A false refutation has probability at most ``found.share.spent``.
     """
+    seed, group = found.claim.budget.seed, samples.group_size
     try:
-        given = samples.source.draw(claim.budget.seed)
+        given = samples.source.draw(seed)
         judged = estimation.judge_scores(
             given,
-            numbers,
-            confidence=1 - error.spent,
-            planned_confidence=1 - error.planned,
-            seed=claim.budget.seed,
+            found.numbers,
+            confidence=1 - found.share.spent,
+            planned_confidence=1 - found.share.planned,
+            seed=seed,
             favours=samples.favours,
             columns=samples.columns,
-            group_size=samples.group_size,
+            group_size=group,
         )
     except (ImportError, ValueError) as reason:
         raise InvalidClaim(f"samples: {' '.join(str(reason).split())}") from None
-    digests = f"scores {_digest(given[0])} and {_digest(given[1])}"
-    number, closest = min(
-        zip(numbers, judged, strict=True),
-        key=lambda one: (one[1].verdict is not Verdict.REFUTED, one[0].ratio(one[1].certified)),
-    )
-    refuted = closest.verdict is Verdict.REFUTED
-    # one number within reach is enough to judge the claim
-    verdict = Verdict.CONSISTENT if Verdict.CONSISTENT in judged.verdicts else closest.verdict
-    if claim.statement.exceeded:
-        verdict = Verdict.CONSISTENT if refuted else Verdict.INCONCLUSIVE
-    elif refuted:
-        verdict = Verdict.REFUTED
-    why = f"{closest.reason}; " if verdict is Verdict.INCONCLUSIVE and closest.reason else ""
-    witness = None
-    if verdict is Verdict.REFUTED and isinstance(judged.audit, estimation.Audit):
-        witness = witness_of(
-            claim,
-            number,
-            pair=None,
-            order=closest.order,
-            bracket=(closest.certified, math.inf),
-            evidence=Evidence.SAMPLED,
-            audit=judged.audit,
-            construction=digests,
-        )
-    says = "exceed" if refuted else "do not exceed"
     how, combined = "", judged.columns
     if combined is not None:
         how = f", {combined.number} columns by {combined.choice.kind}"
         if any(combined.choosing):
             used = f"{combined.choosing[0]} and {combined.choosing[1]} rows"
             how += f" (chosen with {used}, which certify nothing)"
-    kind = "scores" if combined is None else "rows"
-    sizes = f"samples of {len(given[0])} and {len(given[1])} {kind}"
-    name, group = number.quantity.name, samples.group_size
+    sizes = f"samples of {len(given[0])} and {len(given[1])} {'rows' if combined else 'scores'}"
     if group > 1:
         sizes += f" that differ in {group} records"
-        name += " of one record"
         how += f", from a pair that differs in {group} records"
-    return Judgement(
-        claim=claim,
-        verdict=verdict,
-        claimed=number.value,
-        certified=closest.certified,
-        quantity=number.quantity,
-        order=closest.order,
-        pair=sizes,
-        evidence=Evidence.SAMPLED,
-        error=error.spent,
-        numbers=tuple(numbers),
-        witness=witness,
-        message=(
-            f"{why}the samples {says} it at confidence {1 - error.spent:g}: {name} "
-            f"at least {closest.certified:.6g}{number.quantity.at_where}, "
-            f"claimed {number.value:.6g}{how}; {digests}"
-        ),
-    )
+    digests = f"scores {_digest(given[0])} and {_digest(given[1])}"
+    found.add_scores(judged, Recorded(sizes, how, digests))
 
 
 def _digest(values: NDArray[np.float64]) -> str:

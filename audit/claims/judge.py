@@ -18,6 +18,7 @@ from typing import Any
 from audit import bounds, validate
 from audit.claims.candidates import (
     Candidates,
+    KnownPair,
     KnownPairs,
     Subject,
     allowed_batches,
@@ -32,10 +33,10 @@ from audit.claims.error_shares import (
     step_down,
     work_order,
 )
-from audit.claims.evidence import Case, Collected, LowerBound, collected, judge_by_samples
+from audit.claims.evidence import Collected, LowerBound, Recorded, collect, collect_recorded
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers, workers_for
-from audit.claims.witness import Witness, witness_of
+from audit.claims.witness import witness_of
 from audit.claims.wording import described
 from audit.codec import decode, encode
 from audit.constructions import Construction, all_kinds, decode_any_pair
@@ -172,7 +173,9 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
         else:
             numbers = claimed_numbers(claim, shared.workers)
             if claim.samples is not None:
-                judgement = judge_by_samples(claim, claim.samples, numbers, error)
+                found = Collected(claim=claim, numbers=numbers, share=error)
+                collect_recorded(found, claim.samples)
+                judgement = _judgement(found)
             else:
                 batches = allowed_batches(claim)
                 candidates = candidates_for(claim, batches, shared.pairs)
@@ -248,20 +251,23 @@ def _by_pairs(
     shared: Shared,
 ) -> Judgement:
     """Return the verdict that the evidence of pairs gives."""
-    found = collected(
-        Case(
-            claim=claim,
-            numbers=numbers,
-            candidates=candidates,
-            search=lambda number: searched_for(claim, number.quantity, batches, shared.pairs),
-            error=error,
-            exhaustive=shared.exhaustive,
-        )
+    found = Collected(claim=claim, numbers=numbers, share=error)
+    collect(
+        found,
+        candidates,
+        lambda number: searched_for(claim, number.quantity, batches, shared.pairs),
+        exhaustive=shared.exhaustive,
     )
     if found.fault is not None and not found.refuted:
         raise found.fault
+    return _judgement(found)
+
+
+def _judgement(found: Collected) -> Judgement:
+    """Return the verdict on a claim, of what was collected."""
+    numbers = tuple(found.numbers)
     judgement = Judgement(
-        claim=claim,
+        claim=found.claim,
         verdict=Verdict.INCONCLUSIVE,
         claimed=numbers[0].value,
         quantity=numbers[0].quantity,
@@ -273,14 +279,34 @@ def _by_pairs(
         nothing = "no pair of neighbouring datasets is available for this mechanism"
         return replace(judgement, message=reason or nothing)
     closest = found.closest
-    verdict, message = _verdict(claim, found)
+    known = closest.known
+    digests, law = "", None
+    if isinstance(known, Recorded):
+        shown, digests = known.sizes, known.digests
+    else:
+        shown = described(known.pair)
+        if closest.refutes and closest.evidence is Evidence.EXACT:
+            law = known.law()
+    verdict, message = _verdict(found)
     contradiction = _contradiction(closest) if closest.refutes else ""
     if contradiction:
         verdict, message = Verdict.ERROR, contradiction
     witness = None
     if verdict is Verdict.REFUTED and closest.refutes:
-        witness, lack = _witness(claim, closest)
-        message += lack
+        try:
+            witness = witness_of(
+                found.claim,
+                closest.number,
+                pair=known.pair,
+                order=closest.order,
+                bracket=(closest.low, closest.high),
+                evidence=closest.evidence,
+                law=law,
+                audit=closest.audit,
+                construction=digests,
+            )
+        except ValueError as error:
+            message += f" (no witness: {error})"
     return replace(
         judgement,
         verdict=verdict,
@@ -288,52 +314,80 @@ def _by_pairs(
         certified=closest.low,
         quantity=closest.number.quantity,
         order=closest.order,
-        pair=described(closest.known.pair),
+        pair=shown,
         pairs_tried=found.tried,
         evidence=closest.evidence,
-        error=found.error,
+        error=found.spent,
         witness=witness,
         message=message,
     )
 
 
-def _verdict(claim: Claim, found: Collected) -> tuple[Verdict, str]:
-    closest = found.closest
+def _verdict(found: Collected) -> tuple[Verdict, str]:
+    """Return the verdict of the closest bound, and why."""
+    claim, closest = found.claim, found.closest
     quantity, claimed = closest.number.quantity, closest.number.value
     numbers = (
         f"certified {quantity.name} {closest.low:.6g}{quantity.at_where}, claimed {claimed:.6g}"
     )
+    exceeded, verb = claim.statement.exceeded, "exceed" if claim.statement.exceeded else "refute"
+    if isinstance(closest.known, Recorded):
+        says = _of_scores(found, closest.known)
+    elif closest.refutes:
+        says = f"a pair exceeds it: {numbers}" if exceeded else numbers
+    else:
+        says = f"{_unsuccessful(found, verb)}: {numbers}"
+    if closest.refutes:
+        return Verdict.CONSISTENT if exceeded else Verdict.REFUTED, says
+    if not isinstance(closest.known, Recorded):
+        proven = _proven(found, closest.known, numbers)
+        if proven:
+            return Verdict.REFUTED if exceeded else Verdict.CONSISTENT, proven
+    reason = closest.inconclusive if exceeded else found.inconclusive
+    verdict = Verdict.INCONCLUSIVE if exceeded or reason else Verdict.CONSISTENT
+    return verdict, f"{reason}; {says}" if reason else says
+
+
+def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
+    """Return why the number of the closest bound is at most the claimed one; empty if unknown."""
+    claim, number = found.claim, found.closest.number
+    quantity = number.quantity
     if not claim.statement.exceeded:
-        if closest.refutes:
-            return Verdict.REFUTED, numbers
-        own = [one for one in found.bounds if one.number is closest.number]
-        high = max(one.high for one in own if one.known is closest.known)  # of both orders
-        if isinstance(closest.known.pair, AllIterates) and high <= claimed:
-            # the pair dominates all others, so its upper end is a proof
-            proven = f"the dominating pair has at most {high:.6g}"
-            return Verdict.CONSISTENT, f"{proven}: {numbers}"
-        tried = f"{_unsuccessful(found, claim, 'refute')}: {numbers}"
-        if found.inconclusive:
-            return Verdict.INCONCLUSIVE, f"{found.inconclusive}; {tried}"
-        return Verdict.CONSISTENT, tried
-    if closest.refutes:  # the number is exceeded, as claimed
-        return Verdict.CONSISTENT, f"a pair exceeds it: {numbers}"
+        if not isinstance(known.pair, AllIterates):
+            return ""
+        # the pair dominates all others, so that its upper end is a proof
+        own = [one for one in found.bounds if one.number is number and one.known is known]
+        high = max(one.high for one in own)  # of both orders
+        if high > number.value:
+            return ""
+        return f"the dominating pair has at most {high:.6g}: {numbers}"
     if claim.mechanism is None:
-        law = closest.known.law()  # the laws are all that the claim is about
+        law = known.law()  # the laws are all that the claim is about
         high = max(quantity.bracket(law, order)[1] for order in Order)
-        if high < claimed - closest.number.slack:
-            most = f"the laws have {quantity.name} at most {high:.6g}{quantity.at_where}"
-            return Verdict.REFUTED, most
+        if high < number.value - number.slack:
+            return f"the laws have {quantity.name} at most {high:.6g}{quantity.at_where}"
     upper = _least_upper_bound(claim.mechanism, quantity)
-    if upper is not None and upper[1] < claimed:
-        most = f"{upper[0]} proves: {quantity.name} at most {upper[1]:.6g}{quantity.at_where}"
-        return Verdict.REFUTED, most
-    return Verdict.INCONCLUSIVE, f"{_unsuccessful(found, claim, 'exceed')}: {numbers}"
+    if upper is None or upper[1] >= number.value:
+        return ""
+    return f"{upper[0]} proves: {quantity.name} at most {upper[1]:.6g}{quantity.at_where}"
 
 
-def _unsuccessful(found: Collected, claim: Claim, verb: str) -> str:
+def _of_scores(found: Collected, recorded: Recorded) -> str:
+    """Return what recorded scores say about the closest number."""
+    closest, number = found.closest, found.closest.number
+    samples = found.claim.samples
+    group = "" if samples is None or samples.group_size == 1 else " of one record"
+    says = "exceed" if closest.refutes else "do not exceed"
+    return (
+        f"the samples {says} it at confidence {1 - found.spent:g}: {number.quantity.name}{group} "
+        f"at least {closest.low:.6g}{number.quantity.at_where}, claimed {number.value:.6g}"
+        f"{recorded.how}; {recorded.digests}"
+    )
+
+
+def _unsuccessful(found: Collected, verb: str) -> str:
     """Return how many pairs did not refute, and how many were left for lack of time."""
-    within = f" within {claim.budget.seconds:g} s" if found.left else ""
+    within = f" within {found.claim.budget.seconds:g} s" if found.left else ""
     left = f" ({found.left} more were left)" if found.left else ""
     if found.tried == 1:
         return f"the pair tried{within} does not {verb} it{left}"
@@ -375,23 +429,3 @@ def _least_upper_bound(
         return None
     value, id = min(found)
     return id, value
-
-
-def _witness(claim: Claim, bound: LowerBound) -> tuple[Witness | None, str]:
-    """Return the witness of a refutation, or None and why there is none."""
-    known = bound.known
-    law = known.law() if bound.evidence is Evidence.EXACT else None
-    try:
-        witness = witness_of(
-            claim,
-            bound.number,
-            pair=known.pair,
-            order=bound.order,
-            bracket=(bound.low, bound.high),
-            evidence=bound.evidence,
-            law=law,
-            audit=bound.audit,
-        )
-    except ValueError as error:
-        return None, f" (no witness: {error})"
-    return witness, ""

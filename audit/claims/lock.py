@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,31 +88,27 @@ def changes(lock: Lock, now: Mapping[str, LockedClaim]) -> tuple[str, ...]:
     for name, entry in now.items():
         if name not in lock.claims:
             lines.append(f"claim {name!r} is new")
-        else:
-            found = _differences(encode(lock.claims[name]), encode(entry))
-            lines += [f"claim {name!r}: {text}" for text in found]
+            continue
+        was, found = (dict(_leaves(encode(one))) for one in (lock.claims[name], entry))
+        lines += [
+            f"claim {name!r}: {path} was {_shown(was.get(path))}, now {_shown(found.get(path))}"
+            for path in {**was, **found}
+            if not _same(was.get(path), found.get(path))
+        ]
     lines += [f"claim {name!r} is gone" for name in lock.claims if name not in now]
     return tuple(lines)
 
 
-def _differences(old: Any, new: Any, name: str = "") -> list[str]:
-    """Return the differences between two plain values, each with its path."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = [*old, *(key for key in new if key not in old)]
-        return [
-            text
-            for key in keys
-            for text in _differences(old.get(key), new.get(key), f"{name}, {key}" if name else key)
-        ]
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [
-            text
-            for index, (was, now) in enumerate(zip(old, new, strict=True))
-            for text in _differences(was, now, f"{name}[{index}]")
-        ]
-    if _same(old, new):
-        return []
-    return [f"{name} was {_shown(old)}, now {_shown(new)}"]
+def _leaves(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the numbers and texts of a plain value, each with its path."""
+    if isinstance(plain, dict):
+        for key, value in plain.items():
+            yield from _leaves(value, f"{path}, {key}" if path else key)
+    elif isinstance(plain, list):
+        for index, value in enumerate(plain):
+            yield from _leaves(value, f"{path}[{index}]")
+    else:
+        yield path, plain
 
 
 def _same(old: object, new: object) -> bool:

@@ -10,6 +10,7 @@ import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.claims.candidates import KnownPairs
 from audit.claims.claim import Asked, Claim, Numbers, NumberSource, statement_of
+from audit.claims.error_shares import ErrorShare
 from audit.claims.evidence import Collected, LowerBound
 from audit.claims.judge import _verdict, judge
 from audit.claims.judgement import Evidence, Judgement, Verdict
@@ -81,7 +82,9 @@ def test_a_proof_is_of_both_orders(reverse_high: float, proven: bool) -> None:
         LowerBound(number, 0.89, reverse_high, Order.REVERSE, known, Evidence.EXACT),
     ]
     claim = Claim(id="x", mechanism=BASE, statement=Numbers((number,)))
-    verdict, message = _verdict(claim, Collected(bounds=bounds, tried=1))
+    verdict, message = _verdict(
+        Collected(claim=claim, numbers=(number,), share=ErrorShare(0.1, 0.1), bounds=bounds)
+    )
     assert verdict is Verdict.CONSISTENT
     assert message.startswith("the dominating pair has at most 0.98") == proven
 

@@ -147,6 +147,18 @@ def test_a_searched_pair_leaves_the_candidates_their_numbers() -> None:
     assert bracket(tried, pair, quantity, Order.FORWARD)[0] == 1.0
 
 
+def test_a_number_is_computed_where_no_other_pair_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of laws that are asked at one place at a time, also where the number is 0."""
+    monkeypatch.setattr(Law, "many_at_once", False)
+    near, far = EpsilonAtDelta(0.5), EpsilonAtDelta(1e-5)
+    law = Law(0.0, 1.0, 0.0, 0.0)
+    law._brackets = lambda at, order: (0.0 * at, 0.0 * at)  # type: ignore[method-assign]
+    law.delta_bracket = lambda epsilon, order: (0.0, 0.1 + 0.0 * epsilon)  # type: ignore[method-assign]
+    (pair,), tried = candidates([law], [far, near])
+    assert bracket(tried, pair, far, Order.FORWARD) == (0.0, 0.0)
+    assert bracket(tried, pair, near, Order.FORWARD) == (0.0, 0.0)
+
+
 def test_numbers_without_a_place_are_of_their_order() -> None:
     (pair,), tried = candidates([Law(1.0, 0.0, 2.0, 0.5)], [])
     assert bracket(tried, pair, Mu(), Order.FORWARD) == (1.0, 1.5)

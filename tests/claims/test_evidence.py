@@ -14,7 +14,7 @@ from audit.claims import evidence
 from audit.claims.candidates import NoExactLaw
 from audit.claims.claim import Budget, Search
 from audit.claims.error_shares import ErrorShare
-from audit.claims.evidence import Case, LowerBound, collected
+from audit.claims.evidence import Collected, LowerBound, collect
 from audit.claims.judgement import Evidence
 from audit.constructions import TwoSidedWalk
 from audit.curves import Order
@@ -59,40 +59,41 @@ class Pairs:
         return known.lows.get((quantity, order), 0.0), math.inf
 
 
-def case(
-    pairs: Sequence[Any], search: Callable[[Any], Any] = lambda _: None, **changes: Any
-) -> Any:
-    budget, asked = changes.pop("budget", Budget(seconds=1.0)), changes.pop("asked", None)
-    values: dict[str, Any] = {
-        "claim": SimpleNamespace(budget=budget, search=asked),
-        "numbers": NUMBERS,
-        "candidates": Pairs(pairs),
-        "search": search,
-        "error": ErrorShare(0.02, 0.01),
-        "exhaustive": False,
-    }
-    return Case(**{**values, **changes})
+def collected(
+    pairs: Sequence[Any] | Pairs,
+    search: Callable[[Any], Any] = lambda _: None,
+    *,
+    trials: int = 0,
+    asked: Search | None = None,
+    exhaustive: bool = False,
+) -> Collected:
+    budget = Budget(seconds=1.0, trials=trials, seed=7)
+    claim: Any = SimpleNamespace(budget=budget, search=asked)
+    found = Collected(claim=claim, numbers=NUMBERS, share=ErrorShare(0.02, 0.01))
+    tried: Any = pairs if isinstance(pairs, Pairs) else Pairs(pairs)
+    collect(found, tried, search, exhaustive=exhaustive)
+    return found
 
 
 @pytest.mark.parametrize("order", Order)
 def test_the_number_and_the_order_that_refute_are_reported(order: Order) -> None:
     refuting = pair({(AT, Order.FORWARD): 1.9, (ALSO, order): 1.1})
-    found = collected(case([refuting, pair(even(0.0))]))
+    found = collected([refuting, pair(even(0.0))])
     assert found.refuted
     assert (found.closest.number, found.closest.order) == (NUMBERS[1], order)
     assert found.tried == 1
 
 
 def test_without_a_refutation_the_closest_bound_is_reported() -> None:
-    found = collected(case([pair(even(0.5)), pair(even(1.5)), pair(even(1.0))]))
+    found = collected([pair(even(0.5)), pair(even(1.5)), pair(even(1.0))])
     assert not found.refuted
     assert (found.closest.low, found.tried) == (1.5, 3)
 
 
 def test_all_pairs_are_tried_if_that_is_asked() -> None:
     pairs = [pair(even(2.5)), pair(even(3.0))]
-    assert collected(case(pairs)).closest.low == 2.5
-    assert collected(case(pairs, exhaustive=True)).closest.low == 3.0
+    assert collected(pairs).closest.low == 2.5
+    assert collected(pairs, exhaustive=True).closest.low == 3.0
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -100,22 +101,22 @@ def test_a_fault_is_kept_whatever_comes_after_it(place: int) -> None:
     fault = ArithmeticError("of ours")
     pairs = [pair(even(1.0)), pair(even(1.5))]
     pairs.insert(place, pair(fault))
-    found = collected(case(pairs))
+    found = collected(pairs)
     assert found.fault is fault
     assert found.tried == 2
 
 
 def test_planned_times_end_the_laws_once_there_is_a_bound() -> None:
     pairs = [pair(even(0.5), 0.6), pair(even(1.0), 0.6), pair(even(1.5), 0.6)]
-    asked = case(pairs)
-    found = collected(asked)
-    assert asked.candidates.asked == pairs[:1]
+    tried = Pairs(pairs)
+    found = collected(tried)
+    assert tried.asked == pairs[:1]
     assert (found.tried, found.left) == (1, 2)
     # a pair without a law leaves nothing known, so that the next one is tried
     pairs[0] = pair(NoExactLaw("too coarse"), 0.6)
-    asked = case(pairs)
-    found = collected(asked)
-    assert asked.candidates.asked == pairs[:2]
+    tried = Pairs(pairs)
+    found = collected(tried)
+    assert tried.asked == pairs[:2]
     assert (found.tried, found.left, found.reasons) == (1, 1, ["too coarse"])
 
 
@@ -127,18 +128,18 @@ def test_a_search_is_against_the_closest_number_and_left_out_without_time() -> N
         return pair({(ALSO, Order.REVERSE): 1.5})
 
     closest = pair({(ALSO, Order.FORWARD): 0.9, (AT, Order.FORWARD): 1.0})
-    found = collected(case([closest], search))
+    found = collected([closest], search)
     assert searched == [NUMBERS[1]]
     assert (found.refuted, found.closest.order, found.tried) == (True, Order.REVERSE, 2)
-    assert collected(case([], search)).refuted
+    assert collected([], search).refuted
     assert searched.pop() == NUMBERS[0]
     short = [pair(even(0.5), 0.6), pair(even(0.5), 0.6)]
-    assert not collected(case(short, search)).refuted
-    assert collected(case(short, search, asked=Search(evaluations=1))).refuted
+    assert not collected(short, search).refuted
+    assert collected(short, search, asked=Search(evaluations=1)).refuted
 
 
 def test_that_a_searched_pair_has_no_law_explains_nothing() -> None:
-    found = collected(case([pair(even(0.5))], lambda _: pair(NoExactLaw("too coarse"))))
+    found = collected([pair(even(0.5))], lambda _: pair(NoExactLaw("too coarse")))
     assert (found.tried, found.reasons, found.fault) == (1, [], None)
 
 
@@ -154,19 +155,19 @@ def test_costly_pairs_share_the_error_and_draw_from_streams_of_their_own(
 
     monkeypatch.setattr(evidence, "judge_by_draws", draws)
     costly = [pair(even(0.0), 2.0), pair(even(0.0), math.inf)]
-    found = collected(case(costly, budget=Budget(seconds=1.0, trials=1000, seed=7)))
+    found = collected(costly, trials=1000)
     assert [one["error"] for one in drawn] == [ErrorShare(0.01, 0.005)] * 2
     assert [one["trials"] for one in drawn] == [1000, 1000]
     # each pair takes its seed and the next one, for its scores
     seeds = [seed for one in drawn for seed in (one["seed"], one["seed"] + 1)]
     assert len(set(seeds)) == 4
-    assert (found.error, found.tried, found.inconclusive) == (0.02, 2, "few")
-    quick = collected(case([*costly, pair(even(0.1))], budget=Budget(seconds=1.0, trials=1000)))
+    assert (found.spent, found.tried, found.inconclusive) == (0.02, 2, "few")
+    quick = collected([*costly, pair(even(0.1))], trials=1000)
     assert quick.inconclusive == ""  # the exact law could have refuted
 
 
 def test_without_trials_the_quickest_costly_pair_says_what_it_would_take() -> None:
-    found = collected(case([pair(even(0.0), 50.0), pair(even(0.0), 20.0)]))
+    found = collected([pair(even(0.0), 50.0), pair(even(0.0), 20.0)])
     assert (found.left, found.tried, found.bounds) == (2, 0, [])
     assert "would take about 20 s, more than the budget's 1 s" in found.reasons[0]
 
