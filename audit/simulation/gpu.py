@@ -90,7 +90,7 @@ def _walked(p: Tables, steps: int, blocks: list[Block], states: list[Words]) -> 
     own = p.first_piece[:-1]
     other = own + two  # of one line: itself
     rare = np.zeros(two.size, dtype=np.uint64)
-    rare[two] = p.below[p.first_below[:-1][two]]
+    rare[two] = p.below[p.first_entry[p.first_row[:-1][two]]]
     slopes, shifts = p.coefficients[1], p.coefficients[0]
     lines = np.array([slopes[own], shifts[own], slopes[other], shifts[other], p.noise_std])
     last = (steps, p.start, p.lower, p.upper, out)

@@ -35,13 +35,12 @@ from audit.simulation.rng import (
 )
 
 CHUNK = 16  # steps; their normals fill half of a usual first cache
-_FEW = 16  # pieces; applying them all takes no longer than finding the right one
-LARGEST = float(np.finfo(np.float64).max)
 _MANY = 64  # maps; a binary search, which has no vectors, is faster for more
+LARGEST = float(np.finfo(np.float64).max)
 
 # Rows of LANES numbers. One array of many rows, because the compiler would have to check at run
 # time that different arrays do not overlap, and gives up the vectors where they are many.
-X, T, VALUE, MOVED = (np.uint64(row * LANES) for row in range(4))  # of ``numbers``
+X, MOVED, T, FACTOR, ORDER = (np.uint64(row * LANES) for row in range(5))  # of ``numbers``
 CHOICE, ASTRAY, MEMORY = (np.uint64(row * LANES) for row in range(3))  # of ``counts``
 DRAWN = np.uint64(4 * LANES)  # of ``words``, after the generators
 
@@ -116,17 +115,16 @@ def two_lines(
 
 
 @compiled_loop
-def choose(words: Words, counts: Integers, below: Words, maps: int, first: int, last: int) -> None:
+def choose(words: Words, counts: Integers, below: Words, first: int, last: int) -> None:
     """Choose each lane's map, from 0: as many as the words ``below`` that are at most its bits."""
     for i in _lanes(first, last):
         counts[CHOICE + i] = 0
-    if maps == 1:
+    if below.size == 0:
         return
     for i in _lanes(first, last):
         words[DRAWN + i] = draw(words, i)
-    if maps <= _MANY:
-        for k in range(maps - 1):
-            limit = below[k]
+    if below.size < _MANY:
+        for limit in below:
             for i in _lanes(first, last):
                 counts[CHOICE + i] += 1 if words[DRAWN + i] >= limit else 0
     else:
@@ -141,7 +139,6 @@ def choose_by_memory(
     row: int,
     first_entry: Integers,
     below: Words,
-    maps: Integers,
     after: Integers,
     first: int,
     last: int,
@@ -154,47 +151,12 @@ def choose_by_memory(
         entry, beyond = first_entry[own], first_entry[own + 1]
         while entry + 1 < beyond and words[DRAWN + i] >= below[entry]:
             entry += 1
-        counts[CHOICE + i] = maps[entry]
+        counts[CHOICE + i] = entry - first_entry[row]
         counts[MEMORY + i] = after[entry]
 
 
 @compiled_loop
-def apply_all(
-    numbers: Floats,
-    counts: Integers,
-    maps: int,
-    pieces: int,
-    edge: Floats,
-    origin: Floats,
-    coefficients: Floats,
-    degree: int,
-    factor: Floats,
-    order: Floats,
-    first: int,
-    last: int,
-) -> None:
-    """Apply every piece of every map in all lanes, and keep what each lane's own moves it to."""
-    for k in range(maps * pieces):
-        own, start, middle = k // pieces, edge[k], origin[k]
-        leading, size, exponent = coefficients[degree, k], factor[k], order[k]
-        for i in _lanes(first, last):
-            numbers[T + i] = numbers[X + i] - middle
-            numbers[VALUE + i] = leading
-        for d in range(degree - 1, -1, -1):
-            term = coefficients[d, k]
-            for i in _lanes(first, last):
-                numbers[VALUE + i] = fma(numbers[VALUE + i], numbers[T + i], term)
-        if size != 0.0:
-            for i in _lanes(first, last):
-                power = signed_power(numbers[T + i], exponent)
-                numbers[VALUE + i] = fma(size, power, numbers[VALUE + i])
-        for i in _lanes(first, last):
-            here = (counts[CHOICE + i] == own) & (numbers[X + i] >= start)
-            numbers[MOVED + i] = numbers[VALUE + i] if here else numbers[MOVED + i]
-
-
-@compiled_loop
-def look_up(
+def apply(
     numbers: Floats,
     counts: Integers,
     pieces: int,
@@ -202,12 +164,13 @@ def look_up(
     origin: Floats,
     coefficients: Floats,
     degree: int,
+    curved: int,
     factor: Floats,
     order: Floats,
     first: int,
     last: int,
 ) -> None:
-    """Do what `apply_all` does, lane by lane: faster where there are many maps."""
+    """Apply each lane's map: find its piece, and evaluate that."""
     for i in _lanes(first, last):
         x = numbers[X + i]
         k = counts[CHOICE + i] * pieces
@@ -223,9 +186,13 @@ def look_up(
         value = coefficients[degree, k]
         for d in range(degree - 1, -1, -1):
             value = fma(value, t, coefficients[d, k])
-        if factor[k] != 0.0:
-            value = fma(factor[k], signed_power(t, order[k]), value)
         numbers[MOVED + i] = value
+        if curved:
+            numbers[T + i], numbers[FACTOR + i], numbers[ORDER + i] = t, factor[k], order[k]
+    if curved:
+        for i in _lanes(first, last):
+            power = signed_power(numbers[T + i], numbers[ORDER + i])  # finite
+            numbers[MOVED + i] = fma(numbers[FACTOR + i], power, numbers[MOVED + i])
 
 
 @compiled_loop
@@ -259,7 +226,7 @@ class Scratch(NamedTuple):
     words: Words  # (5 LANES,): the states of the generators, and drawn words
     normals: Floats  # (CHUNK/2, 2 LANES)
     rows: Floats  # (CHUNK LANES,), the same normals: a row of LANES for each step
-    numbers: Floats  # (4 LANES,)
+    numbers: Floats  # (5 LANES,)
     counts: Integers  # (3 LANES,): a step's map; whether one left the finite numbers; the memory
     cursors: Integers  # (LANES, 6), by run of lanes on one path: see `_advance`
 
@@ -273,7 +240,7 @@ def scratch(states: Words) -> Scratch:
         words,
         rows.reshape(-1, 2 * LANES),
         rows,
-        aligned(4 * LANES),
+        aligned(5 * LANES),
         aligned(3 * LANES, np.int64),
         np.empty((LANES, 6), dtype=np.int64),
     )
@@ -321,16 +288,7 @@ def _advance(
 
 
 @compiled_loop
-def _lengths(p: Tables) -> Integers:
-    lengths = np.zeros(p.first_segment.size - 1, dtype=np.int64)
-    for path in range(lengths.size):
-        for g in range(p.first_segment[path], p.first_segment[path + 1]):
-            lengths[path] += p.times[g] * (p.first_place[g + 1] - p.first_place[g])
-    return lengths
-
-
-@compiled_loop
-def _set_out(p: Tables, paths: Integers, lengths: Integers, cursors: Integers) -> tuple[int, int]:
+def _set_out(p: Tables, paths: Integers, cursors: Integers) -> tuple[int, int]:
     """Set the cursors to the starts of ascending paths; return their number and longest path."""
     runs = 0
     longest = 0
@@ -343,7 +301,7 @@ def _set_out(p: Tables, paths: Integers, lengths: Integers, cursors: Integers) -
             cursors[runs, 3] = p.times[g]
             cursors[runs, 4] = p.first_place[g]
             cursors[runs, 5] = p.first_segment[path + 1]
-            longest = max(longest, lengths[path])
+            longest = max(longest, p.lengths[path])
             runs += 1
     return runs, longest
 
@@ -360,20 +318,18 @@ def _walker(general: bool) -> Callable[[Tables, Scratch, Integers, Integers, Flo
         # each array has a name of its own here: taking one out of a tuple in the loop costs time
         words, normals, z, numbers, counts, cursors = w
         sequence, first_place, times, kind = p.sequence, p.first_place, p.times, p.kind
-        noise_std, maps, below, first_below = p.noise_std, p.maps, p.below, p.first_below
         edge, first_piece, pieces, factor = p.edge, p.first_piece, p.pieces, p.factor
         order, degree, origin, coefficients = p.order, p.degree, p.origin, p.coefficients
-        first_row, first_entry, entry_below = p.first_row, p.first_entry, p.entry_below
-        entry_map, entry_after = p.entry_map, p.entry_after
+        first_row, first_entry, below = p.first_row, p.first_entry, p.below
+        after, depends, curved, noise_std = p.after, p.depends, p.curved, p.noise_std
         lower, upper = p.lower, p.upper
         ends = (lower, upper, p.absorb_lower, p.absorb_upper)
-        lengths = _lengths(p)
         finite = True
         for begin in range(0, paths.size, LANES):  # walks that are under way together
             count = min(LANES, paths.size - begin)
             numbers[:LANES] = p.start
             counts[:] = 0
-            runs, longest = _set_out(p, paths[begin : begin + count], lengths, cursors)
+            runs, longest = _set_out(p, paths[begin : begin + count], cursors)
             done = 0
             while done < longest:
                 row = done % CHUNK
@@ -390,7 +346,7 @@ def _walker(general: bool) -> Callable[[Tables, Scratch, Integers, Integers, Flo
                     last = cursors[run, 0] if run < runs else count
                     if s < 0:
                         continue
-                    std, k, b = noise_std[s], first_piece[s], first_below[s]
+                    std, k, entry = noise_std[s], first_piece[s], first_entry[first_row[s]]
                     if kind[s] == ONE_LINE:
                         slope, shift = coefficients[1, k], coefficients[0, k]
                         one_line(
@@ -402,30 +358,23 @@ def _walker(general: bool) -> Callable[[Tables, Scratch, Integers, Integers, Flo
                         slope, usual_slope = coefficients[1, k], coefficients[1, k + 1]
                         shift, usual_shift = coefficients[0, k], coefficients[0, k + 1]
                         two_lines(
-                            words, below[b], numbers, z, row, row + same, slope, shift,
+                            words, below[entry], numbers, z, row, row + same, slope, shift,
                             usual_slope, usual_shift, std, lower, upper, first, last,
                         )  # fmt: skip
                         continue
                     if not general:  # known to the compiler, which leaves out what follows
                         continue
-                    if first_row[s] < first_row[s + 1]:
+                    if depends[s]:
                         choose_by_memory(
-                            words, counts, first_row[s], first_entry, entry_below, entry_map,
-                            entry_after, first, last,
-                        )  # fmt: skip
+                            words, counts, first_row[s], first_entry, below, after, first, last
+                        )
                     else:
-                        chosen = below[b : first_below[s + 1]]
-                        choose(words, counts, chosen, maps[s], first, last)
-                    if first_piece[s + 1] - k <= _FEW:
-                        apply_all(
-                            numbers, counts, maps[s], pieces[s], edge[k:], origin[k:],
-                            coefficients[:, k:], degree[s], factor[k:], order[k:], first, last,
-                        )  # fmt: skip
-                    else:
-                        look_up(
-                            numbers, counts, pieces[s], edge[k:], origin[k:],
-                            coefficients[:, k:], degree[s], factor[k:], order[k:], first, last,
-                        )  # fmt: skip
+                        chosen = below[entry : first_entry[first_row[s] + 1] - 1]
+                        choose(words, counts, chosen, first, last)
+                    apply(
+                        numbers, counts, pieces[s], edge[k:], origin[k:], coefficients[:, k:],
+                        degree[s], curved[s], factor[k:], order[k:], first, last,
+                    )  # fmt: skip
                     arrive(numbers, counts, z, row, std, ends, first, last)
             for lane in range(count):
                 trial = places[begin + lane]
@@ -445,20 +394,3 @@ def draw_paths(words: Words, below: Words, paths: Integers) -> None:
     """Draw the path of every trial: how many words ``below`` are at most its 64 bits."""
     for trial in range(paths.size):
         paths[trial] = np.searchsorted(below, draw(words, trial % LANES), side="right")
-
-
-@compiled_loop
-def count_reached(x: Floats, thresholds: Floats, counts: Integers) -> None:
-    """Add to ``counts[k]`` how many of ``x`` are at least the k-th of ascending thresholds."""
-    exactly = np.zeros(thresholds.size + 1, dtype=np.int64)  # by how many thresholds are reached
-    for value in x:
-        passed, size = 0, thresholds.size
-        while size > 0:  # as many rounds for every value, and no branch on it
-            half = (size + 1) // 2
-            passed += half if value >= thresholds[passed + half - 1] else 0
-            size -= half
-        exactly[passed] += 1
-    reached = 0
-    for k in range(thresholds.size, 0, -1):
-        reached += exactly[k]
-        counts[k - 1] += reached

@@ -107,14 +107,11 @@ class Tables(NamedTuple):
     Path ``p`` consists of segments ``first_segment[p]`` to ``first_segment[p + 1] - 1``; segment g
     runs through ``sequence[first_place[g] : first_place[g + 1]]``, ``times[g]`` times.
 
-    Step ``s`` has ``maps[s]`` maps, the most probable one last, and draws map k where k of the
-    words ``below[first_below[s]:first_below[s + 1]]`` are at most its 64 random bits: its
-    probability is off by 2^-64 at most.
-
-    A step that depends on the memory of the batches has rows ``first_row[s]`` to ``first_row[s + 1]
-    - 1``, one for each memory, and draws entry ``first_entry[row] + k`` of its row where k of the
-    row's words ``entry_below`` are at most its 64 random bits (that of the last entry is not
-    looked at): map ``entry_map`` of the step, and ``entry_after``, the memory afterwards.
+    Step ``s`` has rows ``first_row[s]`` to ``first_row[s + 1] - 1``, one for each memory of the
+    batches that it may depend on, and a map for each entry of its rows. It draws entry
+    ``first_entry[row] + k`` of its row where k of the row's words ``below`` are at most its 64
+    random bits (that of the last entry, the most probable one, is not looked at), and ``after`` is
+    the memory afterwards. Probabilities are off by 2^-64 at most.
 
     Its maps have ``pieces[s]`` pieces each, padded with pieces that begin at infinity: those of map
     k are ``first_piece[s] + k pieces[s]`` and on. Row d of ``coefficients`` holds that of t^d; step
@@ -127,18 +124,18 @@ class Tables(NamedTuple):
     absorb_lower: float  # -inf where the lower end does not absorb
     absorb_upper: float  # +inf where the upper end does not absorb
     first_segment: Integers  # by path, and one more
+    lengths: Integers  # by path
     paths_below: Words
     first_place: Integers  # by segment, and one more
     times: Integers
     sequence: Integers  # distinct steps
     kind: Integers  # by step
     noise_std: Floats
-    maps: Integers
-    first_below: Integers  # by step, and one more
     first_piece: Integers
     pieces: Integers
     degree: Integers
-    below: Words
+    curved: Integers  # 1 where a piece has a power
+    depends: Integers  # 1 where the step depends on the memory of the batches
     edge: Floats  # by piece
     origin: Floats
     coefficients: Floats
@@ -146,9 +143,8 @@ class Tables(NamedTuple):
     order: Floats
     first_row: Integers  # by step, and one more
     first_entry: Integers  # by row, and one more
-    entry_below: Words
-    entry_map: Integers
-    entry_after: Integers
+    below: Words
+    after: Integers
 
 
 def is_compilable(process: Process) -> bool:
@@ -175,6 +171,7 @@ def compiled(process: Process) -> Tables:
         absorb_lower=float(process.lower) if process.lower_wall is Wall.ABSORB else -math.inf,
         absorb_upper=float(process.upper) if process.upper_wall is Wall.ABSORB else math.inf,
         first_segment=_offsets(len(part) for part in segments),
+        lengths=_integers(len(path) for path in process.paths),
         paths_below=_words(path.probability for path in process.paths),
         first_place=_offsets(len(g.steps) for g in in_order),
         times=_integers(g.times for g in in_order),
@@ -183,12 +180,13 @@ def compiled(process: Process) -> Tables:
             GENERAL if absorbs or (open_ended and table.expands) else table.kind for table in tables
         ),
         noise_std=_floats(step.noise_std for step in steps),
-        maps=_integers(table.maps for table in tables),
-        first_below=_offsets(table.below.size for table in tables),
         first_piece=_offsets(len(table.flat) for table in tables),
         pieces=_integers(len(table.flat) // table.maps for table in tables),
-        degree=_integers(table.degree for table in tables),
-        below=np.concatenate([table.below for table in tables]),
+        degree=_integers(
+            max(len(piece.coefficients) for piece in table.flat) - 1 for table in tables
+        ),
+        depends=_integers(isinstance(step, DependentStep) for step in steps),
+        curved=_integers(any(piece.factor for piece in table.flat) for table in tables),
         edge=_floats(piece.edge for piece in flat),
         origin=_floats(piece.origin for piece in flat),
         coefficients=np.array(
@@ -200,10 +198,9 @@ def compiled(process: Process) -> Tables:
         factor=_floats(piece.factor for piece in flat),
         order=_floats(piece.order for piece in flat),
         first_row=_offsets(len(table.rows) for table in tables),
-        first_entry=_offsets(len(row.maps) for row in rows),
-        entry_below=np.array([word for row in rows for word in row.below], dtype=np.uint64),
-        entry_map=_integers(k for row in rows for k in row.maps),
-        entry_after=_integers(memory for row in rows for memory in row.after),
+        first_entry=_offsets(len(row.below) for row in rows),
+        below=np.array([word for row in rows for word in row.below], dtype=np.uint64),
+        after=_integers(memory for row in rows for memory in row.after),
     )
 
 
@@ -217,55 +214,40 @@ def cumulative(weights: list[float]) -> Floats:
 class _StepTables(NamedTuple):
     kind: int
     maps: int
-    below: Words
     flat: list[Piece]  # of all maps, padded to one number each
-    degree: int
     expands: bool  # states may leave the finite numbers, which the general kind alone looks for
-    rows: list[_Row]  # of steps that depend on the memory of the batches
+    rows: list[_Row]  # by memory of the batches
 
 
 class _Row(NamedTuple):
     """Transition probabilities from one memory state, the largest last."""
 
     below: list[int]
-    maps: list[int]
     after: list[int]
 
 
 def _step_tables(step: Step) -> _StepTables:
-    if isinstance(step, DependentStep):
-        return _dependent_tables(step)
-    pairs = [(m, w) for m, w in zip(step.maps, step.weights, strict=True) if w > 0]
-    pairs.sort(key=lambda pair: pair[1])
-    flat = _padded(m for m, _ in pairs)
-    straight = len(flat) == len(pairs) and all(
+    memories = 1 + max(before for before, _ in step.moves) if isinstance(step, DependentStep) else 1
+    maps: list[UpdateMap] = []
+    rows = []
+    for memory in range(memories):
+        taken = [entry for entry in step.transitions(memory) if entry[1] > 0]
+        taken = sorted(taken, key=lambda entry: entry[1]) or [(step.maps[0], 1.0, memory)]
+        maps += [update for update, _, _ in taken]
+        words = [*_words(weight for _, weight, _ in taken).tolist(), 2**64 - 1]
+        rows.append(_Row(words, [after for _, _, after in taken]))
+    flat = _padded(maps)
+    straight = len(flat) == len(maps) and all(
         len(piece.coefficients) == 2 and piece.origin == 0 and piece.factor == 0 for piece in flat
     )
+    is_line = straight and not isinstance(step, DependentStep)
     return _StepTables(
-        kind={1: ONE_LINE, 2: TWO_LINES}.get(len(pairs), GENERAL) if straight else GENERAL,
-        maps=len(pairs),
-        below=_words(w for _, w in pairs),
+        kind={1: ONE_LINE, 2: TWO_LINES}.get(len(maps), GENERAL) if is_line else GENERAL,
+        maps=len(maps),
         flat=flat,
-        degree=_degree(flat),
         expands=any(abs(c) > 1 for piece in flat for c in piece.coefficients[1:]),
-        rows=[],
+        rows=rows,
     )
-
-
-def _dependent_tables(step: DependentStep) -> _StepTables:
-    maps = list(dict.fromkeys(step.maps))
-    found: dict[int, list[tuple[float, int, int]]] = {}
-    for phi, weight, (before, after) in zip(step.maps, step.weights, step.moves, strict=True):
-        if weight > 0:
-            found.setdefault(before, []).append((weight, maps.index(phi), after))
-    rows = []
-    for memory in range(max(found) + 1):
-        entries = sorted(found.get(memory, [(1.0, 0, memory)]), key=lambda entry: entry[0])
-        words = [*_words(weight for weight, _, _ in entries).tolist(), 2**64 - 1]
-        rows.append(_Row(words, [k for _, k, _ in entries], [after for _, _, after in entries]))
-    flat = _padded(maps)
-    below = np.zeros(0, dtype=np.uint64)
-    return _StepTables(GENERAL, len(maps), below, flat, _degree(flat), True, rows)
 
 
 def _padded(maps: Iterable[UpdateMap]) -> list[Piece]:
@@ -274,10 +256,6 @@ def _padded(maps: Iterable[UpdateMap]) -> list[Piece]:
     most = max(map(len, parts))
     padding = Piece((0.0,), edge=math.inf)
     return [piece for part in parts for piece in (*part, *[padding] * (most - len(part)))]
-
-
-def _degree(flat: list[Piece]) -> int:
-    return max(len(piece.coefficients) for piece in flat) - 1
 
 
 def _words(weights: Iterable[float]) -> Words:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import Construction, DependentStep, Process, Step, UpdateMap, Wall
+from audit.constructions import Construction, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
 from audit.simulation.blocks import LARGEST_OF_WALKS, Block, Stream, block_size
 from audit.simulation.fingerprint import described, digest_of
@@ -126,29 +126,15 @@ def _absorbed(process: Process, x: Floats) -> NDArray[np.bool_]:
 
 def _applied(rng: np.random.Generator, step: Step, x: Floats, memory: NDArray[np.int64]) -> Floats:
     """Apply each walk's map, and set its memory."""
-    if isinstance(step, DependentStep):
-        chosen = _pick_by_memory(rng, step, memory)
-    else:
-        chosen = _pick(rng, list(step.weights), x.size)
-    moved = np.empty_like(x)
-    for k, update in enumerate(step.maps):
-        here = chosen == k
-        if np.any(here):
-            moved[here] = _checked(update, x[here])
+    moved, before = np.empty_like(x), memory.copy()
+    for state in np.unique(before).tolist():
+        here, taken = np.flatnonzero(before == state), tuple(step.transitions(state))
+        chosen = _pick(rng, [weight for _, weight, _ in taken], here.size)
+        for k, (update, _, after) in enumerate(taken):
+            walks = here[chosen == k]
+            if walks.size:
+                moved[walks], memory[walks] = _checked(update, x[walks]), after
     return moved
-
-
-def _pick_by_memory(
-    rng: np.random.Generator, step: DependentStep, memory: NDArray[np.int64]
-) -> NDArray[np.intp]:
-    before, after = np.array(step.moves).T
-    chosen = np.zeros(memory.size, dtype=np.intp)
-    for state in np.unique(memory):
-        here, open_to = memory == state, np.flatnonzero(before == state)
-        picked = _pick(rng, [step.weights[k] for k in open_to], int(np.count_nonzero(here)))
-        chosen[here] = open_to[picked]
-    memory[:] = after[chosen]
-    return chosen
 
 
 def _checked(update: UpdateMap, given: Floats) -> Floats:

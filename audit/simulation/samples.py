@@ -115,12 +115,10 @@ class CountsAbove:
 
     def __call__(self, values: Floats) -> Counts:
         """Return the counts."""
-        from audit.simulation import kernels  # imports Numba, so not before it is needed
-
-        found = np.zeros(np.size(self.thresholds), dtype=np.int64)
         scores = Iterates(self.score)(values)
-        kernels.count_reached(scores, np.array(self.thresholds), found)
-        return found
+        reached = np.searchsorted(np.array(self.thresholds), scores, side="right")  # by each score
+        exactly = np.bincount(reached, minlength=np.size(self.thresholds) + 1)
+        return np.cumsum(exactly[:0:-1])[::-1]
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from audit import Batching, NoisySGD
@@ -26,16 +24,7 @@ from audit.constructions import (
     HolderPair,
     ResetWalk,
 )
-from audit.simulation import (
-    Backend,
-    Parallel,
-    Pool,
-    count_thresholds,
-    final_iterates,
-    pool,
-    run_job,
-    walk_counts,
-)
+from audit.simulation import Parallel, Pool, final_iterates, run_job, walk_counts
 from audit_dimensions import (
     Ball,
     Dataset,
@@ -128,49 +117,12 @@ def digests(where: Parallel | Pool, seeds: Sequence[int] = SEEDS) -> dict[str, s
     return found
 
 
-@contextmanager
-def backend(kind: Backend) -> Iterator[Pool]:
-    """Yield two workers of a kind."""
-    if kind is Backend.DASK:
-        distributed = pytest.importorskip("distributed")
-        with (
-            distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0",
-                silence_logs="CRITICAL",
-            ) as cluster,
-            pool(Parallel(kind, address=cluster.scheduler_address)) as workers,
-        ):  # fmt: skip
-            yield workers
-    else:
-        with pool(Parallel(kind, workers=2)) as workers:
-            yield workers
-
-
 def stored() -> dict[str, str]:
     return dict(json.loads(STORED.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize(
-    "kind", [Backend.THREADS, Backend.LOKY, Backend.DASK], ids=lambda kind: kind.value
-)
-def test_bits_are_the_stored_ones_on_every_backend(kind: Backend) -> None:
-    seeds = SEEDS if kind is Backend.THREADS else SEEDS[-1:]  # other processes have the same code
-    with backend(kind) as workers:
-        found = digests(workers, seeds)
-    assert len(found) * len(SEEDS) == len(stored()) * len(seeds)
-    assert found.items() <= stored().items()
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_counts_in_threads_are_the_stored_ones(seed: int, threads: int) -> None:
-    known = stored()
-    for name, pair in walks().items():
-        for trials in SIZES:
-            counts = count_thresholds(
-                pair, thresholds=THRESHOLDS, trials=trials, seed=seed, threads=threads
-            )
-            assert digest(*counts) == known[f"counts: {name}, seed {seed}, {trials} trials"], name
+def test_bits_are_the_stored_ones() -> None:  # those of processes and clusters: test_processes
+    assert digests(Parallel(workers=2)) == stored()
 
 
 def test_one_bit_is_noticed() -> None:
@@ -184,5 +136,5 @@ def test_one_bit_is_noticed() -> None:
 
 
 if __name__ == "__main__":
-    text = json.dumps(digests(Parallel(Backend.THREADS)), indent=1) + "\n"
+    text = json.dumps(digests(Parallel()), indent=1) + "\n"
     STORED.write_text(text, encoding="utf-8")

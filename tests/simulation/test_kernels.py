@@ -17,13 +17,13 @@ from audit.simulation.program import GENERAL, compiled
 from audit.simulation.rng import LANES
 
 from . import twin
-from .cases import AFFINE, COMPILED, MAPPED, mechanism, noise, process
+from .cases import AFFINE, COMPILED, mechanism, noise, process
 
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_kernel_is_its_twin_draw_by_draw(name: str) -> None:
     made = COMPILED[name]()
-    trials = 2 * LANES + 40  # three groups of lanes, the last one short
+    trials = LANES + 40  # two groups of lanes, the last one short
     block = Block(0, 0, trials)
     sequence = block.sequence(3, Stream.X_PRIME)
     expected = twin.walk(made, sequence, trials)
@@ -38,19 +38,22 @@ def test_kernel_is_its_twin_draw_by_draw(name: str) -> None:
     assert np.array_equal(samplers._walk(general, block, 3, Stream.X_PRIME), x)
 
 
-@pytest.mark.parametrize("name", MAPPED)
-def test_law_is_that_of_the_twin(name: str) -> None:
-    made = MAPPED[name]()
-    x = simulation.simulate(made, trials=60_000, seed=5)
-    assert twin.same_law(x, twin.sample(made, 20_000, seed=6), made) > twin.LEVEL
+def by_numpy(made: Process) -> Process:
+    """Return the same walk with maps that no compiled loop knows."""
+    return replace(made, paths=tuple(_opaque(path) for path in made.paths))
 
 
-@pytest.mark.parametrize("name", ["slopes", "resets, Poisson", "Hölder", "random stop"])
+BY_NUMPY = (
+    "slopes", "resets, Poisson", "Hölder", "random stop", "kinked", "reshuffled", "one wall",
+    "paths of three lengths",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_NUMPY)
 def test_maps_have_the_same_law_by_numpy(name: str) -> None:
     made = COMPILED[name]()
-    plain = replace(made, paths=tuple(_opaque(path) for path in made.paths))
     a = simulation.simulate(made, trials=60_000, seed=7)
-    b = simulation.simulate(plain, trials=60_000, seed=8)
+    b = simulation.simulate(by_numpy(made), trials=60_000, seed=8)
     assert twin.same_law(a, b, made) > twin.LEVEL
 
 
@@ -64,13 +67,12 @@ def _opaque(path: Path) -> Path:
     )
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.05])
-def test_jumps_five_percent_too_large_are_seen(factor: float) -> None:
+def test_jumps_five_percent_too_large_are_seen() -> None:
     right = BiasedWalk(mechanism(noise_std=1.5)).processes()[1]
-    wrong = BiasedWalk(mechanism(noise_std=1.5, lipschitz=2.0 * factor)).processes()[1]
-    x = simulation.simulate(wrong, trials=300_000, seed=2)
-    p = twin.same_law(x, twin.sample(right, 200_000, seed=3), right)
-    assert (p > twin.LEVEL) == (factor == 1.0)
+    wrong = BiasedWalk(mechanism(noise_std=1.5, lipschitz=2.1)).processes()[1]
+    x, other = (simulation.simulate(made, trials=300_000, seed=2) for made in (right, wrong))
+    y = simulation.simulate(by_numpy(right), trials=200_000, seed=3)
+    assert twin.same_law(x, y, right) > twin.LEVEL > twin.same_law(other, y, right)
 
 
 def test_atoms_after_one_step_are_exact() -> None:
@@ -145,13 +147,14 @@ def test_rare_jumps_keep_their_rate(rare: float) -> None:
 def test_probabilities_of_any_size_are_exact_to_a_word() -> None:
     for rare in (1e-9, 1e-12, 2.0**-60, 1e-300, 0.3):
         program = compiled(process(noise(1.0, (1.0, rare), (0.0, 1 - rare))))
-        (word,) = program.below.tolist()
+        word, _ = program.below.tolist()
         assert abs(word - rare * 2.0**64) <= 0.5
     weights = (0.25, 1e-9, 0.5, 0.25 - 1e-9)
     program = compiled(process(noise(1.0, *((float(k), w) for k, w in enumerate(weights)))))
     ascending = sorted(weights)
-    assert np.all(np.diff(program.below.astype(float)) > 0)
-    assert program.below.astype(float) / 2**64 == pytest.approx(np.cumsum(ascending)[:-1], rel=1e-9)
+    below = program.below[:-1].astype(float)
+    assert np.all(np.diff(below) > 0)
+    assert below / 2**64 == pytest.approx(np.cumsum(ascending)[:-1], rel=1e-9)
     assert program.coefficients[0].tolist() == [1.0, 3.0, 0.0, 2.0]  # the shifts, rarest first
 
 

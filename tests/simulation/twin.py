@@ -22,7 +22,6 @@ fma = ctypes.CDLL(None).fma  # of the C library; Python has it from 3.13 on
 fma.argtypes, fma.restype = [ctypes.c_double] * 3, ctypes.c_double
 WORDS = 2**64
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Lane:
@@ -143,44 +142,6 @@ def _gone(process: Process, x: float) -> bool:
     return (process.lower_wall is Wall.ABSORB and x <= process.lower) or (
         process.upper_wall is Wall.ABSORB and x >= process.upper
     )
-
-
-def sample(process: Process, trials: int, seed: int) -> Floats:
-    """Final iterates, with ``Generator.choice`` and NumPy over the trials."""
-    rng = np.random.default_rng(seed)
-    paths = rng.choice(len(process.paths), trials, p=[p.probability for p in process.paths])
-    everything = []
-    for k, path in enumerate(process.paths):
-        x = np.full(np.count_nonzero(paths == k), process.start)
-        gone = np.array([_gone(process, v) for v in x], dtype=bool)
-        memory = np.zeros(x.size, dtype=np.int64)
-        for step in path.steps():
-            if isinstance(step, DependentStep):
-                which = _chosen(rng, step, memory)
-                memory = np.array(step.moves)[which, 1]
-            else:
-                which = rng.choice(len(step.maps), x.size, p=step.weights)
-            moved = np.array([update(x) for update in step.maps])[which, np.arange(x.size)]
-            moved = moved + rng.normal(0.0, step.noise_std, x.size)
-            moved = np.minimum(np.maximum(moved, process.lower), process.upper)
-            x = np.where(gone, x, moved)
-            if process.lower_wall is Wall.ABSORB:
-                gone |= x <= process.lower
-            if process.upper_wall is Wall.ABSORB:
-                gone |= x >= process.upper
-        everything.append(x)
-    return np.concatenate(everything)
-
-
-def _chosen(rng: np.random.Generator, step: DependentStep, memory: Integers) -> Integers:
-    """The map of every walk, whose memory says which maps there are."""
-    before = np.array([move[0] for move in step.moves])
-    which = np.empty(memory.size, dtype=np.int64)
-    for state in np.unique(memory):
-        here, maps = memory == state, np.flatnonzero(before == state)
-        shares = np.array(step.weights)[maps]
-        which[here] = rng.choice(maps, np.count_nonzero(here), p=shares / shares.sum())
-    return which
 
 
 def is_normal(x: Floats, mean: float, std: float) -> float:

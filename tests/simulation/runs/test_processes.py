@@ -1,30 +1,22 @@
-"""Processes of this machine, and of a Dask cluster that runs as long as this module's tests.
-
-``python -m tests.simulation.runs.test_processes`` kills eight workers at random moments of one run.
-"""
+"""Processes of this machine, and of a Dask cluster that runs as long as this module's tests."""
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from audit.simulation import backends
 from audit.simulation.backends import Backend, Parallel, pool
-from audit.simulation.blocks import Counts
 from audit.simulation.runner import run_job
 
+from .. import test_bits
 from .clusters import ROOT, cluster, free_port
 from .jobs import Murderous, Slow, Stopping, counted, expected, steps_of
 
@@ -58,6 +50,10 @@ def test_same_bits_in_processes(two_workers: Parallel, tmp_path: Path) -> None:
     assert counts[0].dtype == np.int64
     assert seen[-1] == (steps_of(80),) * 2
     assert np.array_equal(run_job(job, folder=tmp_path), counts)
+    one = test_bits.SEEDS[-1:]
+    here = test_bits.digests(Parallel(workers=1), one)  # first: it compiles for the others
+    assert here.items() <= test_bits.stored().items()
+    assert test_bits.digests(two_workers, one) == here
 
 
 def test_an_error_in_a_block_comes_out_as_it_is(two_workers: Parallel) -> None:
@@ -85,37 +81,6 @@ def test_a_block_that_kills_every_worker_ends_in_one_line_and_the_run_goes_on(
     counts = run_job(counted(), folder=folder, progress=lambda done, _: seen.append(done))
     assert np.array_equal(counts, expected())
     assert seen[0] > 0
-
-
-def killed_at_random(kills: int, blocks: int) -> Counts:
-    """Counts of a run whose workers are killed so many times; others start in their place."""
-    moments, over = random.Random(3), threading.Event()
-
-    def kill(running: Any) -> None:
-        for _ in range(kills):
-            over.wait(moments.uniform(0.5, 1.5))
-            pids = [nanny.pid for nanny in running.workers.values() if nanny.pid]
-            if pids and not over.is_set():
-                os.kill(moments.choice(pids), signal.SIGKILL)
-                killed.append(1)
-
-    killed: list[int] = []
-    usual = {"distributed.scheduler.allowed-failures": 3}  # not those of `two_workers`
-    with dask.config.set(usual), cluster(n_workers=2) as running:
-        killer = threading.Thread(target=kill, args=(running,))
-        where = Parallel(Backend.DASK, address=running.scheduler_address)
-        killer.start()
-        try:
-            counts = run_job(counted(Slow(seconds=0.1), blocks), backend=where)
-        finally:
-            over.set()
-            killer.join()
-    assert len(killed) == kills, "the run was over before the last kill"
-    return np.stack(counts)
-
-
-def test_a_worker_that_is_killed_at_random_changes_no_bit() -> None:
-    assert np.array_equal(killed_at_random(1, 60), expected(60))
 
 
 def test_a_cluster_that_goes_away_ends_in_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
@@ -198,8 +163,3 @@ def test_a_package_that_is_not_installed_is_named(
         ValueError, match=rf"^parallel={kind} needs {package}, .*'noisy-sgd-audit\[{kind}\]'$"
     ):
         run_job(counted(), backend=Parallel(Backend(kind), address="127.0.0.1:1"))
-
-
-if __name__ == "__main__":
-    assert np.array_equal(killed_at_random(8, 400), expected(400))
-    print("8 workers killed; counts as expected")
