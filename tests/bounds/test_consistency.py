@@ -1,4 +1,4 @@
-"""Bounds are monotone in noise, steps, domain and data, and agree where they should."""
+"""Bounds are monotone in steps, domain and data, and agree where they should."""
 
 import dataclasses
 import math
@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, bounds
-from audit.bounds import Status
-from tests.bounds.grid import random_mechanism
 from tests.mechanisms import noisy_sgd
 
 FULL = noisy_sgd(steps=1000, dataset_size=20, step_size=0.1, noise_std=0.5)
@@ -26,22 +24,6 @@ def renyi(id, m, alpha=3.0):
 
 def least(ids, m, alpha=3.0):
     return min(renyi(f"bsa24.theorem_{id}", m, alpha) for id in ids)
-
-
-def test_every_bound_falls_with_noise():
-    random = np.random.default_rng(5)
-    seen = set()
-    for _ in range(150):
-        m = random_mechanism(random)
-        noisier = dataclasses.replace(m, noise_std=1.2 * m.noise_std)
-        for id in set(bounds.applicable(m)) & set(bounds.applicable(noisier)):
-            if bounds.CATALOGUE[id].status is Status.ASYMPTOTIC or id.startswith("own."):
-                continue  # the latter have tests of their own
-            for alpha in (1.5, 6.0):
-                before, after = renyi(id, m, alpha), renyi(id, noisier, alpha)
-                assert after <= before * (1 + 1e-9), (id, m)
-            seen.add(id)
-    assert len(seen) >= 25
 
 
 PAIRS = [

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import audit
-from audit import Batching, NoisySGD, NotApplicable, Relation, Release, bounds, exact
+from audit import Batching, Losses, NoisySGD, NotApplicable, Relation, Release, bounds, exact
 from audit.bounds.accounting import iteration
-from audit.constructions import TwoSidedWalk
+from audit.constructions import ChangingPair, Phase, PiecewiseLinear, TwoSidedWalk
 from tests.mechanisms import noisy_sgd
 
 UNEVEN = NoisySGD(
@@ -151,3 +151,20 @@ def test_steps_that_expand_are_not_contractive(excess):
 def test_the_longest_contractive_steps_need_no_tolerance():
     for eta in np.random.default_rng(0).uniform(1e-3, 10, 1000):
         assert float(eta) * (2 / float(eta)) <= 2
+
+
+def test_what_holds_for_a_fixed_loss_only_is_refused() -> None:
+    """The stationary law of a fixed loss leaks at most 2 v D/s^2; changing losses leak more."""
+    a, s = 0.1, 0.1
+    m = noisy_sgd(
+        steps=600, dataset_size=1000, noise_std=s, lipschitz=500 * a * s**2, losses=Losses.CHANGING
+    )
+    push = PiecewiseLinear.constant
+    unit = s**2 * 1000 / 999  # the drift of a step in units of s^2/D
+    drifts = ((472, 0.0), (64, 0.4), (32, 1.3), (16, 3.2), (8, 5.4), (4, 7.8), (4, 5.0))
+    record = push(-m.lipschitz), push(m.lipschitz)
+    phases = tuple(Phase(steps, push(drift * unit), *record) for steps, drift in drifts)
+    law = exact.curve(ChangingPair(m, phases, start=0.5), threads=1)
+    assert law.epsilon_bracket(1e-5)[0] > 2 * a
+    with pytest.raises(bounds.NotApplicable, match="needs another losses, got losses='changing'"):
+        bounds.evaluate("bsa24.corollary_5_2", m)
