@@ -91,7 +91,7 @@ def here(
     monkeypatch.setenv("COLUMNS", "160")
 
     def run(command: Command) -> None:
-        line = blocks.quick(command)
+        line, _, file = blocks.quick(command).partition(" > ")
         main = blocks.main_of(line)
         if main is None:
             blocks.run_command(command, workplace)
@@ -101,6 +101,8 @@ def here(
         with blocks.registries_kept():
             done = ended(main, *shlex.split(line)[1:])
         blocks.ended_well(command, done)
+        if file:
+            Path(file).write_text(done.out, encoding="utf-8")
 
     return run
 

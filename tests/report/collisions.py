@@ -20,7 +20,6 @@ def collisions(figure: Figure) -> list[str]:
     """Return every pair of texts that overlap, and what leaves the canvas or lies on the axes."""
     figure.set_dpi(180)
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # twice: the first drawing lays out
     canvas.draw()
     renderer = canvas.get_renderer()
     # of an annotation only the words, without its line

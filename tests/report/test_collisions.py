@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from audit.report import run_report
@@ -34,7 +36,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Drawn:
         return figure
 
     monkeypatch.setattr(style, "figure", looked_at)
-    monkeypatch.setattr(Figure, "savefig", lambda *given, **named: None)  # it draws twice more
+    for canvas, printed in ((FigureCanvasAgg, "print_png"), (FigureCanvasSVG, "print_svg")):
+        monkeypatch.setattr(canvas, printed, lambda *given, **named: None)  # it draws once more
     return drawn
 
 

@@ -137,15 +137,14 @@ def picture(
         drawn = figure(draw, height)
         layout = drawn.get_layout_engine()
         assert layout is not None
-        drawn.set_layout_engine("none")  # `savefig` would draw twice, once for the layout alone
+        drawn.set_layout_engine("none")  # laid out once here, not again at every drawing
         svg, png = io.BytesIO(), io.BytesIO()
-        as_svg: Any = FigureCanvasSVG(drawn)
-        layout.execute(drawn)
-        as_svg.print_svg(svg, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         as_png: Any = FigureCanvasAgg(drawn)
         drawn.dpi = 180
         layout.execute(drawn)
         as_png.print_png(png, metadata={"Software": None})
+        as_svg: Any = FigureCanvasSVG(drawn)
+        as_svg.print_svg(svg, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return Picture(
         name=name,
         title=title,
