@@ -17,7 +17,7 @@ MOST_LINES = {
     "audit/estimation": 6_885,
     "audit/report": 4_230,
     "audit/simulation": 2_925,
-    "extras/verify/audit_verify": 1_745,
+    "extras/verify/audit_verify": 1_763,
     "tests": 53_170,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored

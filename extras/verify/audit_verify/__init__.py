@@ -74,12 +74,12 @@ def verify(content: Plain) -> Outcome:
         bits = max((content["partition"] or {}).get("bits", 0), _LEAST_BITS)
         while True:
             ctx.prec = bits + 60
-            proven, resolved, sides = _decided(content, bits)
+            proven, denied, sides = _decided(content, bits)
             if proven:
                 return Outcome(Answer.REFUTED, sides, _trusted(content))
-            if resolved or bits == _MOST_BITS:  # more bits do not change it
+            if denied or bits == _MOST_BITS:
                 return Outcome(Answer.NOT_REFUTED, sides)
-            bits = min(2 * bits, _MOST_BITS)  # a ball contains the threshold
+            bits = min(2 * bits, _MOST_BITS)  # the threshold is between both ends
     except TooLongError as reason:
         return Outcome(Answer.TOO_LONG, str(reason))
     except KeyError as missing:
@@ -100,7 +100,7 @@ def _trusted(content: Plain) -> tuple[str, ...]:
 
 
 def _decided(content: Plain, bits: int) -> tuple[bool, bool, str]:
-    """Return whether the claim is refuted, whether that is the last word, and the numbers."""
+    """Return whether cells refute the claim, whether they cannot, and the numbers."""
     at, claimed = arb(content["at"]), arb(content["claimed"]) + arb(content["slack"])
     if content["evidence"] == "sampled":
         proven, sides = rejects(content["quantity"], at, claimed, content["samples"])
@@ -108,11 +108,7 @@ def _decided(content: Plain, bits: int) -> tuple[bool, bool, str]:
     draws = _draws(content["pair"], content["partition"], content["mechanism"], bits)
     if content["order"] == "reverse":
         draws = [Draw([(q, p) for p, q in d.cells], d.times, d.lost[::-1]) for d in draws]
-    masses = [x for draw in draws for cell in draw.cells for x in cell if not x.is_zero()]
-    resolved = all(x.rel_accuracy_bits() > 30 for x in masses)
-    resolved &= all(mass.is_zero() for draw in draws for mass in draw.lost)
-    proven, denied, sides = exceeds(content["quantity"], at, claimed, draws)
-    return proven, resolved or denied, sides
+    return exceeds(content["quantity"], at, claimed, draws)
 
 
 def _draws(pair: Plain, partition: Plain, mechanism: Any, bits: int) -> list[Draw]:

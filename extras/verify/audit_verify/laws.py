@@ -9,7 +9,7 @@ outcomes, and mixtures of laws that are known by the masses of their tails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flint import arb, ctx, fmpz, fmpz_poly
@@ -44,35 +44,45 @@ class Draw(NamedTuple):
     times: int = 1
     lost: Cell = (arb(0), arb(0))
 
-    def ratios(self) -> list[Cell]:
-        """Return (least P, most Q) of the cells that P certainly meets."""
-        bounds = [(p.lower(), (q + self.lost[1]).upper()) for p, q in self.cells]
-        return [(p, q) for p, q in bounds if p > 0]
+    def losses(self, least: bool) -> Iterator[Cell]:
+        """Yield P and log(P/Q), the ``least`` or the most that they can be; infinite if Q is 0.
+
+        The most knows nothing of the lost masses.
+        """
+        for mass, other in self.cells:
+            p = mass.lower() if least else mass.upper()
+            q = (other + self.lost[1]).upper() if least else other.lower()
+            if p > 0:
+                yield p, (p / q).log() if q > 0 else arb.pos_inf()
 
 
 # ---------------------------------------------------------------------------- quantities
 
 
 def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> tuple[bool, bool, str]:
-    """Return whether cells prove that a quantity exceeds a value or that theirs does not; and why.
+    """Return whether cells prove that a quantity exceeds a value or show that theirs does not; why.
 
     The Renyi divergence and epsilon at delta 0 of independent draws add up; for other quantities
     there must be one draw.
     """
-    most, draw = arb.pos_inf(), draws[0]
+    draw, left, most = draws[0], arb(0), arb(0)
     if quantity == "epsilon" and at == 0:
-        left, right = sum((own.times * largest_loss(own) for own in draws), arb(0)), claimed
-        sides = "log(P/Q) of one cell", "the claimed epsilon"
-    elif quantity == "Renyi divergence":
-        left, right = arb(1), ((at - 1) * claimed).exp()
         for own in draws:
-            left *= renyi_sum(own, at) ** own.times
+            low, high = largest_loss(own)
+            left, most = left + own.times * low, most + own.times * high
+        right, sides = claimed, ("log(P/Q) of one cell", "the claimed epsilon")
+    elif quantity == "Renyi divergence":
+        left = most = arb(1)
+        for own in draws:
+            low, high = renyi_sum(own, at)
+            left, most = left * low**own.times, most * high**own.times
+        right = ((at - 1) * claimed).exp()
         sides = "sum of P^a Q^(1-a)", "e^((a-1) claimed)"
     elif len(draws) > 1 or draw.times > 1:
         raise NotAWitnessError("partition.scores must be given for several draws")
     elif quantity == "1 - beta":
-        left, right = power(draw, at), claimed
-        sides = "Q(reject)", "the claimed power"
+        left, most = power(draw, at)
+        right, sides = claimed, ("Q(reject)", "the claimed power")
     else:  # a delta at an epsilon, and the words for both
         epsilon, right, *words = {
             "epsilon": (claimed, at, "e^claimed Q", "delta"),
@@ -88,7 +98,7 @@ def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> tupl
     return proven, bool(most <= right), f"{sides[0]} = {shown[0]} {sign} {sides[1]} = {shown[1]}"
 
 
-def excess(draw: Draw, epsilon: arb) -> tuple[arb, arb]:
+def excess(draw: Draw, epsilon: arb) -> Cell:
     """Return bounds of the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``.
 
     Mass in unknown cells may be Q's in the cells that count, or P's in any.
@@ -107,34 +117,46 @@ def gaussian_delta(epsilon: arb, mu: arb) -> arb:
     return normal(mu / 2 - epsilon / mu) - epsilon.exp() * normal(-mu / 2 - epsilon / mu)
 
 
-def renyi_sum(draw: Draw, alpha: arb) -> arb:
-    """Return a lower bound of the sum of P^alpha Q^(1 - alpha); infinite where Q is 0."""
-    total = arb(0)
-    for p, q in draw.ratios():
-        total += (alpha * p.log() + (1 - alpha) * q.log()).exp() if q > 0 else arb.pos_inf()
-    return total.lower()
+def renyi_sum(draw: Draw, alpha: arb) -> Cell:
+    """Return bounds of the sum of P^alpha Q^(1 - alpha), the upper one up to lost masses."""
+    low, high = (
+        sum((p * ((alpha - 1) * loss).exp() for p, loss in draw.losses(least)), arb(0))
+        for least in (True, False)
+    )
+    return low.lower(), high.upper()
 
 
-def largest_loss(draw: Draw) -> arb:
-    """Return a lower bound of the largest log(P/Q); infinite where Q is 0."""
-    losses = [(p / q).log().lower() if q > 0 else arb.pos_inf() for p, q in draw.ratios()]
-    return max([arb(0), *losses], key=float)
+def largest_loss(draw: Draw) -> Cell:
+    """Return bounds of the largest log(P/Q), the upper one up to lost masses."""
+    low, high = (
+        max([arb(0), *(loss for _, loss in draw.losses(least))], key=float)
+        for least in (True, False)
+    )
+    return low.lower(), high.upper()
 
 
-def power(draw: Draw, alpha: arb) -> arb:
-    """Return Q(reject) of a test with P(reject) <= alpha, which rejects where Q/P is large."""
+def power(draw: Draw, alpha: arb) -> Cell:
+    """Return bounds of Q(reject) of the best test with P(reject) <= alpha."""
+    least = [(p.upper(), q.lower()) for p, q in draw.cells]
+    most = [(p.lower(), q.upper()) for p, q in draw.cells]
+    low = _power(least, (alpha - draw.lost[0]).lower()).lower()
+    return low, (_power(most, alpha.upper()) + draw.lost[1]).upper()
+
+
+def _power(cells: Sequence[Cell], alpha: arb) -> arb:
+    """Return Q(reject) of the test that rejects where Q/P is large, and at random in one cell."""
 
     def ratio(cell: Cell) -> float:
-        p, q = (max(0.0, float(mass.mid())) for mass in cell)
+        p, q = (max(0.0, float(mass)) for mass in cell)
         return q / p if p > 0 else (float("inf") if q > 0 else 0.0)
 
-    left, won = (alpha - draw.lost[0]).lower(), arb(0)
-    for p, q in sorted(draw.cells, key=ratio, reverse=True):
-        if not p < left:  # the last cell is rejected with some probability
-            share = (left / p.upper()).lower() if p.upper() > 0 else arb(1)
-            return (won + max(share, arb(0), key=float) * q).lower()
-        left, won = (left - p).lower(), won + q
-    return won.lower()
+    left, won = alpha, arb(0)
+    for p, q in sorted(cells, key=ratio, reverse=True):
+        if not q > 0 or not left > 0:
+            break
+        share = (left / p).lower() if p > left else arb(1)
+        left, won = (left - share * max(p, arb(0), key=float)).lower(), won + share * q
+    return won
 
 
 # ---------------------------------------------------------------------------- compositions

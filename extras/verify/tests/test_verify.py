@@ -269,11 +269,14 @@ def test_composed_cells_enclose_every_sum_of_scores(seed: int, rounded: str) -> 
         assert float(low) <= wanted <= float(high)
         assert float(high - low) < 1e-5
     moment = math.fsum(float(p) ** 2 / float(q) for p, q in exact.values() if q)
-    assert moment * (1 - 1e-5) <= float(renyi_sum(draw, arb(2))) <= moment
+    low, high = renyi_sum(draw, arb(2))
+    assert moment * (1 - 1e-5) <= float(low) <= moment
+    assert float(low) <= float(high) <= moment * (1 + 1e-5)
     best, left = Fraction(0), Fraction(1, 5)
     for p, q in sorted(exact.values(), key=lambda cell: cell[1] / cell[0], reverse=True):
         best, left = best + q * min(Fraction(1), left / p), max(left - p, Fraction(0))
-    assert float(best) - 1e-5 <= float(power(draw, arb(1) / 5)) <= best
+    low, high = power(draw, arb(1) / 5)
+    assert float(best) - 1e-5 <= float(low) <= best <= float(high) <= float(best) + 1e-5
 
 
 WALKS = {
@@ -837,6 +840,15 @@ def test_a_composition_of_ten_thousand_draws() -> None:
     assert verify(content).answer is Answer.REFUTED
     equal = {**pair, "second": pair["first"]}
     assert verify({**content, "pair": equal, "claimed": 0.0}).answer is Answer.NOT_REFUTED
+
+
+@pytest.mark.parametrize(("quantity", "at"), [("1 - beta", 0.1), ("total variation", 0.0)])
+def test_cells_that_cannot_refute_are_not_taken_with_more_bits(quantity: str, at: float) -> None:
+    pair = {"kind": "finite", "first": [0.5, 0.3, 0.2], "second": [0.4, 0.3, 0.3], "times": 20}
+    content = witness(pair, {"scores": [-1, 0, 1], "modulus": 41}, quantity, at, 0.4)
+    assert verify(content).answer is Answer.REFUTED
+    assert verify({**content, "claimed": 0.9}).answer is Answer.NOT_REFUTED
+    assert ctx.prec < 150  # those of the first try, though sums of scores are rounded down
 
 
 def test_the_command_needs_python_flint_alone(tmp_path: Path) -> None:
