@@ -338,11 +338,10 @@ def _training(
     # batches of one size divide an epoch
     divides = (batching.repeats or batching.renews) and not batching.drops_rest
     size = round(1 / sampling_rate) if divides else any_dataset_size(sampling_rate)
-    batch = sampling_rate * size
-    fits = sampling_rate == 1 if batching is Batching.FULL else batch_is_whole(batch)
+    full = batching is Batching.FULL
+    fits = sampling_rate == 1 if full else batch_is_whole(sampling_rate * size)
     if not fits and "poisson_rate" not in batching.fields:
-        rate = "1 over a whole number" if divides else "a fraction of whole numbers up to 10^9"
-        rate = "1" if batching is Batching.FULL else rate
+        rate = "1" if full else "1 over a whole number" if divides else "b/n with n <= 10^9"
         raise validate.fail("sampling_rate", f"{rate} for {batching.value} batches", sampling_rate)
     one = step(
         noise_multiplier,

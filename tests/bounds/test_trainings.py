@@ -203,7 +203,7 @@ def test_print() -> None:
         ),
         (
             {"batching": Batching.DROP_LAST, "sampling_rate": 1 / math.pi},
-            "must be a fraction of whole numbers up to 10^9 for drop last batches, got 0.318",
+            "sampling_rate must be b/n with n <= 10^9 for drop last batches, got 0.318",
         ),
     ],
 )
