@@ -20,8 +20,8 @@ from audit.simulation.samples import CountsAbove, Iterates
 from .jobs import Normals, Slow, Stopping, counted, expected, kept
 
 
-@pytest.mark.parametrize("threads", [1, 2, 8, None])
-def test_same_bits_for_any_number_of_threads(threads: int | None) -> None:
+@pytest.mark.parametrize("threads", [1, 8])
+def test_same_bits_for_any_number_of_threads(threads: int) -> None:
     where = Parallel(Backend.THREADS, threads)
     counts = run_job(counted(blocks=102), backend=where)
     assert counts[0].dtype == np.int64
@@ -58,18 +58,6 @@ def test_a_job_is_made_of_blocks() -> None:
         job.place(6)
     with pytest.raises(ValueError, match=r"^number must be a whole number of at least 0, got -1$"):
         job.place(-1)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"trials": 0}, "^trials must be a whole number of at least 1, got 0$"),
-        ({"seed": -1}, "^seed must be a whole number of at least 0, got -1$"),
-    ],
-)
-def test_a_job_out_of_range_is_refused(given: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Samples(Normals(), Iterates(), **{"trials": 1, "seed": 0, **given})
     with pytest.raises(ValueError, match=r"^job must be a Samples, got 3$"):
         run_job(3)  # type: ignore[arg-type]
 
@@ -109,8 +97,7 @@ def sized(blocks: int) -> Samples:
     return counted(Even(10), blocks)
 
 
-@pytest.mark.parametrize("workers", [1, 3, 1000])
-@pytest.mark.parametrize("rate", [0.0, 200.0, 1e9])
+@pytest.mark.parametrize(("workers", "rate"), [(1, 0.0), (3, 200.0), (1000, 1e9)])
 def test_tasks_cover_what_is_left_and_nothing_else(workers: int, rate: float) -> None:
     left = [range(10), range(17, 18), range(100, 3000)]
     cut = list(tasks(sized(3000), left, workers, paced(rate)))
@@ -121,9 +108,9 @@ def test_tasks_cover_what_is_left_and_nothing_else(workers: int, rate: float) ->
 @pytest.mark.parametrize(
     ("blocks", "rate", "workers", "size"),
     [
-        (10**5, 0.0, 2, 1),  # nothing is known yet
-        (10**5, 1000.0, 2, 50),  # half a second
-        (10**5, 0.1, 2, 1),
+        (10**4, 0.0, 2, 1),  # nothing is known yet
+        (10**4, 1000.0, 2, 50),  # half a second
+        (10**4, 0.1, 2, 1),
         (10**5, 1000.0, 64, 97),  # four times the workers take four times as long, but
         (320, 1e9, 2, 10),  # there are 16 for each worker
     ],
