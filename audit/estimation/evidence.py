@@ -20,8 +20,8 @@ from audit.estimation.regions import (
     Region,
     hull_points,
     hull_renyi,
+    joint,
     rectangle_at,
-    rectangles,
 )
 
 Array = NDArray[np.float64]
@@ -208,12 +208,12 @@ class Evidence:
     sampling_limit: float
 
 
-def separate_tests(
-    tests: Sequence[ThresholdTest], counts: Sequence[Counts], error: float
+def tests_of_one_shape(
+    tests: Sequence[ThresholdTest], counts: Sequence[Counts], error: float, shape: JointShape
 ) -> list[CountedTest]:
-    """Return tests with Clopper-Pearson limits, which share the error equally."""
+    """Return tests with regions of one shape, which share the error equally."""
     share = error / len(tests)
-    made = zip(tests, counts, rectangles(counts, share), strict=True)
+    made = zip(tests, counts, joint(counts, share, shape), strict=True)
     return [CountedTest(test, count, share, region, None) for test, count, region in made]
 
 

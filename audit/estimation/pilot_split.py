@@ -22,11 +22,11 @@ from audit.estimation.evidence import (
     Tail,
     ThresholdTest,
     count_test,
-    separate_tests,
     tails,
+    tests_of_one_shape,
 )
 from audit.estimation.rate_limits import lower_limit, upper_limit
-from audit.estimation.regions import Counts, JointShape, Rates, Region, joint, joint_edges
+from audit.estimation.regions import SEPARATE, Counts, JointShape, Rates, Region, joint, joint_edges
 from audit.estimation.scores import part_size, split
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 
@@ -324,7 +324,8 @@ class PilotSplit(Thresholds):
         error, named = question.error, question.deltas
         band_error = error * self.band_share if named else error
         band = pilot.band_tests(self.band_thresholds)
-        counted = separate_tests(band, [count_test(ascending, test) for test in band], band_error)
+        counts = [count_test(ascending, test) for test in band]
+        counted = tests_of_one_shape(band, counts, band_error, SEPARATE)
         spent = [Spent(f"{len(counted)} thresholds for every delta, equal parts", band_error)]
         for delta in named:
             delta_error = (error - band_error) / len(named)
@@ -333,9 +334,9 @@ class PilotSplit(Thresholds):
             lead = max(plans, key=lambda one: one.predicted)
             for one in plans:
                 part = delta_error * (self.lead_share if one is lead else 1 - self.lead_share)
-                counts = count_test(ascending, one.test)
-                region = joint(counts, part, one.shape)
-                counted.append(CountedTest(one.test, counts, part, region, delta, shape=one.shape))
+                count = count_test(ascending, one.test)
+                (region,) = joint([count], part, one.shape)
+                counted.append(CountedTest(one.test, count, part, region, delta, shape=one.shape))
             spent.append(Spent(f"tests for delta {delta:g}, one per order", delta_error))
         return CertifiedTests(
             tests=tuple(counted),

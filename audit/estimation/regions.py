@@ -12,6 +12,7 @@ import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,16 +109,6 @@ def two_point_renyi(alpha: Array, p: Array, q: Array) -> Array:
     return np.asarray(np.where(small, near, far))
 
 
-def rectangles(counts: Sequence[Counts], error: float) -> list[Region]:
-    """Return Clopper-Pearson limits of two rates each, at half the error each (union bound)."""
-    table = np.asarray([(c.first, c.first_total, c.second, c.second_total) for c in counts])
-    first, second = kept_inside(
-        lower_limit(table[:, 0], table[:, 1], error / 2),
-        upper_limit(table[:, 2], table[:, 3], error / 2),
-    )
-    return [Region(first[k : k + 1], second[k : k + 1]) for k in range(len(counts))]
-
-
 def rectangle_at(counts: Counts, first_error: float, second_error: float) -> tuple[float, float]:
     """Return the limits of the two rates, each at its own error."""
     first, second = kept_inside(
@@ -145,15 +136,21 @@ class JointShape:
     def __post_init__(self) -> None:
         if not 0 < self.angle <= math.pi / 2:
             raise validate.fail("angle", "in (0, pi/2]", self.angle)
-        for name in ("first_guard", "second_guard"):
-            if not 0 < getattr(self, name) <= 1 / 3:
-                raise validate.fail(name, "in (0, 1/3]", getattr(self, name))
+        for name, most in (("first_guard", 0.5), ("second_guard", 1 / 3)):
+            if not 0 < getattr(self, name) <= most:
+                raise validate.fail(name, f"in (0, 1/{1 / most:g}]", getattr(self, name))
 
 
-def joint(counts: Counts, error: float, shape: JointShape, corners: int = 256) -> Region:
-    """Return a joint region for two rates, tighter than a rectangle if both rates are uncertain.
+# Clopper and Pearson's limit of each rate at half the error (union bound).
+SEPARATE = JointShape(math.pi / 2, 0.5)
 
-    Let (K, n) and (K', n') be the counts, independent, with true rates p and q. The exact one-sided
+
+def joint(
+    counts: Sequence[Counts], error: float, shape: JointShape, corners: int = 256
+) -> list[Region]:
+    """Return joint regions of one shape, tighter than rectangles if both rates are uncertain.
+
+    Let (K, n) and (K', n') be counts, independent, with true rates p and q. The exact one-sided
     p-values U = P(Bin(n, p) >= K) and U' = P(Bin(n', q) <= K') are independent and stochastically
     no smaller than uniform variables. A pair (p, q) is excluded from the region if
 
@@ -167,15 +164,20 @@ def joint(counts: Counts, error: float, shape: JointShape, corners: int = 256) -
     region is a rectangle: the first rate's limit has the first guard's share of the error, the
     second rate's all the rest.
     """
+    table = np.array([(c.first, c.first_total, c.second, c.second_total) for c in counts])
+    columns: Any = Counts(*table.T[..., None])
     corners = 1 if shape.angle == math.pi / 2 else corners
-    first, second = joint_edges(counts, error, [shape], corners)
-    return Region(first[0], second[0])
+    edges = joint_edges(columns, error, [shape], corners)
+    return [Region(first, second) for first, second in zip(*edges, strict=True)]
 
 
 def joint_edges(
     counts: Counts, error: float, shapes: Sequence[JointShape], corners: int
 ) -> tuple[Array, Array]:
-    """Return the corners of a `joint` region for each shape, (shapes, corners) each."""
+    """Return the corners of a `joint` region for each shape, (shapes, corners) each.
+
+    With one shape, counts may be columns: the regions of many counts, a row each.
+    """
     angle = np.asarray([[shape.angle] for shape in shapes])
     first_guard = np.asarray([[shape.first_guard] for shape in shapes]) * error
     second_guard = np.asarray([[shape.second_guard] for shape in shapes]) * error
@@ -196,7 +198,8 @@ def joint_edges(
         axis=1,
     )
     other = np.minimum((cut - along * score) / across, top)
-    first = lower_limit(counts.first, counts.first_total, _tail(score))
+    least = np.where(flat, first_guard, _tail(score))
+    first = lower_limit(counts.first, counts.first_total, least)
     # Between two grid points p is at least that of the first and q at most that of the second;
     # beyond the last one only the guard bounds q. At an angle of pi/2 the second rate has the rest.
     least = np.where(flat, error - first_guard, second_guard)

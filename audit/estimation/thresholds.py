@@ -26,9 +26,9 @@ from audit.estimation.evidence import (
     Tail,
     ThresholdTest,
     count_event,
-    separate_tests,
+    tests_of_one_shape,
 )
-from audit.estimation.regions import Counts, JointShape, Rates, joint
+from audit.estimation.regions import SEPARATE, Counts, JointShape, Rates
 from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ _STRAIGHT = 1e-3
 _CELL = 0.1  # normal scores
 _FORMAT = 1
 # Fixed before any count; which shape certifies most is not known in advance.
-_SHAPE = JointShape(angle=1.1, first_guard=0.05)
+_SHAPES = {Rates.SEPARATE: SEPARATE, Rates.JOINT: JointShape(angle=1.1, first_guard=0.05)}
 
 
 @dataclass(frozen=True)
@@ -279,16 +279,9 @@ class FixedThresholds(Thresholds):
 
 def certified_counts(choice: FixedThresholds, summary: Summary, error: float) -> CertifiedTests:
     """Return every test of the counts at the thresholds with its share of the error."""
-    share = error / (len(choice.values) * len(choice.favours))
     tests = [ThresholdTest(o, Tail.AT_LEAST, t) for o in choice.favours for t in choice.values]
     counts = [summary._counts(k, o) for o in choice.favours for k in range(len(choice.values))]
-    if choice.rates is Rates.SEPARATE:
-        counted = separate_tests(tests, counts, error)
-    else:
-        counted = [
-            CountedTest(test, count, share, joint(count, share, _SHAPE), None)
-            for test, count in zip(tests, counts, strict=True)
-        ]
+    counted = tests_of_one_shape(tests, counts, error, _SHAPES[choice.rates])
     return CertifiedTests(
         tests=tuple(counted),
         spent=(Spent(f"{len(counted)} tests fixed in advance, equal parts", error),),

@@ -158,7 +158,7 @@ def unpaid_direction(
         Counts(int(np.sum(x >= 1)), _MANY, int(np.sum(y >= 1)), _MANY),
         Counts(int(np.sum(y <= 0)), _MANY, int(np.sum(x <= 0)), _MANY),
     )
-    regions = [joint(c, error, JointShape(1.127, 0.01)) for c in sides]
+    regions = joint(sides, error, JointShape(1.127, 0.01))
     bounds = [np.min(region.epsilons(DELTAS), axis=-1) for region in regions]
     return np.asarray(np.maximum(np.max(bounds, axis=0), 0.0))
 
