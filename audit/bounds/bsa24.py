@@ -28,8 +28,7 @@ from functools import cached_property
 import numpy as np
 
 from audit import validate
-from audit.bounds.accounting.composition import coarse_epsilons, compose
-from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.accounting.composition import SubsampledGaussian, coarse_epsilons, compose
 from audit.bounds.accounting.update import checked_tau, contraction_gap, family_sensitivity
 from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
 from audit.bounds.statements import bound

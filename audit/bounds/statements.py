@@ -16,6 +16,7 @@ from audit.bounds.record_scope import RecordScope
 from audit.bounds.registry import BoundFunction, Entry, Status
 from audit.bounds.sources import Source
 from audit.codec import decode
+from audit.codec.schemas import one_of
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import Choice
 
@@ -97,3 +98,10 @@ def _assumption(name: str, own: Mapping[str, Assumption], id: str) -> Assumption
         known = "the name of an assumption, or a keyword of the function's decorator"
         raise validate.fail(f"assumption of {id}", known, name)
     return assumption
+
+
+def of_ids() -> list[dict[str, Any]]:
+    """Return the schemas of the registered ids, with their statements: members of an ``anyOf``."""
+    from audit.bounds import CATALOGUE  # it is made after this module
+
+    return one_of({e.id: f"{e.cite}: {e.statement} ({e.status.value})" for e in CATALOGUE.values()})

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from audit import validate
-from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.accounting.composition import SubsampledGaussian
 from audit.bounds.accounting.update import family_sensitivity
 from audit.bounds.assumptions import ROUNDING, Assumption
 from audit.bounds.statements import bound

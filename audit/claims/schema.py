@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from audit.bounds import CATALOGUE
-from audit.bounds.schema import of_ids
+from audit.bounds.statements import of_ids
 from audit.claims import claims_file
 from audit.claims.claim import ACCOUNTANTS, FORMS, PLACES, TARGET, Claim, NumberSource
 from audit.claims.claims_file import BASE, WRITTEN

@@ -30,7 +30,7 @@ def schema(*output: type) -> dict[str, Any]:
     with a ``defaults`` list the settings are not looked into: the files that it builds on complete
     them.
     """
-    from audit.bounds.schema import of_ids  # takes a while to import
+    from audit.bounds.statements import of_ids  # takes a while to import
 
     schemas = Schemas(placeholder=_LATER)
     schemas.ready(Construction, of_pairs(schemas, kinds()))

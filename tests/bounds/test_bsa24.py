@@ -17,10 +17,7 @@ from audit.curves import GaussianCurve
 from papers.bsa24_statements import (
     lemma_3_1,
     lemma_3_2,
-    threshold_4_3,
-    threshold_4_5,
     threshold_4_6,
-    threshold_5_4,
 )
 from tests.bounds import reference
 from tests.choices import RELATIONS
@@ -352,18 +349,6 @@ def test_theorem_4_6_reference_and_its_threshold():
     assert mu("theorem_4_6", dataclasses.replace(m, steps=100)) == pytest.approx(expected)
 
 
-def test_thresholds_divide_convergent_from_composed():
-    m = smooth(strong_convexity=0.0, diameter=2.5)
-    threshold = threshold_4_3(m)
-    for factor, wins in ((1.1, True), (0.9, False)):
-        changed = dataclasses.replace(m, steps=round(factor * threshold))
-        assert (mu("theorem_4_3", changed) < mu("theorem_4_1", changed)) is wins
-    strong = cyclic(strong_convexity=0.01)
-    epochs = threshold_4_5(strong)
-    long = dataclasses.replace(strong, steps=4 * (math.ceil(epochs) + 2))
-    assert mu("theorem_4_5", long) < mu("theorem_4_4", long)
-
-
 def random_full(random):
     convex = random.random() < 0.7
     smoothness = random.uniform(0.1, 19.9)
@@ -540,13 +525,6 @@ def test_the_exponential_mechanism_of_a_linear_loss_is_within_its_bounds():
         for id in ("corollary_5_4", "mcsherry_talwar"):
             assert delta <= bounds.evaluate(f"bsa24.{id}", target).delta(epsilon)
     assert float(np.max(np.abs(np.log(p / q)))) == pytest.approx(2.0, rel=1e-9)
-
-
-def test_threshold_of_section_5_2():
-    x = threshold_5_4()
-    assert x == pytest.approx(0.6764, abs=5e-5)
-    gaussian = GaussianCurve(2 * math.sqrt(x))
-    assert gaussian.delta(0.0) == pytest.approx(math.tanh(x), rel=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -82,23 +82,6 @@ def test_sampled_bounds_fall_with_the_records():
         assert np.all(np.diff([least(ids, run) for run in runs]) < 0)
 
 
-def test_the_ceiling_of_theorem_4_3():
-    def mu(n):
-        m = dataclasses.replace(
-            FULL,
-            dataset_size=n,
-            batch_size=n,
-            step_size=1.0,
-            noise_std=1.0,
-            lipschitz=None,
-            gradient_sensitivity=10.0,
-        )
-        return bounds.evaluate("bsa24.theorem_4_3", m).mu
-
-    assert mu(10) == pytest.approx(2.0, abs=1e-12)
-    assert mu(11) == pytest.approx(2.092884, abs=1e-6)
-
-
 def full_batches(random):
     eta = float(random.choice([0.01, 0.1, 1.0]))
     n = int(random.integers(1, 50))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import audit
-from audit import Batching, Losses, NoisySGD, NotApplicable, Relation, Release, bounds, exact
+from audit import Batching, Losses, NoisySGD, NotApplicable, Release, bounds, exact
 from audit.bounds.accounting import iteration
 from audit.constructions import ChangingPair, Phase, PiecewiseLinear, TwoSidedWalk
 from tests.mechanisms import noisy_sgd
@@ -127,18 +127,6 @@ def test_best_goes_on_where_one_bound_cannot(monkeypatch):
     assert best.epsilon < 10
 
 
-def test_what_holds_at_a_half_holds_above():
-    m = noisy_sgd(
-        noise_std=1000.0,
-        batching=Batching.CYCLIC,
-        release=Release.RANDOM_STOP,
-        relation=Relation.REPLACE_ONE,
-        diameter=None,
-    )
-    curve = bounds.evaluate("fmtt18.theorem_32_corrected", m)
-    assert curve.epsilon(0.6) <= curve.epsilon(0.5) <= curve.epsilon(0.4)
-
-
 @pytest.mark.parametrize("excess", [1e-12, 1e-13, 1e-14])
 def test_steps_that_expand_are_not_contractive(excess):
     """After T steps distances have grown by (1 + 2 excess)^T, 2e-6 at T = 1e6."""
@@ -146,11 +134,6 @@ def test_steps_that_expand_are_not_contractive(excess):
     assert m.contraction > 1
     with pytest.raises(NotApplicable, match="needs eta <= 2/M"):
         bounds.evaluate("own.coupling", m)
-
-
-def test_the_longest_contractive_steps_need_no_tolerance():
-    for eta in np.random.default_rng(0).uniform(1e-3, 10, 1000):
-        assert float(eta) * (2 / float(eta)) <= 2
 
 
 def test_what_holds_for_a_fixed_loss_only_is_refused() -> None:

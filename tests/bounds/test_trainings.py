@@ -95,8 +95,9 @@ def test_the_named_statement_proves_the_upper_end(batching: Batching) -> None:
     assert found.upper == pytest.approx(best.epsilon, rel=1e-4)  # no other proves less
 
 
-@pytest.mark.parametrize("goal", [0.1, 2.0])
-@pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.REPLACE_ONE])
+@pytest.mark.parametrize(
+    ("goal", "relation"), [(0.1, Relation.ADD_REMOVE), (2.0, Relation.REPLACE_ONE)]
+)
 def test_noise_that_is_needed_misses_and_noise_that_is_enough_meets(
     goal: float, relation: Relation
 ) -> None:

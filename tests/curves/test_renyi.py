@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from audit.curves import GaussianCurve, RenyiCurve
+from papers.renyi_conversions import bun_steinke, lemma_2_5
 
 DELTAS = np.geomspace(1e-12, 0.5, 30)
 
@@ -32,6 +33,9 @@ def test_never_worse_than_the_older_conversions_or_a_dense_grid(rho):
         epsilon = curve.epsilon(delta)
         # Bun and Steinke (2016), Proposition 1.3, is Mironov's conversion at its best order
         assert epsilon <= rho + 2 * math.sqrt(rho * log)
+        for alpha in (1.1, 2.0, 10.0, 1000.0):
+            assert epsilon <= lemma_2_5(alpha=alpha, divergence=alpha * rho, delta=delta)
+        assert epsilon <= bun_steinke(rho=rho, delta=delta) * (1 + 1e-9)
         dense = orders * rho + np.log1p(-1 / orders) + (log - np.log(orders)) / (orders - 1)
         assert epsilon <= max(np.min(dense), 0) + 1e-12
 
@@ -47,6 +51,32 @@ def test_total_variation_bounds_large_delta():
     assert curve.delta(0.0) == pytest.approx(math.sqrt(1e-4 / 2), rel=1e-6)
     assert curve.epsilon(0.01) == 0.0
     assert curve.delta(-1.0) == pytest.approx(1 - math.exp(-1) * (1 - curve.delta(1.0)))
+
+
+def worst_two_point_delta(alpha, divergence, epsilon):
+    """The best event of two-point pairs within the divergence: the least q, for each of many p."""
+    p = np.linspace(1e-6, 1 - 1e-6, 3000)
+    low, high = np.full(p.shape, 1e-12), p
+    for _ in range(50):  # the moment falls as q rises to p, where it is 1
+        q = np.sqrt(low * high)
+        moment = p**alpha * q ** (1 - alpha) + (1 - p) ** alpha * (1 - q) ** (1 - alpha)
+        allowed = moment <= math.exp((alpha - 1) * divergence)
+        low, high = np.where(allowed, low, q), np.where(allowed, q, high)
+    return float(np.max(p - math.exp(epsilon) * high))
+
+
+@pytest.mark.parametrize("alpha", [1.5, 3.0, 10.0])
+@pytest.mark.parametrize("divergence", [0.01, 0.3, 2.0])
+def test_no_pair_of_two_points_is_above_the_conversion(alpha, divergence):
+    curve = RenyiCurve(
+        lambda a: np.full_like(a, divergence), lowest=alpha, highest=math.nextafter(alpha, 99)
+    )
+    for delta in (0.02, 0.2):
+        epsilon = curve.epsilon(delta)
+        reached = worst_two_point_delta(alpha, divergence, epsilon)
+        assert reached <= delta
+        if alpha * divergence > 0.5:  # for less the conversion loses more than a half
+            assert worst_two_point_delta(alpha, divergence, 0.5 * epsilon) > delta
 
 
 def test_one_order_only_is_the_plain_conversion():

@@ -4,10 +4,9 @@ Compositions, sampled steps, Renyi divergences of sampled Gaussians, amplificati
 its optimal shifts.
 """
 
-from audit.bounds.accounting.composition import compose
+from audit.bounds.accounting.composition import SubsampledGaussian, compose
 from audit.bounds.accounting.iteration import allocation_cost, best_cost
 from audit.bounds.accounting.shift_allocation import HolderModulus, LipschitzShifts, Meetings
-from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import contraction_gap, family_sensitivity
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 

@@ -17,8 +17,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from audit.bounds.accounting.composition import compose
-from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.accounting.composition import SubsampledGaussian, compose
 from audit.bounds.own.kernels import PADDING, mirror, reflect, reflection_terms, split, weigh
 from audit.bounds.own.run import WorstRun, meetings
 from audit.bounds.own.stretches import (

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit.bounds.accounting.composition import coarse_epsilons, compose
+from audit.bounds.accounting.composition import SubsampledGaussian, coarse_epsilons, compose
 from audit.bounds.accounting.shift_allocation import geometric
-from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import contraction_gap, family_sensitivity
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve

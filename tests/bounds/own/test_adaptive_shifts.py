@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, bounds
-from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.accounting.composition import SubsampledGaussian
 from audit.bounds.own.adaptive_shifts import AdaptiveShifts, AdaptiveShiftsCurve
 from audit.bounds.own.run import WorstRun
 from audit.constructions import QuadraticPair

@@ -1,28 +1,200 @@
-"""Shifts for any modulus: random losses, a dynamic programme, published bounds."""
+"""Moves: closed forms, hulls, a dynamic programme and solvers; published theorems; exact laws."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
-from audit import Batching, NoisySGD, Release, bounds
-from audit.bounds.own.moves import Coupling, Modulus, modulus_of
+from audit import Batching, NoisySGD, Release, bounds, exact
+from audit.bounds.own.moves import (
+    Coupling,
+    Modulus,
+    least_mu,
+    least_squares,
+    modulus_of,
+    taut_string,
+)
+from audit.bounds.own.run import WorstRun
+from audit.bounds.own.stretches import layouts
+from audit.constructions import WallPinnedWalk
 from audit.curves import GaussianCurve
 from audit.search import worst_case
-from tests.bounds.own.soundness import rough_mechanism
+from tests.bounds.own.soundness import cyclic_mechanism, rough_mechanism
 from tests.mechanisms import noisy_sgd
+
+# relative; what costs are raised by, and the rounding of the other side
+ROUNDED = 1e-10
+
+
+def random_run(random: np.random.Generator) -> tuple[WorstRun, float]:
+    """A run with cycles, and a distance at its start."""
+    v, s = 10 ** random.uniform(-2, 1), 10 ** random.uniform(-1, 1)
+    gap = float(random.choice([0.0, random.uniform(0, 0.99), 10 ** random.uniform(-6, -1)]))
+    run = WorstRun(
+        int(random.integers(1, 60)), s, v, gap, math.inf, int(random.choice([1, 2, 5, 10])), 1.0
+    )
+    return run, float(random.choice([0.0, random.uniform(0, v), random.uniform(0, 50 * v)]))
+
+
+def pushes(run: WorstRun) -> list[float]:
+    """The shift of each step."""
+    return [run.shift * ((run.steps - 1 - i) % run.period == 0) for i in range(run.steps)]
+
+
+def least_square(start, contractions, shifts, noises):
+    """Least mu^2 of moves of any schedule, by the hull in lengths scaled to the end."""
+    factors = np.append(np.cumprod(np.asarray(contractions)[::-1])[::-1], 1.0)
+    taus = np.cumsum((factors[1:] * np.asarray(noises)) ** 2)
+    heights = factors[0] * start + np.cumsum(factors[1:] * np.asarray(shifts))
+    return taut_string(zip(taus.tolist(), heights.tolist(), strict=True))
+
+
+def by_the_hull(run: WorstRun, start: float) -> float:
+    steps = run.steps
+    return least_square(start, [run.contraction] * steps, pushes(run), [run.noise] * steps)
+
+
+def test_the_closed_form_is_the_hull():
+    random = np.random.default_rng(5)
+    for _ in range(400):
+        run, start = random_run(random)
+        found = float(least_squares(run, run.steps, start))
+        assert found == pytest.approx(by_the_hull(run, start), rel=ROUNDED)
+
+
+def test_the_hull_is_the_optimum():
+    """A schedule of contractions, pushes and noises, against a general solver."""
+    random = np.random.default_rng(6)
+    for _ in range(6):
+        c, v = random.uniform(0.6, 1.0, 6), random.uniform(0, 1, 6) * (random.random(6) < 0.6)
+        s, start = random.uniform(0.5, 2.0, 6), random.uniform(0, 1)
+
+        def distances(x, c=c, v=v, start=start):
+            steps = zip(c, v, x, strict=True)
+            return np.array(
+                list(
+                    itertools.accumulate(steps, lambda z, p: p[0] * z + p[1] - p[2], initial=start)
+                )
+            )
+
+        solved = minimize(
+            lambda x, s=s: float(np.sum((x / s) ** 2)),
+            np.full(6, 0.3),
+            constraints=[
+                {"type": "ineq", "fun": lambda x, z=distances: z(x)[1:-1]},
+                {"type": "eq", "fun": lambda x, z=distances: z(x)[-1]},
+            ],
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        assert least_square(start, c, v, s) == pytest.approx(solved.fun, rel=1e-5)
+
+
+def test_the_best_start_is_found():
+    random = np.random.default_rng(7)
+    for _ in range(100):
+        run, _ = random_run(random)
+        run = replace(run, diameter=run.shift * random.uniform(0.5, 20))
+        every = np.arange(1, run.steps + 1)
+        best = least_squares(run, every, run.tracked(run.steps - every)).min()
+        assert least_mu(run) ** 2 == pytest.approx(best, rel=ROUNDED)
+
+
+def test_a_mechanism_where_the_allocation_of_chien_and_li_is_loose():
+    m = NoisySGD(
+        steps=77,
+        dataset_size=7,
+        batch_size=1,
+        step_size=0.5,
+        noise_std=1.0,
+        lipschitz=0.5,
+        smoothness=1.0,
+        strong_convexity=5e-4,
+        batching=Batching.CYCLIC,
+    )
+    published = bounds.evaluate("bsa24.theorem_4_5", m).mu
+    assert published == pytest.approx(1.5577, abs=1e-4)
+    assert least_mu(WorstRun.of(m)) <= published * (1 + ROUNDED)
+    # Renyi: alpha rho is that of mu = sqrt(2 rho)
+    assert math.sqrt(2 * bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0) / 2) > 2.4
+
+
+def test_it_is_no_worse_than_published_allocations():
+    """The program `tests.bounds.own.soundness moves` compares 3,000."""
+    random = np.random.default_rng(8)
+    for _ in range(150):
+        m = cyclic_mechanism(random)
+        mu = least_mu(WorstRun.of(m))
+        assert mu**2 <= bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0) * (1 + ROUNDED)
+        if "bsa24.theorem_4_5" in bounds.applicable(m):
+            assert mu <= bounds.evaluate("bsa24.theorem_4_5", m).mu * (1 + ROUNDED)
+
+
+def test_a_pair_attains_one_epoch_and_refutes_moves_before_the_record():
+    """Before its batch the record cannot be hidden: the straight line is not a bound."""
+    m = noisy_sgd(
+        steps=5,
+        dataset_size=5,
+        noise_std=0.1,
+        lipschitz=0.5,
+        diameter=8.0,
+        batching=Batching.CYCLIC,
+    )
+    run = WorstRun.of(m)
+    low = exact.curve(WallPinnedWalk(m, before=-0.5, after=0.5)).epsilon_bracket(1e-5)[0]
+    sound = GaussianCurve(least_mu(run))
+    assert sound.mu == pytest.approx(10.0)
+    assert low <= sound.epsilon(1e-5) * (1 + 1e-9)
+    straight = taut_string([(5 * run.noise**2, run.shift)])
+    assert low > type(sound)(math.sqrt(straight)).epsilon(1e-5)
+
+
+def test_merged_cycles_that_contract_are_the_hull_of_their_steps():
+    run = WorstRun(6, 0.3, 0.2, 0.03, 4.0, 3, 1.0)
+    [[cycles]] = layouts(run, 6, 1.0)
+    assert cycles.contraction == pytest.approx(0.97**6)
+    assert cycles.shift == pytest.approx(0.2 * (1 + 0.97**3))
+    for start in (0.0, 0.1, 1.0):
+        found = cycles.parallel(start, 0.0) ** 2
+        assert found == pytest.approx(by_the_hull(run, start), rel=ROUNDED)
+
+
+def test_a_cycle_is_divided_and_merged_unless_its_noise_is_large():
+    run = WorstRun(100, 0.05, 0.01, 0.0, 1.0, 10, 1.0)
+    divided, (whole,) = layouts(run, 4, 1.0)
+    assert sum(stretch.count for stretch in divided) == whole.count == 10
+    assert whole.noise == pytest.approx(0.05 * math.sqrt(10))
+    assert len(layouts(run, 4, 0.1)) == 1
+    assert len(layouts(replace(run, gap=0.2), 1, 1.0)) == 1
+
+
+def test_a_million_steps():
+    run = WorstRun(10**6, 1.0, 0.5, 1e-7, 5.0, 10, 1.0)
+    found = float(least_squares(run, 10**4, 3.0))
+    # costs of 10^4 steps are raised by 9e-11
+    assert found == pytest.approx(by_the_hull(replace(run, steps=10**4), 3.0), rel=2e-10)
+    assert 0 < least_mu(run) < least_mu(replace(run, steps=10**3)) * 3
+
+
+def test_steps_that_forget_everything():
+    for period, steps in ((1, 10), (5, 10), (5, 3)):
+        run = WorstRun(steps, 2.0, 0.5, 1.0, 5.0, period, 1.0)
+        assert least_mu(run) == pytest.approx(0.25)
+
 
 Array = NDArray[np.float64]
 ID = "own.modulus"
 SAME = 1e-8
 
 
-def mechanism(**changes: Any) -> NoisySGD:
+def rough(**changes: Any) -> NoisySGD:
     """Ten records, full batches, convex losses that need not be smooth."""
     values: dict[str, Any] = {
         "steps": 1000,
@@ -95,7 +267,7 @@ CASES: dict[str, tuple[str, float, dict[str, Any]]] = {
 def largest_share(case: str, weaken: float = 1.0) -> float:
     """Return the largest distance after an update over the modulus; ``weaken`` is for h."""
     kind, scale, changes = CASES[case]
-    w = modulus_of(mechanism(**changes))
+    w = modulus_of(rough(**changes))
     w = dataclasses.replace(w, square=w.square * weaken)
     eta = float(changes.get("step_size", 0.1))
     random = np.random.default_rng(len(case))
@@ -120,27 +292,27 @@ def test_a_smaller_modulus_is_exceeded(case: str) -> None:
 
 def test_the_modulus_of_losses_without_smoothness_is_attained() -> None:
     """The maximum of two affine functions, at two points where both are largest."""
-    m = mechanism()
+    m = rough()
     gradient, apart = np.array([0.0, 1.0]), np.array([0.07, 0.0])
     after = apart - m.step_size * (gradient - -gradient)
     assert np.linalg.norm(after) == pytest.approx(value(modulus_of(m), 0.07), rel=SAME)
 
 
 def test_moduli_of_special_cases() -> None:
-    strong = mechanism(smoothness=25.0, strong_convexity=2.0)
+    strong = rough(smoothness=25.0, strong_convexity=2.0)
     assert value(modulus_of(strong), 0.1) == pytest.approx(0.15)  # eta M - 1, whatever L is
-    assert modulus_of(mechanism(smoothness=20.0)).factor == 1.0
-    jump = modulus_of(mechanism(convex=False))
+    assert modulus_of(rough(smoothness=20.0)).factor == 1.0
+    jump = modulus_of(rough(convex=False))
     assert value(jump, 0.0) == 0
     assert value(jump, 1e-9) == pytest.approx(0.2)
-    assert not modulus_of(mechanism(strong_convexity=0.1)).known
-    order_0 = modulus_of(mechanism(holder=(0.5, 0.0), convex=False))
+    assert not modulus_of(rough(strong_convexity=0.1)).known
+    order_0 = modulus_of(rough(holder=(0.5, 0.0), convex=False))
     assert value(order_0, 1e-9) == pytest.approx(0.05)
-    assert modulus_of(mechanism(holder=(0.5, 0.0))).square == pytest.approx(0.05**2)
-    smooth = modulus_of(mechanism(holder=(25.0, 1.0), lipschitz=1.0))
+    assert modulus_of(rough(holder=(0.5, 0.0))).square == pytest.approx(0.05**2)
+    smooth = modulus_of(rough(holder=(25.0, 1.0), lipschitz=1.0))
     assert smooth.square == pytest.approx(0.04 * (1 - 2 / 2.5))
     # all records of a batch, or the others and the record, take iterates 2 eta L apart
-    coupling = Coupling.of(mechanism(convex=False))
+    coupling = Coupling.of(rough(convex=False))
     assert coupling.speed == pytest.approx(coupling.free.jump)
     assert coupling.speed == pytest.approx(coupling.met.jump + coupling.shift)
 
@@ -201,18 +373,18 @@ def test_contractions_give_parallel_moves() -> None:
         {"smoothness": 20.0, "steps": 33, "batch_size": 2, "batching": Batching.CYCLIC},
         {"smoothness": 15.0, "strong_convexity": 15.0, "diameter": None},
     ):
-        m = mechanism(**changes)
+        m = rough(**changes)
         assert mu(m) == mu_of("own.parallel_moves", m)
 
 
 def test_batches_of_one_record_are_as_if_smooth_where_every_batch_holds_it() -> None:
-    m = mechanism(dataset_size=1, batch_size=1)
+    m = rough(dataset_size=1, batch_size=1)
     assert mu(m) == mu(dataclasses.replace(m, smoothness=1.0))
 
 
 def test_expanding_steps_give_the_optimum_of_chien_and_li() -> None:
     for steps, smoothness in ((7, 2.0), (200, 0.3), (30, 5.0)):
-        m = mechanism(
+        m = rough(
             steps=steps,
             smoothness=smoothness,
             convex=False,
@@ -225,7 +397,7 @@ def test_expanding_steps_give_the_optimum_of_chien_and_li() -> None:
 
 def test_epsilon_of_long_runs_stays_bounded() -> None:
     for diameter in (3.0, 30.0):
-        m = mechanism(diameter=diameter)
+        m = rough(diameter=diameter)
         values = [mu(dataclasses.replace(m, steps=steps)) for steps in (10**5, 10**6, 10**7)]
         assert values == pytest.approx([values[0]] * 3, rel=1e-6)
         step, shift = 0.2, 0.02
@@ -236,7 +408,7 @@ def test_epsilon_of_long_runs_stays_bounded() -> None:
 
 
 def test_runs_before_burn_in_are_composed() -> None:
-    m = mechanism(steps=20)
+    m = rough(steps=20)
     assert mu(m) == pytest.approx(mu_of("bsa24.theorem_4_1", m), rel=SAME)
 
 
@@ -268,18 +440,18 @@ def test_it_is_no_worse_than_published_bounds() -> None:
 
 
 def test_a_searched_pair_is_below_it() -> None:
-    m = mechanism(steps=60, noise_std=0.5, diameter=0.3)
+    m = rough(steps=60, noise_std=0.5, diameter=0.3)
     found = worst_case(m, delta=1e-5, evaluations=40, seed=0)
     assert found.bracket[0] < bounds.evaluate(ID, m).epsilon(1e-5)
 
 
 def test_refusals() -> None:
-    sampled = mechanism(batching=Batching.WITHOUT_REPLACEMENT, batch_size=5)
+    sampled = rough(batching=Batching.WITHOUT_REPLACEMENT, batch_size=5)
     with pytest.raises(bounds.NotApplicable, match="needs batches that are fixed before the run"):
         bounds.evaluate(ID, sampled)
     with pytest.raises(bounds.NotApplicable, match="needs a bound on how far an update takes two"):
-        bounds.evaluate(ID, mechanism(strong_convexity=0.5))
+        bounds.evaluate(ID, rough(strong_convexity=0.5))
     with pytest.raises(bounds.NotApplicable, match="needs one step size for all steps"):
-        bounds.evaluate(ID, mechanism(steps=2, step_size=(0.1, 0.2)))
+        bounds.evaluate(ID, rough(steps=2, step_size=(0.1, 0.2)))
     with pytest.raises(bounds.NotApplicable, match="needs another release, got release='all"):
-        bounds.evaluate(ID, mechanism(release=Release.ALL_ITERATES))
+        bounds.evaluate(ID, rough(release=Release.ALL_ITERATES))
