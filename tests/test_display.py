@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 
 import audit
 from audit import Batching, NoisySGD, Relation, Release
+from audit.bounds.assumed_batches import BatchingGap
+from audit.bounds.trainings import TrainingEpsilon, TrainingNoise
 from audit.claims import Claim
 from audit.claims.claim import statement_of
 from audit.claims.judge import judge
@@ -53,7 +55,6 @@ SGD = NoisySGD(
     release=Release.ALL_ITERATES,
 )
 STORED = Path(__file__).parents[1] / "results" / "at22_lower_bound" / "result.json"
-TRAINING = {"sampling_rate": 0.01, "steps": 20, "relation": Relation.ADD_REMOVE}
 
 
 def dominating(batching: Batching, relation: Relation) -> PrivacyCurve:
@@ -94,16 +95,14 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "verdicts on scores": lambda: audit.estimation.judge_scores(
         (np.arange(2000.0) + 900, np.arange(2000.0)), ((0.1, 1e-5),), confidence=0.95
     ),
-    "batching gap": lambda: audit.bounds.batching_gap(
-        dataclasses.replace(SGD, relation=Relation.ZERO_OUT), assumed=Batching.CYCLIC, delta=1e-5
-    ),
+    "batching gap": lambda: BatchingGap(SGD, Batching.CYCLIC, 1e-5, 2.0, 0.4, 0.5, 0.2, 0.3),
     "matrix mechanism": lambda: MatrixMechanism(
         square_root_strategy(20), 1.0, Participation.single()
     ),
     "stored result": lambda: audit.results.from_json(STORED.read_text(encoding="utf-8")),
     "source": lambda: audit.bounds.entry("bsa24.theorem_4_3").cite,
-    "epsilon": lambda: audit.epsilon(noise_multiplier=1.0, delta=1e-5, **TRAINING),
-    "noise": lambda: audit.noise_multiplier(advantage=0.1, **TRAINING),
+    "epsilon": lambda: TrainingEpsilon(0.5, 0.6, 1e-5, "accounting.poisson"),
+    "noise": lambda: TrainingNoise(1.1, 1.2, "advantage <= 0.1", "accounting.poisson"),
 }
 
 

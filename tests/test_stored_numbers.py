@@ -23,9 +23,9 @@ from results.check.rows import Row
 SAMPLE = (
     # exact numbers and bounds of every setting with a pair
     "*/result.json: [!pw]*",
-    # samples of the user's own mechanism, and a study; tests/simulation/test_bits.py has walks
+    # samples of the user's own mechanism; tests/simulation/test_bits.py has walks, and
+    # tests/papers/test_figures.py the numbers of a study
     "scenarios/own_pure_dp/result.json: whole run",
-    "scenarios/papers/published_figures/result.json: whole run",
     "catalogue/catalogue.csv: [!o]*",
     "claims.json: *",
     "catalogue/witnesses.csv: survey.section_vi_a_last",
@@ -42,9 +42,12 @@ SAMPLE = (
 # rows of these that take seconds, which ``python -m results.check`` computes
 SECONDS = (
     "scenarios/fixed_order_epochs/result.json: four_epochs",
+    "scenarios/holder_gradients/result.json: absolute",
     "scenarios/without_replacement/result.json: one_in_ten",
     "scenarios/step_sizes/result.json: sampled",
     "catalogue/catalogue.csv: at22.theorem_4_1*",
+    "catalogue/catalogue.csv: fs25.theorem_4_1",
+    "claims/mutations.csv: bsa24.theorem_4_8, 5 steps*",
     "catalogue/catalogue.csv: printed numbers",  # by tests/make_results/test_catalogue.py
     "claims.json: at22.theorem_4_1*",
 )

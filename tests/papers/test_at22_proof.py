@@ -257,7 +257,7 @@ def test_domination_catches_processes_that_are_exchanged() -> None:
     assert (right, wrong) == (Verdict.CONSISTENT, Verdict.REFUTED)
 
 
-@pytest.mark.parametrize("ratio", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("ratio", [0.3, 3.0])
 def test_ranges_from_events_contain_the_exact_divergence(ratio: float) -> None:
     m = mechanism()
     walk = BiasedWalk(dataclasses.replace(m, noise_std=m.noise_std / math.sqrt(ratio)))

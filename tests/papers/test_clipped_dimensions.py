@@ -38,8 +38,12 @@ def found(study: ClippedInDimensions):
     return study.find(seed=11, threads=1, confidence=0.999, progress=lambda done, total: None)
 
 
-def test_samples_have_the_exact_law_and_stay_below_the_claims() -> None:
-    findings = found(STUDY)
+@pytest.fixture(scope="module")
+def findings():
+    return found(STUDY)
+
+
+def test_samples_have_the_exact_law_and_stay_below_the_claims(findings) -> None:
     assert [s.verdict for s in findings.statements] == [Verdict.CONSISTENT] * 4
     low, high = findings.numbers["exact"]
     boxes = [row[2] for row in findings.tables[0].rows if row[1] == Shape.BOX.value]
@@ -49,26 +53,25 @@ def test_samples_have_the_exact_law_and_stay_below_the_claims() -> None:
     assert low <= high < min(float(s.expected) for s in findings.statements[2:])
 
 
-def test_the_caption_says_what_was_certified_and_what_is_exact() -> None:
+def test_the_caption_says_what_was_certified_and_what_is_exact(findings) -> None:
     """A walk that is held at a wall leaks less than the ball, whatever its samples certify."""
     held = dataclasses.replace(STUDY, dimensions=(2,), pull=1.0, start=-0.5)
-    for study in (STUDY, held):
-        findings = found(study)
-        caption = findings.charts[0].caption
-        rows = findings.tables[0].rows
+    for one in (findings, found(held)):
+        caption = one.charts[0].caption
+        rows = one.tables[0].rows
         for shape in Shape:
             most = max(float(row[2]) for row in rows if row[1] == shape.value)
             assert f"{most:.4g} ({shape.value})" in caption
-        assert f"has {findings.numbers['exact'][0]:.4g};" in caption
+        assert f"has {one.numbers['exact'][0]:.4g};" in caption
         assert "stays below" not in caption
-        assert "20,000 runs" in findings.notes[0]
+        assert "20,000 runs" in one.notes[0]
     ball = float(rows[1][2])
     assert rows[1][1] == Shape.BALL.value
-    assert ball > findings.numbers["exact"][1]
+    assert ball > one.numbers["exact"][1]
 
 
-def test_the_same_seed_gives_the_same_findings() -> None:
-    assert found(STUDY) == found(STUDY)
+def test_the_same_seed_gives_the_same_findings(findings) -> None:
+    assert found(STUDY) == findings
 
 
 def test_noise_off_by_five_percent_is_found() -> None:
@@ -77,7 +80,7 @@ def test_noise_off_by_five_percent_is_found() -> None:
     )
     wrong = dataclasses.replace(STUDY, mechanism=dataclasses.replace(MECHANISM, noise_std=1.05))
     for study, fits in ((STUDY, True), (wrong, False)):
-        x, _ = audit_dimensions.scores(study.pair(1, Shape.BOX), np.ones(1), trials=200_000, seed=5)
+        x, _ = audit_dimensions.scores(study.pair(1, Shape.BOX), np.ones(1), trials=100_000, seed=5)
         # false alarms: 1 in 1000
         assert (agreement(curve.first, x) >= 1e-3) is fits
 

@@ -20,7 +20,7 @@ from papers import noisy_cgd, noisy_cgd_canary
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "noisy_cgd_canary.yaml"
 BROKEN = ("half_the_noise", "in_every_batch", "unclipped_features")
-TRIALS = 8_000
+TRIALS = 4_000
 DELTA = 1e-1
 
 
