@@ -410,17 +410,14 @@ class Loader:
             return _poisson_step(noise_multiplier, self.rate, self.records, relation, clip_norm)
         assert self.batch_size is not None  # None for Poisson samplers only
         cut = self.batching.cuts and not self.batching.drops_rest
-        return NoisySGD(
-            steps=1,
-            dataset_size=self.batches * self.batch_size if cut else self.records,
-            batch_size=self.batch_size,
-            step_size=1.0,
-            noise_std=noise_multiplier * clip_norm / self.batch_size,
-            clip_norm=clip_norm,
-            convex=False,
-            batching=self.batching,
+        records = self.batches * self.batch_size if cut else self.records
+        return step(
+            noise_multiplier,
+            self.batch_size / records,
+            dataset_size=records,
             relation=relation,
-            release=Release.ALL_ITERATES,
+            clip_norm=clip_norm,
+            batching=self.batching,
         )
 
 

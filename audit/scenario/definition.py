@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from audit.estimation.verdicts import UserClaim
     from audit.progress import StageProgress
     from audit.results import SettingResult
-    from audit.scenario.sampling import PrefetchedSamples, Sampling
+    from audit.scenario.sampling import Sampling
 
 
 def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()) -> Any:
@@ -53,7 +53,7 @@ class RunContext:
     confidence: float  #: Confidence level of everything that the setting certifies.
     threads: int  #: Number of threads for exact laws and studies.
     bounds: tuple[str, ...]  #: Ids of the catalogue to compare with the settings.
-    sampling: Sampling | PrefetchedSamples  #: Where samples are drawn.
+    sampling: Sampling  #: Where samples are drawn.
     progress: StageProgress  #: Where progress is shown.
 
 

@@ -107,7 +107,6 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         found = _search(setting.search, mechanism, context.seed, report)
         by = FoundBy(delta=setting.search.delta, evaluations=found.evaluations, seed=found.seed)
         others.append(_other_pair(found.construction, found.law, deltas, by))
-    # what needs no samples comes first: they are drawn meanwhile
     against_steps = epsilon_against_steps(
         setting.pair,
         steps,

@@ -13,8 +13,7 @@ from audit.progress import Silent, StageProgress
 from audit.results import Result, ScenarioHeading, SettingResult
 from audit.results.provenance import provenance_of
 from audit.scenario.definition import RunContext, Scenario
-from audit.scenario.pair import PairSetting
-from audit.scenario.sampling import PrefetchedSamples, SampleRequest, Sampling
+from audit.scenario.sampling import Sampling
 
 
 def run(
@@ -53,28 +52,22 @@ def run(
     'full_batch'
     """
     started, clock = datetime.now(UTC), time.perf_counter()
-    seeds = [setting_seed(scenario.seed, index) for index in range(len(scenario.settings))]
-    draws = [
-        SampleRequest(setting.pair, setting.trials, seed)
-        for setting, seed in zip(scenario.settings, seeds, strict=True)
-        if isinstance(setting, PairSetting)
-    ]
     settings = []
-    with PrefetchedSamples(sampling or Sampling(scenario.backend), draws) as drawn:
-        for setting, seed in zip(scenario.settings, seeds, strict=True):
-            context = RunContext(
-                seed=seed,
+    for index, setting in enumerate(scenario.settings):
+        clock_of_setting = time.perf_counter()
+        result = setting.run(
+            RunContext(
+                seed=setting_seed(scenario.seed, index),
                 confidence=scenario.confidence,
                 threads=scenario.threads,
                 bounds=scenario.bounds,
-                sampling=drawn,
+                sampling=sampling or Sampling(scenario.backend),
                 progress=progress or Silent(),
             )
-            clock_of_setting = time.perf_counter()
-            result = setting.run(context)
-            seconds = round(time.perf_counter() - clock_of_setting, 3)
-            settings.append(dataclasses.replace(result, wall_seconds=seconds))
-            finished(settings[-1])
+        )
+        seconds = round(time.perf_counter() - clock_of_setting, 3)
+        settings.append(dataclasses.replace(result, wall_seconds=seconds))
+        finished(settings[-1])
     return Result(
         scenario=ScenarioHeading(
             name=scenario.name,

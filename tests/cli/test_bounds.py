@@ -183,14 +183,14 @@ def test_batches_that_an_accountant_assumes(ended: Command) -> None:
     assert done.err.startswith("audit-bounds: error: a comparison of batches needs release='all it")
 
 
-TRAINING = ["sampling_rate=.01", "steps=100", "relation=add_remove"]
+TRAINING = ["sampling_rate=.5", "steps=1", "relation=add_remove"]
 
 
 def test_words_of_trainings(ended: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     # the command's questions are asked once more here
     monkeypatch.setattr(bounds, "noise_multiplier", functools.cache(bounds.noise_multiplier))
     done = ended(main, *TRAINING, "noise_multiplier=1.1", "delta=1e-5")
-    same = {"sampling_rate": 0.01, "steps": 100, "relation": Relation.ADD_REMOVE}
+    same = {"sampling_rate": 0.5, "steps": 1, "relation": Relation.ADD_REMOVE}
     assert (done.status, done.err) == (0, "")
     assert done.out == f"{bounds.epsilon(noise_multiplier=1.1, delta=1e-5, **same)}\n"
     done = ended(main, *TRAINING, "epsilon=2", "delta=1e-5", "--format", "json")

@@ -384,8 +384,8 @@ def test_callables_that_do_harm_are_errors_of_their_claims(tmp_path: Path) -> No
 SLOW = {
     "callable": "{id: a, callable: 'harmful:hangs', deltas: [1e-5]}",
     "law": "{id: a, mu: 9, pair: null, budget: {seconds: 1000}, mechanism: {steps: 7500, "
-    "dataset_size: 10, batch_size: 1, step_size: 0.001, noise_std: 0.3651, lipschitz: 1.0, "
-    "smoothness: 1.0, diameter: 1.0, batching: poisson}}",
+    "dataset_size: 10, batch_size: 10, step_size: 0.001, noise_std: 0.3651, lipschitz: 1.0, "
+    "smoothness: 1.0, diameter: 1.0, batching: full}}",
 }
 
 

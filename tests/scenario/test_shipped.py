@@ -110,6 +110,8 @@ SHORTER = {
     "without_replacement": [
         "settings.one_in_ten.steps_shown=[]",
         "settings.one_in_ten.renyi_orders=[]",
+        "settings.one_in_ten.other_pairs=[]",
+        "settings.one_in_ten.deltas=[1e-5]",
         "bounds=[at22.b_2,cl25.theorem_3_12,bsa24.theorem_4_8]",
     ],
     "holder_gradients": [

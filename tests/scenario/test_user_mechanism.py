@@ -91,8 +91,8 @@ def test_the_correct_training_is_consistent() -> None:
 
 
 def test_true_claims_are_refuted_no_oftener_than_allowed() -> None:
-    """40 audits of mu = 1 with its true epsilon as the claim, at confidence 0.9."""
-    runs, confidence = 40, 0.9
+    """20 audits of mu = 1 with its true epsilon as the claim, at confidence 0.9."""
+    runs, confidence = 20, 0.9
     true = GaussianCurve(1.0).epsilon(DELTA)
     claim = UserClaim("true", true * (1 + 1e-9), DELTA)
     below = UserClaim("half", true / 2, DELTA)
