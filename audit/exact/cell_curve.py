@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from audit.constructions.explicit import Densities, Finite, LaplaceMixtures
 from audit.curves import Enclosure, Order
 from audit.curves.bracketed import BracketedCurve, Brackets, Measure, bracket_width, width_beside
-from audit.curves.brackets import TINY, Bracket
+from audit.curves.brackets import TINY, Bracket, checked_all
 from audit.curves.finite_pair import Cells
 from audit.exact.law import UNIT
 
@@ -39,14 +39,21 @@ class Grid(ABC):
     """A partition of the outcomes of a pair, in the order FORWARD.
 
     Its first cells lie between rising ``points`` on a line, where they can be cut. By default there
-    are none, and each cell has one loss.
+    are none, and each cell has one loss. Unless ``proven``, errors of the laws are estimates.
     """
 
     points: Array
+    most_cuts: int = 8_000  # besides 64 for each value asked for
+    proven: bool = True
 
     @abstractmethod
     def cells(self) -> Cells:
         """Return the enclosed cells."""
+
+    @property
+    @abstractmethod
+    def without(self) -> Mapping[str, Grid]:
+        """The grid without the error of each cause, and without all of them for ``cells``."""
 
     def refined(self, points: Array) -> Self:
         """Return the cells cut at more points."""
@@ -63,68 +70,48 @@ class Grid(ABC):
         return np.where(in_p, cells.low, -np.inf), np.where(in_q, cells.high, np.inf)
 
 
-class CellBracketedCurve(BracketedCurve):
-    """Curve of a pair, with brackets from merged and from split cells.
+class CellCurve(BracketedCurve):
+    """Curve of a pair given by its cells, which are cut where it matters.
 
     A bracket contains the truth by data processing: merged cells are a post-processing of the pair,
     which is a post-processing of split cells (`audit.curves.Enclosure`). Cells whose losses
     straddle what decides a value are cut until the bracket is narrow. The pair's own errors and all
-    rounding are counted in the masses of the cells.
+    rounding are counted in the masses of the cells. Mu has no upper end.
     """
 
     many_at_once = True
 
-    @property
-    @abstractmethod
-    def _base(self) -> Grid:
-        """The cells that refinement starts from."""
-
-    @property
-    def _most_cuts(self) -> int:
-        """Number of cuts, besides 64 for each value asked for."""
-        return 8_000
-
-    @property
-    def _estimated(self) -> bool:
-        """Whether nothing is proven, so that brackets are open."""
-        return False
-
-    @property
-    def _believed(self) -> CellBracketedCurve:
-        """The curve whose values are given."""
-        return self
-
-    @property
-    @abstractmethod
-    def _without(self) -> Mapping[str, CellBracketedCurve]:
-        """The curves without the error of each cause, and without all of them for ``cells``."""
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
 
     def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
         """Return what the width of the bracket of epsilon at ``delta`` consists of."""
         whole = bracket_width(self.epsilon_bracket(delta, order))
         found = {}
-        for cause, curve in self._without.items():
-            left = bracket_width(curve.epsilon_bracket(delta, order))
+        for cause, grid in self.grid.without.items():
+            left = bracket_width(CellCurve(grid).epsilon_bracket(delta, order))
             found[cause] = left if cause == "cells" else width_beside(whole, left)
         return found
 
     def _brackets(self, asked: Measure, at: Array, order: Order) -> Brackets:
-        if self._estimated:
+        if not self.grid.proven:
             return np.zeros(at.shape), np.full(at.shape, asked.most)
+        return self._computed(asked, at, order)
+
+    def _computed(self, asked: Measure, at: Array, order: Order) -> Brackets:
+        """Return brackets for which the laws' errors are taken as proven."""
         if asked is Measure.RENYI:
             return self._renyi_brackets(at, order)
-        test = asked in (
-            Measure.POWER,
-            Measure.BETA,
-        )  # the law of the null hypothesis is the second
+        # of a test, the law of the null hypothesis is the second
+        test = asked in (Measure.POWER, Measure.BETA)
         return self._narrowed(asked, at, order.other if test else order)
 
     def _narrowed(self, asked: Measure, at: Array, order: Order) -> Brackets:
         """Cut the cells that decide each value until its bracket is narrow."""
-        grid, width = self._base, None
-        most = grid.points.size + self._most_cuts + 64 * at.size
+        grid, width = self.grid, None
+        most = grid.points.size + grid.most_cuts + 64 * at.size
         for _ in range(_ROUNDS):
-            cells = self._cells(grid, order)
+            cells = _ordered(grid.cells(), order)
             enclosure = cells.enclosure(complement=asked is Measure.BETA)
             lows, highs = getattr(enclosure, asked.name.lower())(at)
             if asked is Measure.EPSILON and (at == 0).any():  # one loss that is approached suffices
@@ -158,21 +145,20 @@ class CellBracketedCurve(BracketedCurve):
 
     def _log_moment(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the log of the integral of P^alpha Q^(1 - alpha)."""
-        points = moment_cuts(self._base.points, self._cells(self._base, order), alpha)
-        return self._cells(self._base.refined(points), order).enclosure().log_moment(alpha)
-
-    def _cells(self, grid: Grid, order: Order) -> Cells:
-        """Return the cells of a grid in one order of the pair."""
-        return grid.cells() if order is Order.FORWARD else grid.cells().reversed
+        points = moment_cuts(self.grid.points, _ordered(self.grid.cells(), order), alpha)
+        cells = self.grid.refined(points).cells()
+        return _ordered(cells, order).enclosure().log_moment(alpha)
 
     def _value(self, asked: Measure, at: Array, order: Order) -> Array:
         """Return values inside of brackets; 0 where that is not excluded."""
-        lows, highs = self._believed._checked(asked, at, order)
+        quantity, most = asked.value
+        ends = self._computed(asked, at, order)
+        lows, highs = checked_all(quantity, at, ends, order, most=most)
         inside = np.where(lows > 0, 0.5 * (lows + highs), 0.0)
         return np.where(np.isfinite(highs), inside, highs)
 
     def _pure_epsilon(self, order: Order) -> float:
-        return self._believed.epsilon_bracket(0.0, order)[1]
+        return float(self._computed(Measure.EPSILON, np.zeros(1), order)[1][0])
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return self._value(Measure.EPSILON, delta, order)
@@ -187,28 +173,8 @@ class CellBracketedCurve(BracketedCurve):
         return self._value(Measure.RENYI, alpha, order)
 
 
-@dataclass(frozen=True, eq=False)
-class CellCurve(CellBracketedCurve):
-    """Curve of an explicit pair given by its cells, which are cut where it matters.
-
-    Mu has no upper end. Unless ``rounded``, masses and losses are taken as exact.
-    """
-
-    grid: Grid
-    rounded: bool = True
-
-    @property
-    def _base(self) -> Grid:
-        return self.grid
-
-    @property
-    def _without(self) -> dict[str, CellCurve]:
-        exact = replace(self, rounded=False)
-        return {"rounding": exact, "cells": exact}
-
-    def _cells(self, grid: Grid, order: Order) -> Cells:
-        cells = super()._cells(grid, order)
-        return cells if self.rounded else cells.without_errors
+def _ordered(cells: Cells, order: Order) -> Cells:
+    return cells if order is Order.FORWARD else cells.reversed
 
 
 def _deciding(
@@ -330,6 +296,11 @@ class FiniteCells(Grid):
         """Return the cells."""
         return self.outcomes
 
+    @property
+    def without(self) -> dict[str, FiniteCells]:
+        """The cells with masses and losses that are taken as exact."""
+        return dict.fromkeys(("rounding", "cells"), FiniteCells(self.outcomes.without_errors))
+
 
 def _log_factorials(most: int) -> Array:
     """Return log n! up to a number: of integers, and by Stirling's series for n above 32.
@@ -370,6 +341,7 @@ class ExponentialCells(Grid):
     falling: Array
     outside: Array  # log masses of both laws below and above all pieces, shape (2, 2)
     error: float  # bound on the relative error of the parts
+    rounded: bool = True  # whether errors count
 
     @classmethod
     def of(cls, pair: LaplaceMixtures | Densities, per_pair: int = _CELLS) -> ExponentialCells:
@@ -420,7 +392,13 @@ class ExponentialCells(Grid):
             ends = self.outside[0] - self.outside[1]
         low = np.append(np.minimum(left, right), np.where(np.isnan(ends), -np.inf, ends)) - slack
         high = np.append(np.maximum(left, right), np.where(np.isnan(ends), np.inf, ends)) + slack
-        return Cells(logs[0], logs[1], low, high, errors[0], errors[1])
+        cells = Cells(logs[0], logs[1], low, high, errors[0], errors[1])
+        return cells if self.rounded else cells.without_errors
+
+    @property
+    def without(self) -> dict[str, ExponentialCells]:
+        """The cells with masses and losses that are taken as exact."""
+        return dict.fromkeys(("rounding", "cells"), replace(self, rounded=False))
 
     def end_losses(self) -> tuple[Array, Array, Array, Array]:
         """Losses at the left and right ends of cells between points, and derivatives there."""

@@ -233,7 +233,7 @@ def exact_seconds(pair: Construction) -> float:
     if endless and sum(len(path) for p in processes for path in p.paths) > _MOST_STEPS:
         return math.inf  # even how far the line is needed would take long
     try:
-        nodes = _node_count(processes)
+        nodes = step_panels(processes, *domain_ends(processes, TAIL)).panels.nodes.size
     except (ValueError, MemoryError):
         return math.inf
     paths = sum(len(process.paths) for process in processes)
@@ -243,11 +243,6 @@ def exact_seconds(pair: Construction) -> float:
     if nodes <= LARGEST_DENSE:
         return last + paths * min(steps * nodes**2 * 4e-10, 40 * nodes**3 * 6e-11)
     return last + paths * steps * nodes * _BAND_WIDTH * _BAND_COST
-
-
-def _node_count(processes: Sequence[Process]) -> int:
-    lower, upper = domain_ends(processes, TAIL)
-    return int(step_panels(processes, lower, upper).panels.nodes.size)
 
 
 def _staircase_seconds(processes: Sequence[Process]) -> float:

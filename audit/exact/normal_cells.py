@@ -21,6 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Cells of a standard deviation that refinement starts from.
 _CELLS = 4
 _MOST_CELLS = 2_000_000
+_FEW = 64  # normals
 # Beyond the window of a line and between windows, cells double in width, until losses are constant
 # but for this or for their rounding, in units of squared distances.
 _CLOSED, _ROUNDED, _DOUBLINGS = 1e-12, 16 * UNIT, 14
@@ -79,6 +81,33 @@ class NormalCells(Grid):
             std = min(law.narrowest for law in laws)
             points = _even_points(*law_range(laws), std, per_deviation)
         return cls(first, second, points, (edge_table(first, points), edge_table(second, points)))
+
+    @property
+    def most_cuts(self) -> int:  # type: ignore[override]
+        """Number of cuts: of few normals, more cells cost little."""
+        few = max(self.first.means.size, self.second.means.size) <= _FEW
+        return 30_000 if few else super().most_cuts
+
+    @property
+    def proven(self) -> bool:  # type: ignore[override]
+        """Whether the errors of both laws are."""
+        return not (self.first.estimated or self.second.estimated)
+
+    @property
+    def without(self) -> dict[str, NormalCells]:
+        """The grid of laws without the error of each cause, or without all of them."""
+        causes: dict[str, dict[str, Any]] = {
+            "quadrature": {"quadrature": 0.0},
+            "rounding": {"rounding": 0.0, "depth_rounding": 0.0},
+            "truncation": {"log_lost": -math.inf},
+        }
+        causes["cells"] = {
+            key: value for change in causes.values() for key, value in change.items()
+        }
+        return {
+            name: NormalCells.of(replace(self.first, **change), replace(self.second, **change))
+            for name, change in causes.items()
+        }
 
     @property
     def swapped(self) -> NormalCells:

@@ -171,21 +171,13 @@ class _MapBounds:
         high = math.inf if linear and not walls[1] else upper
         kinks = np.array([k for k in _kinks(phi) if low < k < high])
         proven, function = True, _formula(phi)
-        if isinstance(phi, Affine):
-            steepest, spread = abs(phi.slope), 0.0
-        elif isinstance(phi, PiecewiseLinear):
+        spread = 0.0
+        if isinstance(phi, PiecewiseLinear):
             least, most = phi.slope_range(low, high)
             steepest, spread = max(abs(least), abs(most)), most - least
-        elif isinstance(function, PolynomialUpdate):
-            reach = max(abs(lower - function.centre), abs(upper - function.centre))
-            steepest, spread = float(_polynomial(function, reach, 1)), 0.0
-        elif isinstance(function, PowerUpdate):
-            reach = max(abs(lower - function.centre), abs(upper - function.centre))
-            power = abs(function.pull) * function.order
-            steepest = abs(function.slope) + (
-                power * reach ** (function.order - 1) if function.order >= 1 else math.inf
-            )
-            spread = 0.0
+        elif isinstance(function, PolynomialUpdate | PowerUpdate):
+            half = 0.5 * (upper - lower)
+            steepest = float(_derivatives(function, np.array(lower + half), half, 0.0)[0])
         else:
             x = np.linspace(lower, upper, _SAMPLES)
             slopes = np.diff(phi(x)) / np.diff(x)
@@ -195,11 +187,7 @@ class _MapBounds:
         places = places[(lower <= places) & (places <= upper)]
         image = phi(places)
         # between the places of other maps than piecewise linear ones, by their slope
-        room = 0.0
-        if not linear:
-            gap = (upper - lower) / 512
-            change = _modulus(phi, gap, steepest)
-            room = float(change)
+        room = 0.0 if linear else float(_modulus(phi, (upper - lower) / 512, steepest))
         past = max(lower - float(image.min()), float(image.max()) - upper, 0.0) + room
         return cls(phi, kinks, steepest, spread, past, proven)
 
@@ -225,27 +213,11 @@ class _MapBounds:
     def _derivatives(self, middle: Array, h: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """Bound the first and the second derivative of the continued map on the ellipses."""
         function = _formula(self.phi)
-        if isinstance(self.phi, Affine):
-            return np.full(a.shape, self.steepest), np.zeros(a.shape)
         if isinstance(self.phi, PiecewiseLinear):
             slopes = np.abs(_slope_at(self.phi, middle))
             return np.broadcast_to(slopes, a.shape), np.zeros(a.shape)
-        if isinstance(function, PolynomialUpdate):
-            reach = np.abs(middle - function.centre) + a + b
-            return _polynomial(function, reach, 1), _polynomial(function, reach, 2)
-        if isinstance(function, PowerUpdate):
-            order, pull = function.order, abs(function.pull)
-            far = np.abs(middle - function.centre) + a + b
-            near = np.abs(middle - function.centre) - a
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                whole = float(order).is_integer()
-                one, two = ((far if order >= k else near) for k in (1, 2))
-                first = abs(function.slope) + pull * order * np.maximum(one, 0.0) ** (order - 1)
-                second = pull * order * abs(order - 1) * np.maximum(two, 0.0) ** (order - 2)
-            if whole:
-                return first, np.where(order == 1, 0.0, second)
-            inside = near > 0
-            return np.where(inside, first, np.inf), np.where(inside, second, np.inf)
+        if isinstance(function, PolynomialUpdate | PowerUpdate):
+            return _derivatives(function, middle, a, b)
         x = np.linspace(float(middle[0, 0] - h[0, 0]), float(middle[-1, 0] + h[-1, 0]), _SAMPLES)
         bends = np.diff(self.phi(x), 2) / (x[1] - x[0]) ** 2
         local = np.array(
@@ -307,6 +279,8 @@ def _kinks(phi: UpdateMap) -> tuple[float, ...]:
 
 def _formula(phi: UpdateMap) -> object:
     """Return the function of a map; a power with the same bounds for a Hoelder gradient."""
+    if isinstance(phi, Affine):
+        return PolynomialUpdate((phi.shift, phi.slope))
     if isinstance(phi, HolderUpdate):
         return PowerUpdate(phi.weight, phi.order, shift=phi.shift)
     return getattr(phi, "function", None)
@@ -329,7 +303,21 @@ def _modulus(phi: UpdateMap, t: Array | float, steepest: float) -> Array:
     return np.asarray(steepest * np.asarray(t))
 
 
-def _polynomial(function: PolynomialUpdate, reach: Array | float, derivative: int) -> Array:
-    """Bound a derivative of a polynomial at complex points within ``reach`` of its centre."""
-    sizes = np.abs(np.polynomial.polynomial.polyder(function.coefficients, derivative))
-    return np.asarray(np.polynomial.polynomial.polyval(reach, sizes))
+def _derivatives(
+    function: PolynomialUpdate | PowerUpdate, middle: Array, a: Array | float, b: Array | float
+) -> tuple[Array, Array]:
+    """Bound two derivatives within distances ``a`` along the line and ``b`` across of points."""
+    apart = np.abs(middle - function.centre)
+    near, far = apart - a, apart + a + b
+    if isinstance(function, PolynomialUpdate):
+        parts = (np.polynomial.polynomial.polyder(function.coefficients, k) for k in (1, 2))
+        first, second = (np.polynomial.polynomial.polyval(far, np.abs(part)) for part in parts)
+        return np.asarray(first), np.asarray(second)
+    order, pull = function.order, abs(function.pull)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        one, two = ((far if order >= k else near) for k in (1, 2))
+        first = abs(function.slope) + pull * order * np.maximum(one, 0.0) ** (order - 1)
+        second = pull * order * abs(order - 1) * np.maximum(two, 0.0) ** (order - 2)
+    inside = (near > 0) | float(order).is_integer()
+    second = np.where(order == 1, 0.0, second)
+    return np.where(inside, first, np.inf), np.where(inside, second, np.inf)
