@@ -59,6 +59,7 @@ from audit.dominating.curve import (
     GridComposition,
 )
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated
+from audit.dominating.mixture import MixturePair, log_tails
 from audit.mechanism import NoisySGD, Relation
 from audit.numerics.convex_order import (
     GridLaw,
@@ -69,7 +70,7 @@ from audit.numerics.convex_order import (
     point,
     trimmed,
 )
-from audit.numerics.normal import log_interval, log_interval_error, log_ndtr_error
+from audit.numerics.normal import log_ndtr_error
 from audit.numerics.symmetric_sums import SymmetricSums
 
 Array = NDArray[np.float64]
@@ -206,7 +207,8 @@ def _pair(law: GridLaw) -> GridPair:
 
 def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair:
     """Return the lower side of an epoch: of groups of outcomes, or of their mean if k is large."""
-    mu = k / (noise_multiplier * math.sqrt(steps))
+    mu = k / (noise_multiplier * math.sqrt(steps)) * (1 - 8 * UNIT_ROUNDOFF)
+    gaussian = MixturePair(1.0, 1 / mu, 1.0, two_sided=False)  # of the mean
     if k <= _MOST_SYMMETRIC:
         most = math.sqrt(_MOST_PRODUCTS / ((k + 1) * (k + 2) / 2))
         groups = math.ceil(min(cells * _GROUPS_A_CELL, most))
@@ -222,13 +224,7 @@ def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair
             unit_error = 2 * k * (k + 4) * (1 + math.log(steps)) * UNIT_ROUNDOFF
             rounding = law.rounding + unit_error + _LOST_SHARE
             return dominated(np.log(p), np.log(q), interval, rounding=rounding)
-    edges = np.concatenate([[-np.inf], np.linspace(-10.0, 10.0 + mu, cells), [np.inf]])
-    low, high = edges[:-1], edges[1:]
-    # a mean that is rounded, and a difference
-    ends, moved = ((low - mu, high - mu), (low, high)), 8 * UNIT_ROUNDOFF * (10 + 2 * mu)
-    log_p, log_q = (log_interval(a, b) for a, b in ends)
-    rounding = max(float(log_interval_error(a, b, moved).max()) for a, b in ends)
-    return dominated(log_p, log_q, mu * (mu + 20) / cells, rounding=rounding)
+    return gaussian.grid_pairs(mu * (mu + 20) / cells, log_tails(steps))[0]
 
 
 def _merged_tails(q: Array, p: Array) -> tuple[Array, Array]:

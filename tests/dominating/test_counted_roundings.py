@@ -62,23 +62,6 @@ def largest_sums(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]:
     return masses, digits
 
 
-def means_of_outputs(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]:
-    """N(mu, 1) against N(0, 1), of many participations."""
-    z, steps, k = 2.0, 400, 200
-    masses = recorded(
-        monkeypatch, random_allocation, lambda: random_allocation._k_of_t(z, steps, k, 4096)
-    )
-    mu = k / (z * math.sqrt(steps))
-    edges = np.linspace(-10.0, 10.0 + mu, 4096)
-
-    def digits(cell: int) -> tuple[mpf, mpf]:
-        low, high = (mpf(float(edges[j])) for j in (cell - 1, cell))
-        shift = mpf(k) / (mpf(z) * mp.sqrt(steps))
-        return phi(high - shift) - phi(low - shift), phi(high) - phi(low)
-
-    return masses, digits
-
-
 def second_adversaries(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]:
     """Sums of other gradients of -1, of batches of at most 6 of 30."""
     z, n, rate, largest = 0.7, 30, 0.2, 6
@@ -107,7 +90,7 @@ def second_adversaries(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]
     return masses, digits
 
 
-CASES = [largest_sums, means_of_outputs, second_adversaries]
+CASES = [largest_sums, second_adversaries]
 
 
 def misses(case: Callable[..., tuple[Masses, Digits]], monkeypatch: pytest.MonkeyPatch) -> int:
