@@ -33,10 +33,9 @@ from typing import NoReturn
 from audit.curves import Order
 from audit.curves.brackets import TINY, Bracket, broken
 from audit.numerics.normal import log_gaussian_delta_bracket
-from audit.numerics.roots import bracketed_root
+from audit.numerics.roots import certified_crossing
 
 _UNIT = 2.0**-53
-_FARTHEST = 1e9  # largest epsilon that is looked for
 
 
 class ClosedForm(ABC):
@@ -66,32 +65,16 @@ class ClosedForm(ABC):
     @lru_cache(maxsize=128)  # noqa: B019 grids of one curve ask again; forms are small
     def epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         """Return a bracket of the least epsilon >= 0 at ``delta`` > 0."""
-        goal = math.log(delta)
-        return self._crossing(goal, order, 0), self._crossing(goal, order, 1)
+        goal, start = math.log(delta), min(1.0, self.largest(order))
 
-    def _crossing(self, goal: float, order: Order, side: int) -> float:
-        """Return a place where an end of log delta is certainly above ``goal``, or not above."""
+        def end(side: int) -> float:
+            return certified_crossing(
+                lambda epsilon: max(self.log_delta(epsilon, order, side) - goal, -1e6),
+                start,
+                above=side == 1,
+            )
 
-        def excess(epsilon: float) -> float:
-            return max(self.log_delta(epsilon, order, side) - goal, -1e6)
-
-        if excess(0.0) <= 0:
-            return 0.0
-        low, high = 0.0, min(1.0, self.largest(order))
-        while excess(high) > 0:
-            low, high = high, 2 * high
-            if high > _FARTHEST:
-                return math.inf if side else low
-        while low == 0 and excess(1e-3 * high) <= 0 and high > 1e-300:
-            high *= 1e-3
-        root = bracketed_root(excess, low, high, xtol=TINY)
-        for width in (1e-15, 1e-14, 1e-12, 1e-9):
-            left, right = root * (1 - width), root * (1 + width)
-            low = left if excess(left) > 0 else low
-            high = right if excess(right) <= 0 else high
-            if (high if side else low) in (left, right):
-                break
-        return high if side else low
+        return end(0), end(1)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from audit.curves.gaussian import NormalPairCurve
 from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.layer import LOOSE, TILTS, Layer, Piece
-from audit.numerics.roots import decreasing_root
+from audit.numerics.roots import certified_crossing
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,6 @@ _LOG_SMALL = -30.0
 # Delta may be about 1 where its bound by the least log moment is above this.
 _LOG_LARGE = -1.0
 _TINY = 1e-320
-_LARGEST = 1e6
 
 
 class GridComposition:
@@ -137,12 +136,23 @@ class GridComposition:
         found: list[float] = []
         for _ in range(_TILTS):
             tilts = self._tilts(start, floor)
-            found.append(_crossing(self._bound(tilts), delta, start, above=self.above))
+            found.append(self._crossing(tilts, delta, start))
             if not math.isfinite(found[-1]) or self._near(tilts, np.array(found[-1:]), floor)[0]:
                 break
             # a lower side without a result was tilted too far
             start = found[-1] or 0.5 * start
         return min(found) if self.above else max(found)
+
+    def _crossing(self, tilts: Sequence[int], delta: float, start: float) -> float:
+        """Return a place where the bound crosses ``delta``, on the side of the pairs."""
+        bound, level = self._bound(tilts), max(delta, _TINY)
+
+        def excess(place: float) -> float:
+            value = float(bound(np.array([place]))[0])
+            log = math.log(max(value, _TINY) / level)
+            return max(log, _TINY) if value > delta else min(log, 0.0)
+
+        return certified_crossing(excess, start, above=self.above)
 
     def _tilts(self, epsilon: float, floor: float) -> list[int]:
         return [layer.tilt(epsilon, floor) for layer in self._layers]
@@ -208,46 +218,6 @@ class GridComposition:
             return np.asarray(scale * total + scale * self.p_only)
 
         return bound
-
-
-def _crossing(bound: Callable[[Array], Array], level: float, start: float, *, above: bool) -> float:
-    """Return where a decreasing function crosses a level, on the requested side.
-
-    The function is certainly at most the level there for ``above``, and above it otherwise.
-    """
-
-    def function(place: float) -> float:
-        return float(bound(np.array([place]))[0])
-
-    if above and function(0.0) <= level:
-        return 0.0
-    low, high, step = 0.0, max(start, 1e-300), max(1e-3 * start, 1e-300)
-    if function(high) > level:
-        while function(high) > level:
-            low, high, step = high, high + step, 4 * step
-            if high > _LARGEST:
-                return math.inf if above else low
-    else:
-        while high - step > 0 and function(high - step) <= level:
-            high, step = high - step, 4 * step
-        low = max(high - step, 0.0)
-        if not above and low == 0 and function(low) <= level:
-            return 0.0
-
-    def excess(places: Array) -> Array:
-        return np.log(np.maximum(bound(places), _TINY)) - math.log(max(level, _TINY))
-
-    ends = np.array([low]), np.array([high])
-    if excess(ends[0])[0] > 0 > excess(ends[1])[0]:
-        root = float(decreasing_root(excess, *ends, xtol=1e-14 * high)[0])
-        # check the values on both sides
-        for width in (3e-14, 1e-12, 1e-9):
-            left, right = root * (1 - width), root * (1 + width)
-            low = left if low < left and function(left) > level else low
-            high = right if right < high and function(right) <= level else high
-            if (high if above else low) in (left, right):
-                break
-    return high if above else low
 
 
 Moments = Callable[[Array, Order], Array]

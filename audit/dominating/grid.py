@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 UNIT_ROUNDOFF = 2.0**-53
 # Largest loss for which masses under the other law are normal floating-point numbers.
 _LARGEST_LOSS = 640.0
-_BLOCK = 1024  # entries of a partial sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +92,12 @@ class GridPair:
 
     def swapped(self) -> GridPair:
         """Return the pair (Q, P)."""
-        with np.errstate(divide="ignore"):
-            p, q = (np.exp(np.log(one) - self.losses) for one in (self.p, self.lifted))
+        losses = self.losses
+        # by halves, since masses underflow where e^-loss overflows
+        grow = np.exp(np.minimum(-losses / 2, 700.0))
+        p, q = (mass * grow * grow for mass in (self.p, self.lifted))
+        # of losses, their exponentials and products
+        units = 6 + float(np.abs(losses).max(initial=0.0))
         return GridPair(
             self.above,
             self.interval,
@@ -103,7 +106,7 @@ class GridPair:
             p[::-1],
             self.q_only,
             self.p_only,
-            self.rounding + 4 * UNIT_ROUNDOFF,
+            self.rounding + units * UNIT_ROUNDOFF,
             self.ratio_error,
         )
 
@@ -212,40 +215,6 @@ def regridded(
         p_only=moved.p_only + only[0],
         q_only=moved.q_only + only[1],
         rounding=moved.rounding + 4 * (float(size.max()) + 1) * UNIT_ROUNDOFF,
-    )
-
-
-def mirrored(pair: GridPair) -> GridPair:
-    """Return the pair with the losses of one above 0, their mirror images below, and else 0.
-
-    If ``pair`` dominates (P, Q), whose positive losses have a mass of at most 1 under both laws
-    together, this dominates every pair that (P, Q) dominates at epsilon >= 0 in both orders; if it
-    is dominated, so is this by the mirrored (P, Q).
-    """
-    above = pair.losses > 0
-    p, lifted = pair.p[above], pair.lifted[above]
-    gap = max(pair.first, 1) - 1  # grid points between 0 and the first cell above it
-    p, lifted = (np.append(np.zeros(gap), masses) for masses in (p, lifted))
-    losses = np.arange(1, p.size + 1) * pair.interval
-    q = lifted * np.exp(-losses)
-    below = (p * np.exp(-losses))[::-1]  # Q's mass p at -loss, lifted
-    # of an exponential of a rounded loss, and of the product with it
-    rounding = pair.rounding + (2 * p.size * pair.interval + 8) * UNIT_ROUNDOFF
-    blocks = np.arange(0, p.size, _BLOCK)
-    total = float(np.add.reduceat(p + q, blocks).sum()) if p.size else 0.0
-    # the remainder to 1 has the rounding of all other masses, on the safe side
-    lost = rounding + (_BLOCK + blocks.size + 8) * UNIT_ROUNDOFF
-    rest = 1 - total - pair.p_only + (lost if pair.above else -lost)
-    middle = np.array([max(rest, 0.0)])
-    return GridPair(
-        pair.above,
-        pair.interval,
-        -p.size,
-        np.concatenate([q[::-1], middle, p]),
-        np.concatenate([below, middle, lifted]),
-        p_only=pair.p_only,
-        q_only=pair.p_only,
-        rounding=rounding,
     )
 
 

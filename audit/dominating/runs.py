@@ -25,7 +25,7 @@ from audit.dominating.curve import (
     Moments,
     Parts,
 )
-from audit.dominating.grid import UNIT_ROUNDOFF, regridded
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, regridded, united
 from audit.dominating.layer import Piece, TooManyCells
 from audit.dominating.mixture import LARGEST_LOSS, MixturePair, Tails, log_tails, tilted_counts
 
@@ -123,6 +123,23 @@ class MixtureRun:
         """
         lower, upper = self.pair.grid_pairs(interval, log_tails, inner, outer)
         return [(lower, self.times)], [(upper, self.times)]
+
+    def mirrored(self, above: bool, interval: float, log_tails: Tails) -> tuple[GridPair, int]:
+        """Return one side of the mirrored pair of a one-sided one, and how often it occurs.
+
+        That has its outcomes of positive loss, their mirror images with the laws exchanged, and one
+        outcome of loss 0. If those of a dominating pair have a mass of at most 1 under both laws
+        together, it dominates every pair that (P, Q) dominates at epsilon >= 0 in both orders.
+        """
+        pair, times = self.pair, self.times
+        if pair.rate == 1 and not above:  # whose losses must be bounded
+            run = gaussian_run(pair.mean / pair.noise)
+            pair, times = run.pair, times * run.times
+        half = pair.above_zero(above, interval, log_tails)
+        # all but P(x > a/2) + Q(x > a/2)
+        rest = np.array([pair.skipped * math.erf(pair.mean / (math.sqrt(8) * pair.noise))])
+        parts = [half, half.swapped(), GridPair(above, interval, 0, rest, rest)]
+        return united(above, interval, parts, parts[1].rounding), times
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,11 +41,10 @@ from audit.dominating.curve import (
     GaussianDominatingCurve,
     GridComposition,
 )
-from audit.dominating.grid import GridPair, mirrored
 from audit.dominating.layer import Layer, TooManyCells
-from audit.dominating.mixture import MixturePair, Tails, log_tails
+from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import check_bounded, poisson_curve
-from audit.dominating.runs import MixtureRun, gaussian_run
+from audit.dominating.runs import MixtureRun
 from audit.dominating.sampled_gaussian import mirrored_renyi
 from audit.mechanism import NoisySGD, Relation
 
@@ -68,22 +67,6 @@ _MANY = 16  # epsilons that share one transform, whose errors are absolute
 _SMALLEST_GAP, _PER_DECADE = 1e-6, 20  # alpha - 1, and how many orders
 
 
-@dataclass(frozen=True)
-class MirroredRun:
-    """Equal steps with the losses of a pair above 0, and their mirror images below."""
-
-    pair: MixturePair
-    times: int = 1
-
-    def on_grid(self, above: bool, interval: float, tails: Tails) -> tuple[GridPair, int]:
-        """Return a pair that dominates a step, or that it dominates, and how often it occurs."""
-        pair, times = self.pair, self.times
-        if pair.rate == 1 and not above:  # whose losses must be bounded
-            run = gaussian_run(pair.mean / pair.noise)
-            pair, times = run.pair, times * run.times
-        return mirrored(pair.above_zero(above, interval, tails)), times
-
-
 @dataclass(frozen=True, eq=False)
 class MirroredCurve(DominatingCurve):
     """Curve of mirrored runs on a grid of losses, equal in both orders.
@@ -93,7 +76,7 @@ class MirroredCurve(DominatingCurve):
     moments: The Renyi divergences, which bound the smallest deltas as well.
     """
 
-    runs: tuple[MirroredRun, ...]
+    runs: tuple[MixtureRun, ...]
     interval: float
     moments: RenyiCurve
     _known: dict[tuple[bool, bool, float], GridComposition] = field(
@@ -108,7 +91,7 @@ class MirroredCurve(DominatingCurve):
     @cached_property
     def limits(self) -> DeltaLimits | None:  # type: ignore[override]
         """Proven bounds that every bracket is compared with."""
-        whole = DeltaLimits.of([MixtureRun(run.pair, run.times).limits for run in self.runs])
+        whole = DeltaLimits.of([run.limits for run in self.runs])
         return replace(whole, two_sided=True)
 
     def _side(self, above: bool, small: bool, interval: float) -> GridComposition:
@@ -120,7 +103,7 @@ class MirroredCurve(DominatingCurve):
             reach = max(run.pair.losses(tails)[1] for run in self.runs)
             interval = max(interval, reach / _MOST_CELLS)
             self._known[key] = GridComposition(
-                [run.on_grid(above, interval, tails) for run in self.runs]
+                [run.mirrored(above, interval, tails) for run in self.runs]
             )
         return self._known[key]
 
@@ -183,7 +166,7 @@ class MirroredCurve(DominatingCurve):
 
 
 def mirrored_curve(
-    runs: Sequence[MirroredRun],
+    runs: Sequence[MixtureRun],
     divergence: Callable[[Array], Array],
     largest_grid: int = LARGEST_GRID,
 ) -> MirroredCurve:
@@ -193,7 +176,7 @@ def mirrored_curve(
 
 
 def mirrored_moments(
-    runs: Sequence[MirroredRun], divergence: Callable[[Array], Array]
+    runs: Sequence[MixtureRun], divergence: Callable[[Array], Array]
 ) -> RenyiCurve:
     """Return the bound by Renyi divergences, searched at the orders that matter."""
     # the best order for a delta above e^-500000 is below 1000 deviations of the loss: high orders
@@ -210,13 +193,13 @@ def mirrored_moments(
     )
 
 
-def _interval(runs: Sequence[MirroredRun], largest_grid: int) -> float:
+def _interval(runs: Sequence[MixtureRun], largest_grid: int) -> float:
     """Return the grid interval of a composition."""
     tails = log_tails(sum(run.times for run in runs))
     variance = window = reach = 0.0
     for run in runs:
         most = run.pair.losses(tails)[1]
-        pair, times = run.on_grid(True, most / COARSE_GRID, tails)
+        pair, times = run.mirrored(True, most / COARSE_GRID, tails)
         layer = Layer([(None, pair, times)])
         variance += float(layer.cumulants[2, 0])
         window += layer.size * layer.interval
@@ -248,7 +231,7 @@ def without_replacement(m: NoisySGD, accuracy: float) -> DominatingCurve:
     )
     if isinstance(attained, GaussianDominatingCurve):
         return attained
-    run = MirroredRun(MixturePair(rate, z, 1.0, False, left), m.steps)
+    run = MixtureRun(MixturePair(rate, z, 1.0, False, left), m.steps)
 
     def divergence(alpha: Array) -> Array:
         return m.steps * mirrored_renyi(alpha, rate, 1 / z)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -71,6 +72,39 @@ def bracketed_root(
     from scipy.optimize import brentq  # SciPy's optimizers are slow to import
 
     return float(brentq(function, low, high, xtol=xtol, rtol=rtol))
+
+
+def certified_crossing(
+    excess: Callable[[float], float], start: float, *, above: bool, farthest: float = 1e9
+) -> float:
+    """Return a place >= 0 on the requested side of where a decreasing function crosses 0.
+
+    The function is certainly not positive there if ``above``, and positive otherwise, or the place
+    is 0. The search begins at ``start``. If it is positive as far as ``farthest``, infinity, or the
+    last place tried.
+    """
+    if above and excess(0.0) <= 0:
+        return 0.0
+    low, high, ratio = 0.0, max(start, 1e-300), 1.001
+    if excess(high) > 0:
+        while excess(high) > 0:
+            low, high, ratio = high, high * ratio, 1 + 4 * (ratio - 1)
+            if high > farthest:
+                return math.inf if above else low
+    else:
+        while high > 1e-300 and excess(high / ratio) <= 0:
+            high, ratio = high / ratio, 1 + 4 * (ratio - 1)
+        low = high / ratio if high > 1e-300 else 0.0
+        if low == 0 and excess(0.0) <= 0:
+            return 0.0
+    root = bracketed_root(excess, low, high, xtol=1e-320)
+    for width in (1e-15, 1e-14, 1e-13, 1e-12, 1e-9):
+        left, right = root * (1 - width), root * (1 + width)
+        low = left if low < left and excess(left) > 0 else low
+        high = right if right < high and excess(right) <= 0 else high
+        if (high if above else low) in (left, right):
+            break
+    return high if above else low
 
 
 def root_from_below(function: Callable[[float], float], high: float) -> float:

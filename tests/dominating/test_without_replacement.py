@@ -14,8 +14,8 @@ from audit import exact
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.dominating import dominating_curve
-from audit.dominating.grid import mirrored
 from audit.dominating.mixture import MixturePair, log_tails
+from audit.dominating.runs import MixtureRun
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 M = NoisySGD(
@@ -91,7 +91,7 @@ def test_adversaries_that_turn_round_stay_below() -> None:
 def test_the_mirrored_pair_has_both_sides() -> None:
     pair = MixturePair(0.2, 1.0, 1.0, two_sided=False)
     for side in pair.grid_pairs(1e-3, log_tails(10)):
-        found = mirrored(side)
+        found, _ = MixtureRun(pair, 1).mirrored(side.above, 1e-3, log_tails(10))
         q = found.lifted * np.exp(-found.losses)
         total = math.fsum([*found.p, found.p_only])
         assert 0 <= (total - 1 if found.above else 1 - total) < 1e-9
@@ -106,7 +106,8 @@ def test_the_mirrored_pair_has_both_sides() -> None:
 def test_renyi_divergences_bound_the_mirrored_pair(alpha: float) -> None:
     z, q, steps = 1.0, 0.2, 10
     curve = without_replacement(z, q, steps, accuracy=1e-6)
-    found = mirrored(MixturePair(q, z, 1.0, two_sided=False).grid_pairs(1e-4, log_tails(steps))[0])
+    run = MixtureRun(MixturePair(q, z, 1.0, two_sided=False), steps)
+    found, _ = run.mirrored(False, 1e-4, log_tails(steps))
     some = found.lifted > 0
     ratios = (found.p[some] / found.lifted[some]) * np.exp(found.losses[some])
     own = steps * np.log(np.sum(found.p[some] * ratios ** (alpha - 1))) / (alpha - 1)

@@ -23,12 +23,12 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
 from audit.dominating.layer import Layer, saddle_point_epsilon
 from audit.dominating.mixture import MixturePair, log_tails
+from audit.dominating.runs import MixtureRun
 from audit.dominating.sampled_gaussian import mirrored_renyi
 from audit.dominating.without_replacement import (
     COARSE_GRID,
     LARGEST_GRID,
     MirroredCurve,
-    MirroredRun,
     mirrored_curve,
     mirrored_moments,
 )
@@ -165,8 +165,8 @@ def compose(
     return _CURVES.setdefault(key, mirrored_curve(runs, divergence, largest_grid))
 
 
-def _run(step: SubsampledGaussian, times: int = 1) -> MirroredRun:
-    return MirroredRun(MixturePair(step.rate, 1 / step.mu, 1.0, two_sided=False), times)
+def _run(step: SubsampledGaussian, times: int = 1) -> MixtureRun:
+    return MixtureRun(MixturePair(step.rate, 1 / step.mu, 1.0, two_sided=False), times)
 
 
 def _with_48_bits(step: SubsampledGaussian) -> SubsampledGaussian:
@@ -203,7 +203,7 @@ def coarse_epsilons(
             mean, variance = _TILTS + 0.5, np.ones_like(_TILTS)
             return step.mu**2 * np.array([_TILTS * (_TILTS + 1) / 2, mean, variance])
         run = _run(step)
-        pair, _ = run.on_grid(True, run.pair.losses(tails)[1] / COARSE_GRID, tails)
+        pair, _ = run.mirrored(True, run.pair.losses(tails)[1] / COARSE_GRID, tails)
         return Layer([(None, pair, 1)]).approximate(_TILTS)
 
     once = cumulants(step)
