@@ -32,7 +32,7 @@ def drawn(counts: tuple[int, int, int, int], delta: float, draws: int) -> np.nda
 @pytest.mark.parametrize(("counts", "delta"), CASES)
 def test_agrees_with_draws(counts: tuple[int, int, int, int], delta: float) -> None:
     # 42 comparisons, each 4 standard errors wide: a right answer fails one below 0.3%.
-    draws = 400_000
+    draws = 200_000
     posterior = credible_epsilon(*counts, delta=delta)
     sample = drawn(counts, delta, draws)
     for level in (0.01, 0.05, 0.5, 0.9, 0.99):
@@ -40,7 +40,7 @@ def test_agrees_with_draws(counts: tuple[int, int, int, int], delta: float) -> N
         share = float(np.mean(sample <= quantile))
         assert abs(share - level) < 4 * np.sqrt(level * (1 - level) / draws)
     middle = float(np.median(sample))
-    assert posterior.probability_at_most(middle) == pytest.approx(0.5, abs=0.004)
+    assert posterior.probability_at_most(middle) == pytest.approx(0.5, abs=0.005)
 
 
 @pytest.mark.parametrize(("counts", "delta"), CASES)

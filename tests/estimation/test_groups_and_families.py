@@ -159,7 +159,7 @@ def dependent_p_values(runs: int, false: int) -> np.ndarray:
 
 
 def test_family_error_and_power() -> None:
-    runs = 2000
+    runs = 1000
     true = dependent_p_values(runs, 0)
     assert sum(holm(p, error=0.05).any() for p in true) <= allowed(0.05, runs)
     # the planted mistake: each test at the whole error

@@ -229,23 +229,6 @@ def test_monotone() -> None:
     assert bound((100, 100, 100), ARBITRARY, 1.0).value == 0.0
 
 
-def test_sharper_than_without_the_assumption_where_delta_is_large() -> None:
-    # Expected counts of the Gaussian mechanism, mu = 1, n = 5,000; epsilon(0.01) is 2.3178.
-    best = {}
-    for canaries in Canaries:
-        best[canaries] = max(
-            bound((guesses - round(guesses * wrong), guesses, 5000), canaries, 0.01).value
-            for guesses in (250, 1000, 2500, 5000)
-            for wrong in [float(gaussian_wrong(np.array(guesses / 5000), 1.0))]
-        )
-    assert 0.6 < best[ARBITRARY] < 0.7
-    assert 1.88 < best[INDEPENDENT] < 1.90
-    # No bound without the assumption can do much better: a mechanism that is this one with
-    # probability 0.1, and else silent, has epsilon(0.01) = epsilon_gauss(0.1), and a valid bound
-    # may exceed that only in half of the runs that are not silent.
-    assert best[ARBITRARY] < GaussianCurve(1.0).epsilon(0.1) < 1.2
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.01, 0.3, None])
 def test_never_below_the_bound_for_every_mechanism(delta: float | None) -> None:
     for counts in ((60, 60, 60), (18, 20, 500), (70, 100, 100), (900, 1000, 10_000)):
@@ -350,7 +333,7 @@ CHOICES = (
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_coverage_with_canaries_of_different_laws(choice: object) -> None:
-    wrong, runs = 0, 1500
+    wrong, runs = 0, 600
     options = {"confidence": 0.9, "canaries": INDEPENDENT, "guesses": choice}
     for run in range(runs):
         generator = np.random.default_rng([run, 11])
@@ -375,15 +358,15 @@ def leaky(generator: np.random.Generator, coins: np.ndarray) -> np.ndarray:
 def test_independence_is_needed_and_the_general_bound_stands() -> None:
     wrong = dict.fromkeys(Canaries, 0)
     guesses = FixedGuesses((Guesses(10, 10),))
-    for run in range(1000):
+    for run in range(500):
         generator = np.random.default_rng([run, 12])
         coins = generator.integers(0, 2, 200)
         scores = leaky(generator, coins)
         for canaries in Canaries:
             found = audited(scores, coins, 0.03, seed=run, canaries=canaries, guesses=guesses)
             wrong[canaries] += refutes(found, 0.0, 0.03)
-    assert wrong[INDEPENDENT] > allowed(0.05, 1000)  # wrong in most leaky runs
-    assert wrong[ARBITRARY] <= allowed(0.05, 1000)
+    assert wrong[INDEPENDENT] > allowed(0.05, 500)  # wrong in most leaky runs
+    assert wrong[ARBITRARY] <= allowed(0.05, 500)
 
 
 def test_scores_and_coins() -> None:

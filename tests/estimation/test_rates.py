@@ -89,15 +89,6 @@ def test_nothing_is_known_where_functions_underflow() -> None:
     assert rate_lower(312, 332, 1.482445927442371e-299) == 0.0
 
 
-def test_intervals_of_many_counts_grow_with_the_count() -> None:
-    counts = np.unique(np.random.default_rng(0).integers(0, 10**6, 10**4))
-    low, high = clopper_pearson(counts, 10**6, confidence=0.95)
-    assert np.all(low < counts / 10**6)
-    assert np.all(high > counts / 10**6)
-    assert np.all(np.diff(low) > 0)
-    assert np.all(np.diff(high) > 0)
-
-
 @pytest.mark.parametrize(
     ("count", "total", "error", "message"),
     [
@@ -491,13 +482,6 @@ def test_covers_uniform_draws_as_often_as_stated() -> None:
     low, high = found.lower, 1 - found.lower[::-1]
     missed = np.mean(np.any((draws < low) | (draws > high), axis=1))
     assert 0.085 < missed < 0.1063
-
-
-def test_sharper_in_the_tails_than_dvoretzky_kiefer_and_wolfowitz() -> None:
-    size, error = 10**5, 0.05
-    width = math.sqrt(math.log(2 / error) / (2 * size))
-    count = np.array([10])
-    assert limits(size, error).greatest_rate(count)[0] < 0.1 * (10 / size + width)
 
 
 def test_counts_between_ranks_take_the_safe_side() -> None:

@@ -63,10 +63,10 @@ def test_true_claims_are_rarely_ever_refuted(pair: KnownPair, delta: float) -> N
     if delta == 0.0 and pair in (GAUSSIAN, LAPLACE):  # on a grid: infinite, and 1
         epsilon = 12.0 if pair is GAUSSIAN else 1.0
     wrong = 0
-    for run in range(100):
+    for run in range(60):
         audit = audited([(epsilon, delta)], *draws(pair, 1, run, 2000), confidence=0.9)
         wrong += audit.evidence[0].refuted_after is not None
-    assert wrong <= allowed(0.1, 100)
+    assert wrong <= allowed(0.1, 60)
 
 
 def run_by_hand(first: np.ndarray, second: np.ndarray, epsilon: float, *, foresight: bool) -> bool:
@@ -93,12 +93,12 @@ def test_harness_catches_a_test_chosen_on_the_current_samples() -> None:
 
 
 def test_e_values_have_expectation_one_at_most() -> None:
-    # At a fixed time and at a stopping time, for a claim that is exactly true. The mean of 400
+    # At a fixed time and at a stopping time, for a claim that is exactly true. The mean of 200
     # wealths is above 1 + 3 standard errors with probability below 1%.
     epsilon = truth(COIN, DELTA)
     for stop, looks in ((np.inf, 1), (2.0, 20)):
         values = []
-        for run in range(400):
+        for run in range(200):
             audit = audited([(epsilon, DELTA)])
             for part in zip(*(np.split(x, looks) for x in draws(COIN, 3, run, 400)), strict=True):
                 audit.update(*part)
@@ -145,7 +145,7 @@ PLANS = [(4.0, 249, 126), (2.0, 1194, 650), (1.2, 28_288, 16_696)]
 
 @pytest.mark.parametrize(
     ("plan", "runs", "size"),
-    [(PLANS[0], 300, 1000), (PLANS[1], 200, 5000), (PLANS[2], 80, 80_000)],
+    [(PLANS[0], 100, 1000), (PLANS[1], 80, 5000), (PLANS[2], 30, 80_000)],
     ids=["4", "2", "1.2"],
 )
 def test_wrong_claims_fall_soon(plan: tuple[float, int, int], runs: int, size: int) -> None:
@@ -168,7 +168,7 @@ def test_lower_bound_grows_and_stays_valid() -> None:
     epsilons = np.linspace(0.0, 4.0, 21)
     claims = [(e, DELTA) for e in epsilons.tolist()]
     wrong, last = 0, []
-    for run in range(20):
+    for run in range(12):
         audit = SequentialAudit(claims, confidence=0.9)
         first, second = draws(GAUSSIAN, 6, run, 20_000)
         bounds = []
@@ -178,7 +178,7 @@ def test_lower_bound_grows_and_stays_valid() -> None:
         assert np.all(np.diff(bounds) >= 0)
         wrong += bounds[-1] > TRUTH
         last.append(bounds[-1])
-    assert wrong <= allowed(0.1, 20)
+    assert wrong <= allowed(0.1, 12)
     assert np.median(last) >= 1.8
 
 
@@ -233,12 +233,6 @@ def test_trivial_data_and_claims_win_nothing() -> None:
     assert audit.evidence[0].e_value == pytest.approx(np.finfo(float).max)
     assert audit.evidence[0].p_value == 0.0
     assert ClaimEvidence(-3.0, 0.0, None).p_value == 1.0
-
-
-def test_many_pairs_and_a_grid() -> None:
-    claims = [(e, DELTA) for e in np.linspace(1, 3, 21).tolist()]
-    audit = audited(claims, *draws(GAUSSIAN, 10, 0, 300_000))
-    assert 2.1 <= audit.epsilon_lower(DELTA) < TRUTH
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_deltas_share_the_error_of_e_processes() -> None:
     ]
     drawn = np.random.default_rng(8)
     wrong, broken = 0, 0
-    for _ in range(25):
+    for _ in range(16):
         noise = drawn.normal(size=(2, 150))
         for shift in (1.0, 2.5):
             tests = EProcesses([(c.epsilon, c.delta) for c in claims], 0.8, farthest=3.0)
@@ -94,6 +94,6 @@ def test_deltas_share_the_error_of_e_processes() -> None:
             refuted = any(tests.epsilon_lower(c.delta) > c.epsilon for c in claims)
             wrong += refuted and shift == 1.0
             broken += refuted and shift == 2.5
-    # 5 of 25 are allowed; 12 or more have a chance of 2e-3 where that is the truth
-    assert wrong < 12
-    assert broken > 22
+    # 3.2 of 16 are allowed; 9 or more have a chance of 2e-3 where that is the truth
+    assert wrong < 9
+    assert broken > 13
