@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -68,14 +68,13 @@ class Mixture:
     stds: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        for name in ("weights", "means", "stds"):
-            object.__setattr__(self, name, _checked_numbers(name, getattr(self, name)))
+        _convert(self, _probabilities, "weights")
+        _convert(self, _numbers, "means", "stds")
         if not len(self.weights) == len(self.means) == len(self.stds):
             raise ValueError(
                 "weights, means and stds must be one for each normal, "
                 f"got {len(self.weights)}, {len(self.means)} and {len(self.stds)}"
             )
-        _check_probabilities("weights", self.weights)
         validate.positive(**{f"stds_{i}": std for i, std in enumerate(self.stds)})
 
 
@@ -116,9 +115,8 @@ class VectorMixture:
     vectors: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", _checked_numbers("weights", self.weights))
-        object.__setattr__(self, "vectors", _checked_rows("vectors", self.vectors))
-        _check_probabilities("weights", self.weights)
+        _convert(self, _probabilities, "weights")
+        _convert(self, _rows, "vectors")
         if len(self.weights) != len(self.vectors):
             raise ValueError(
                 f"vectors must be one for each of the {len(self.weights)} weights, "
@@ -159,7 +157,7 @@ class NormalVectors(ExplicitPair):
     def __post_init__(self) -> None:
         validate.positive(noise_std=self.noise_std)
         validate.integer(1, times=self.times)
-        object.__setattr__(self, "strategy", _checked_rows("strategy", self.strategy))
+        _convert(self, _rows, "strategy")
         columns = len(self.strategy[0])
         for name, law in (("first", self.first), ("second", self.second)):
             if len(law.vectors[0]) != columns:
@@ -229,10 +227,9 @@ class LaplaceMixtures(ExplicitPair):
     def __post_init__(self) -> None:
         validate.positive(scale=self.scale)
         validate.integer(1, times=self.times)
-        object.__setattr__(self, "means", _checked_numbers("means", self.means))
+        _convert(self, _numbers, "means")
+        _convert(self, _probabilities, "first", "second")
         for name in ("first", "second"):
-            object.__setattr__(self, name, _checked_numbers(name, getattr(self, name)))
-            _check_probabilities(name, getattr(self, name))
             if len(getattr(self, name)) != len(self.means):
                 raise ValueError(
                     f"{name} must have one weight for each of the {len(self.means)} means, "
@@ -258,9 +255,7 @@ class Finite(ExplicitPair):
     times: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("first", "second"):
-            object.__setattr__(self, name, _checked_numbers(name, getattr(self, name)))
-            _check_probabilities(name, getattr(self, name))
+        _convert(self, _probabilities, "first", "second")
         validate.integer(1, times=self.times)
         if len(self.first) != len(self.second):
             raise ValueError(
@@ -410,17 +405,23 @@ def _check_covered(name: str, mechanism: NoisySGD) -> None:
 Distributions = Mixtures | LaplaceMixtures | Finite | Densities
 
 
-def _checked_numbers(name: str, values: object) -> tuple[float, ...]:
+def _convert(pair: object, checked: Callable[[str, object], object], *names: str) -> None:
+    """Set fields of a frozen dataclass to what a check makes of them."""
+    for name in names:
+        object.__setattr__(pair, name, checked(name, getattr(pair, name)))
+
+
+def _numbers(name: str, values: object) -> tuple[float, ...]:
     if not isinstance(values, Sequence) or isinstance(values, str) or not values:
         raise validate.fail(name, "a list of numbers", values)
     validate.finite(**{f"{name}_{i}": value for i, value in enumerate(values)})
     return tuple(float(value) for value in values)
 
 
-def _checked_rows(name: str, rows: object) -> tuple[tuple[float, ...], ...]:
+def _rows(name: str, rows: object) -> tuple[tuple[float, ...], ...]:
     if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
         raise validate.fail(name, "a list of lists of numbers", rows)
-    matrix = tuple(_checked_numbers(f"{name}_{i}", row) for i, row in enumerate(rows))
+    matrix = tuple(_numbers(f"{name}_{i}", row) for i, row in enumerate(rows))
     if len({len(row) for row in matrix}) > 1:
         raise ValueError(
             f"{name} must be of one length, got {', '.join(str(len(row)) for row in matrix)}"
@@ -428,7 +429,9 @@ def _checked_rows(name: str, rows: object) -> tuple[tuple[float, ...], ...]:
     return matrix
 
 
-def _check_probabilities(name: str, values: Sequence[float]) -> None:
-    validate.closed_unit(**{f"{name}_{i}": value for i, value in enumerate(values)})
-    if abs(math.fsum(values) - 1) > 1e-9:
-        raise ValueError(f"{name} must sum to 1, got {math.fsum(values)!r}")
+def _probabilities(name: str, values: object) -> tuple[float, ...]:
+    numbers = _numbers(name, values)
+    validate.closed_unit(**{f"{name}_{i}": value for i, value in enumerate(numbers)})
+    if abs(math.fsum(numbers) - 1) > 1e-9:
+        raise ValueError(f"{name} must sum to 1, got {math.fsum(numbers)!r}")
+    return numbers

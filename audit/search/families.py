@@ -281,7 +281,7 @@ class Family:
         if "regulariser" not in u and least == 0:
             return 0.0, ZERO
         slope = least + (most - least) * _log_scale(u.get("regulariser", 0.0))
-        return slope, PiecewiseLinear((0.0,), (0.0,), (slope, slope))
+        return slope, PiecewiseLinear.linear(slope)
 
     def _others(
         self,

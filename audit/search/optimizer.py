@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,9 +156,8 @@ def worst_case(
         raise ValueError("delta or objective must be given, and not both")
     if evaluations is not None:
         validate.integer(1, evaluations=evaluations)
-    evaluator = _Evaluator(
-        objective, Clock(math.inf if budget is None else budget), evaluations or 10**9, progress
-    )
+    clock = Clock(math.inf if budget is None else budget)
+    evaluator = _Evaluator(objective, clock, evaluations or 10**9, progress, seed)
     with contextlib.suppress(_Finished, OutOfTime):
         for pair in suggested_members(mechanism):
             if isinstance(pair, Construction):
@@ -177,20 +176,11 @@ def worst_case(
             "mechanism must have a pair whose laws can be computed, got none: "
             + (evaluator.refusal or "no pair is admissible")
         )
-    return Found(found.pair, found.law, found.bracket, evaluator.count, evaluator.clock.spent, seed)
+    return replace(found, evaluations=evaluator.count, seconds=clock.spent)
 
 
 class _Finished(Exception):
     """The budget is spent, or the best pair attains an upper bound."""
-
-
-@dataclass(frozen=True)
-class _Certificate:
-    """A pair, its law and the bracket of the objective."""
-
-    pair: Construction
-    law: ExactCurve
-    bracket: Bracket
 
 
 @dataclass
@@ -205,12 +195,13 @@ class _Evaluator:
     clock: Clock
     evaluations: int
     progress: Progress | None
+    initial_seed: int
     count: int = 0
     best: list[tuple[float, Construction]] = field(default_factory=list)
     refusal: str = ""
     certificates: float = 0.0  # duration of a certificate, in quick values
-    first: _Certificate | None = None
-    known: dict[Construction, _Certificate] = field(default_factory=dict)
+    first: Found | None = None
+    known: dict[Construction, Found] = field(default_factory=dict)
     longest: float = 0.0  # seconds that a pair took
 
     def seed(self, pair: Construction) -> None:
@@ -251,7 +242,7 @@ class _Evaluator:
         """Seconds that one more pair and a certificate take."""
         return (1 + _MARGIN * self.certificates) * self.longest
 
-    def certified(self) -> _Certificate | None:
+    def certified(self) -> Found | None:
         """Compute fine laws of the shortlist and return the largest certificate."""
         best = self.first
         for quick, pair in self.best:
@@ -264,7 +255,7 @@ class _Evaluator:
                 best = found
         return best
 
-    def _certificate(self, pair: Construction) -> _Certificate | None:
+    def _certificate(self, pair: Construction) -> Found | None:
         """Return the certificate of a pair; None if its law cannot be computed in time."""
         if pair in self.known:
             return self.known[pair]
@@ -276,7 +267,9 @@ class _Evaluator:
         except (ValueError, OutOfTime) as error:
             self.refusal = str(error)
             return None
-        self.known[pair] = _Certificate(pair, law, bracket)
+        self.known[pair] = Found(
+            pair, law, bracket, self.count, self.clock.spent, self.initial_seed
+        )
         return self.known[pair]
 
     def _keep(self, value: float, pair: Construction) -> None:

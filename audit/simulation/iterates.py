@@ -13,7 +13,7 @@ from audit.simulation.backends import Parallel, Pool, in_threads
 from audit.simulation.blocks import Floats, Progress, Stream
 from audit.simulation.runner import run_job
 from audit.simulation.samplers import Walks
-from audit.simulation.samples import CountsAbove, Iterates, Samples
+from audit.simulation.samples import Draw, Samples
 
 
 def walks_of(pair: Construction) -> Walks:
@@ -55,7 +55,7 @@ def walk_counts(pair: Construction, *, thresholds: ArrayLike, trials: int, seed:
     ...     pair, thresholds=(0.0, 1.0), trials=10_000, seed=7
     ... )
     """
-    return Samples(walks_of(pair), CountsAbove(thresholds), trials, seed)
+    return Samples(walks_of(pair), Draw(thresholds=thresholds), trials, seed)
 
 
 def final_iterates(
@@ -122,7 +122,7 @@ def final_iterates(
     >>> x.shape  # doctest: +SKIP
     (10000,)
     """
-    job, here = Samples(walks_of(pair), Iterates(), trials, seed), in_threads(threads)
+    job, here = Samples(walks_of(pair), Draw(), trials, seed), in_threads(threads)
     x, x_prime = run_job(
         job,
         backend=here if backend is None else backend,
@@ -180,7 +180,7 @@ def simulate(
     """
     validate.instance(Process, process=process)
     validate.instance(Stream, stream=stream)
-    job = Samples(Walks((process,), (stream,)), Iterates(), trials, seed)
+    job = Samples(Walks((process,), (stream,)), Draw(), trials, seed)
     found: Floats = run_job(job, backend=in_threads(threads), progress=progress)[0]
     return found
 

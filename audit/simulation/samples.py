@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.simulation.blocks import Block, Counts, Floats, Stream
+from audit.simulation.blocks import Block, Floats, Stream
 from audit.simulation.fingerprint import described
 
 Score = Callable[[Floats], ArrayLike]
@@ -49,36 +49,45 @@ class Program(Protocol):
         """Return the final iterates of a block of process ``side``, shape (trials, *point)."""
 
 
-class Draw(Protocol):
-    """Reduction of the final iterates of a block."""
+@dataclass(frozen=True)
+class Draw:
+    """What is kept of final iterates: themselves, or a finite number for each if there is a score.
+
+    With ascending thresholds it is the number of them at or above each, added up over all blocks.
+    """
+
+    score: Score | None = None
+    thresholds: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.thresholds is None:
+            return
+        if np.size(self.thresholds) > _MOST_THRESHOLDS:
+            raise ValueError(
+                f"thresholds must be at most {_MOST_THRESHOLDS:,}, got {np.size(self.thresholds):,}"
+            )
+        thresholds = validate.sample(thresholds=self.thresholds)
+        if np.any(np.diff(thresholds) <= 0):
+            raise validate.fail("thresholds", "distinct and ascending", thresholds.tolist())
+        object.__setattr__(self, "thresholds", tuple(thresholds.tolist()))
 
     @property
     def adds_up(self) -> bool:
         """True if results of blocks are added up; otherwise each is kept in its place."""
-
-    def shape(self, point: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the result: of one trial, or of the sum."""
+        return self.thresholds is not None
 
     def __call__(self, values: Floats) -> NDArray[Any]:
-        """Return the result of some iterates, one entry a trial or their sum."""
+        """Return the result of some iterates, one entry a trial or their counts."""
+        scores = values if self.score is None else self._scored(self.score, values)
+        if self.thresholds is None:
+            return scores
+        reached = np.searchsorted(np.array(self.thresholds), scores, side="right")  # by each score
+        exactly = np.bincount(reached, minlength=np.size(self.thresholds) + 1)
+        return np.cumsum(exactly[:0:-1])[::-1]
 
-
-@dataclass(frozen=True)
-class Iterates:
-    """The iterates themselves, or a finite number for each if there is a score."""
-
-    score: Score | None = None
-    adds_up: ClassVar[bool] = False
-
-    def shape(self, point: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of an iterate, or of its score."""
-        return point if self.score is None else ()
-
-    def __call__(self, values: Floats) -> Floats:
-        """Return the iterates, or their scores."""
-        if self.score is None:
-            return values
-        found = np.asarray(self.score(values), dtype=np.float64)
+    @staticmethod
+    def _scored(score: Score, values: Floats) -> Floats:
+        found = np.asarray(score(values), dtype=np.float64)
         if found.shape != (len(values),):
             raise ValueError(
                 f"score must return one number for each of {len(values)} points, "
@@ -89,36 +98,6 @@ class Iterates:
                 f"score must return finite numbers, got {found[~np.isfinite(found)][0]}"
             )
         return found
-
-
-@dataclass(frozen=True)
-class CountsAbove:
-    """The number of iterates, or of scores of them, at or above each of ascending thresholds."""
-
-    thresholds: ArrayLike
-    score: Score | None = None
-    adds_up: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if np.size(self.thresholds) > _MOST_THRESHOLDS:
-            raise ValueError(
-                f"thresholds must be at most {_MOST_THRESHOLDS:,}, got {np.size(self.thresholds):,}"
-            )
-        thresholds = validate.sample(thresholds=self.thresholds)
-        if np.any(np.diff(thresholds) <= 0):
-            raise validate.fail("thresholds", "distinct and ascending", thresholds.tolist())
-        object.__setattr__(self, "thresholds", tuple(thresholds.tolist()))
-
-    def shape(self, point: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the counts."""
-        return (np.size(self.thresholds),)
-
-    def __call__(self, values: Floats) -> Counts:
-        """Return the counts."""
-        scores = Iterates(self.score)(values)
-        reached = np.searchsorted(np.array(self.thresholds), scores, side="right")  # by each score
-        exactly = np.bincount(reached, minlength=np.size(self.thresholds) + 1)
-        return np.cumsum(exactly[:0:-1])[::-1]
 
 
 @dataclass(frozen=True)
@@ -170,8 +149,9 @@ class Samples:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the result of a process: trials first, unless results are added up."""
-        trials = () if self.draw.adds_up else (self.trials,)
-        return (*trials, *self.draw.shape(self.program.point))
+        if self.draw.thresholds is not None:
+            return (np.size(self.draw.thresholds),)
+        return (self.trials, *(self.program.point if self.draw.score is None else ()))
 
     def __len__(self) -> int:
         """Return the number of blocks."""

@@ -227,7 +227,7 @@ def test_a_mechanism_without_an_admissible_pair_is_refused_whatever_the_evaluati
 def test_a_structured_pair_keeps_its_place_among_gradients_with_larger_quick_values():
     """Quick values err by 1e-5, and the structured pair may be the best one that there is."""
     m = mechanism(1.0, 0.2, 10)
-    evaluator = optimizer._Evaluator(Epsilon(1e-5), Clock(), 10, None)
+    evaluator = optimizer._Evaluator(Epsilon(1e-5), Clock(), 10, None, 0)
     walk, gradients = TwoSidedWalk(m), [GradientPair(m, start=0.01 * k) for k in range(4)]
     for value, pair in [(1.0, walk), *zip((1.1, 1.2, 1.3, 1.4), gradients, strict=True)]:
         evaluator._keep(value, pair)

@@ -12,7 +12,7 @@ import audit
 from audit.constructions import LatticeWalk
 from audit.simulation import Backend, Parallel, gpu, pool
 from audit.simulation.iterates import walks_of
-from audit.simulation.samples import Iterates, Samples
+from audit.simulation.samples import Draw, Samples
 from tests.simulation.gpu import cases
 
 
@@ -33,7 +33,7 @@ def test_jobs_that_the_gpu_does_not_know_run_on_the_processor() -> None:
         steps=4, dataset_size=8, batch_size=2, step_size=1.0, noise_std=0.1, lipschitz=1.0,
         batching=audit.Batching.WITHOUT_REPLACEMENT, convex=False,
     )  # fmt: skip
-    job = Samples(walks_of(LatticeWalk(m, spacing=10.0)), Iterates(), 10, seed=1)
+    job = Samples(walks_of(LatticeWalk(m, spacing=10.0)), Draw(), 10, seed=1)
     assert gpu.on_gpu(job) is None
 
 

@@ -13,7 +13,7 @@ from audit.simulation.backends import Parallel, Pool, in_threads
 from audit.simulation.blocks import Block, Floats, Progress, Stream, block_size
 from audit.simulation.fingerprint import described
 from audit.simulation.runner import run_job
-from audit.simulation.samples import CountsAbove, Draw, Iterates, Samples, Score
+from audit.simulation.samples import Draw, Samples, Score
 from audit_dimensions.pair import NoisySGDPair
 from audit_dimensions.program import Program
 
@@ -143,7 +143,7 @@ def final_points(
     ... )
     """
     return _drawn(
-        Runs(pair, common_random_numbers), Iterates(), trials, seed, threads, progress, backend
+        Runs(pair, common_random_numbers), Draw(), trials, seed, threads, progress, backend
     )
 
 
@@ -200,7 +200,7 @@ def scores(
     ... )
     """
     runs = Runs(pair, common_random_numbers)
-    draw = Iterates(score if callable(score) else Along(checked_direction(pair, score)))
+    draw = Draw(score if callable(score) else Along(checked_direction(pair, score)))
     return _drawn(runs, draw, trials, seed, threads, progress, backend)
 
 
@@ -243,7 +243,7 @@ def linear_score_counts(
     ... )
     """
     runs = Runs(pair)
-    draw = CountsAbove(thresholds, Along(checked_direction(pair, direction)))
+    draw = Draw(Along(checked_direction(pair, direction)), thresholds)
     return Samples(runs, draw, trials, seed)
 
 

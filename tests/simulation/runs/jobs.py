@@ -16,7 +16,7 @@ import numpy as np
 from audit.simulation import Block, Samples, Stream
 from audit.simulation.blocks import Counts, Floats
 from audit.simulation.journal import FILE
-from audit.simulation.samples import CountsAbove, Iterates
+from audit.simulation.samples import Draw
 
 EDGES = (-1.5, -0.5, 0.5, 1.5)
 
@@ -87,13 +87,13 @@ class Murderous(Slow):
 def counted(program: Normals | None = None, blocks: int = 60, seed: int = 1) -> Samples:
     """The job that counts above `EDGES`; half of the blocks are of each process."""
     made = Normals() if program is None else program
-    return Samples(made, CountsAbove(EDGES), made.draws * blocks // 2, seed)
+    return Samples(made, Draw(thresholds=EDGES), made.draws * blocks // 2, seed)
 
 
 def kept(program: Normals | None = None, blocks: int = 60, seed: int = 1) -> Samples:
     """The job that keeps the numbers."""
     made = Normals() if program is None else program
-    return Samples(made, Iterates(), made.draws * blocks // 2, seed)
+    return Samples(made, Draw(), made.draws * blocks // 2, seed)
 
 
 def expected(blocks: int = 60, seed: int = 1, draws: int = 100) -> Counts:

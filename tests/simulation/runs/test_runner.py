@@ -15,7 +15,7 @@ from audit.simulation import Block, Samples, backends, runner
 from audit.simulation.backends import Backend, Parallel, answer, pool
 from audit.simulation.blocks import available_threads, missing, union
 from audit.simulation.runner import Kept, Pace, Sums, run_job, tasks
-from audit.simulation.samples import CountsAbove, Iterates
+from audit.simulation.samples import Draw
 
 from .jobs import Normals, Slow, Stopping, counted, expected, kept
 
@@ -34,9 +34,9 @@ def test_counts_are_those_of_the_kept_numbers() -> None:
     assert [x.shape for x in numbers] == [(3000,)] * 2
     for x, row in zip(numbers, counts, strict=True):
         assert row.tolist() == [np.count_nonzero(x >= t) for t in (-1.5, -0.5, 0.5, 1.5)]
-    squares = Samples(Normals(), Iterates(np.square), 3000, 1)
+    squares = Samples(Normals(), Draw(np.square), 3000, 1)
     assert np.array_equal(run_job(squares), np.square(numbers))
-    above = Samples(Normals(), CountsAbove((1.0,), np.square), 3000, 1)
+    above = Samples(Normals(), Draw(np.square, (1.0,)), 3000, 1)
     assert [row.tolist() for row in run_job(above)] == [[np.sum(x**2 >= 1)] for x in numbers]
 
 
@@ -47,7 +47,7 @@ def test_another_job_has_other_counts() -> None:
 
 
 def test_a_job_is_made_of_blocks() -> None:
-    job = Samples(Normals(), Iterates(), 250, 1)
+    job = Samples(Normals(), Draw(), 250, 1)
     assert len(job) == 6
     assert [job.place(number) for number in (0, 1, 5)] == [
         (0, Block(0, 0, 100)), (1, Block(0, 0, 100)), (1, Block(2, 200, 250)),
