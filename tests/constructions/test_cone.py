@@ -139,20 +139,14 @@ def test_the_search_leans_in_many_dimensions_only():
     # a bound for one dimension, which takes L for the sensitivity, is refuted
     halved = dataclasses.replace(m, lipschitz=m.lipschitz / 2)
     assert cone.bracket[0] > bounds.best(halved, delta=1e-5).epsilon
-
-
-def test_sensitivity_alone_needs_no_cone():
-    """Without a bound on gradients the others may lean on an interval too."""
-    m = sampled(steps=3, lipschitz=None, gradient_sensitivity=5.0)
-    found = worst_case(m, delta=1e-5, evaluations=60, seed=0)
+    # without a bound on gradients the others may lean on an interval too
+    free = sampled(steps=3, lipschitz=None, gradient_sensitivity=5.0)
+    found = worst_case(free, delta=1e-5, evaluations=60, seed=0)
     assert getattr(found.construction, "cancelled", 0) == 0
-    many = worst_case(
-        sampled(steps=3, lipschitz=2.5), delta=1e-5, evaluations=60, seed=0, many_dimensions=True
-    )
-    assert found.bracket[0] == pytest.approx(many.bracket[0], rel=0.02)
+    assert found.bracket[0] == pytest.approx(cone.bracket[0], rel=0.02)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_no_sound_bound_is_exceeded(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 40))

@@ -104,7 +104,7 @@ class Elsewhere(Construction):
 
 
 def test_processes_that_break_the_mechanism_are_neither_read_nor_certified(tmp_path, monkeypatch):
-    evaluator = optimizer._Evaluator(Epsilon(DELTA), Clock(), 10, None)
+    evaluator = optimizer._Evaluator(Epsilon(DELTA), Clock(), 10, None, 0)
     evaluator._keep(1.0, Elsewhere(mechanism(1.0, 0.2, 10)))
     assert evaluator.certified() is None
     assert evaluator.refusal.startswith("the domain must be [-0.5, 0.5], got -1")
