@@ -1,7 +1,7 @@
 """The contents of a report, before they become HTML, Markdown or LaTeX.
 
-A document is a first screen and sections; a section is a list of parts. Templates tell parts apart
-by their ``kind``.
+A document is a first screen and sections; a section is a list of parts: paragraphs, tables, and
+galleries of pictures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from audit.numerics.number_format import MISSING, Rounding, bracket, count, number, plain, ratio
 from audit.results import Number, Verdict
@@ -104,24 +104,15 @@ FULL = ColumnFormat(_exact(12))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
-    """The head of a column; numbers are aligned right."""
-
-    label: str
-    numeric: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of cells under named columns.
+    """Rows of cells under columns, each a name and a format.
 
     ``stacked`` tables turn each row into a card on a narrow screen, but for those that fit it;
     others scroll sideways.
     """
 
-    kind: ClassVar[str] = "table"
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[tuple[str, ColumnFormat], ...]
     rows: tuple[tuple[Cell, ...], ...]
     stacked: bool = True
 
@@ -135,15 +126,12 @@ class Table:
         stacked: bool = True,
     ) -> Table:
         """Return a table of values, which the columns' formats write."""
-        return cls(
-            caption=caption,
-            columns=tuple(Column(label=name, numeric=one.numeric) for name, one in columns.items()),
-            rows=tuple(
-                tuple(one.cell(value) for one, value in zip(columns.values(), row, strict=True))
-                for row in rows
-            ),
-            stacked=stacked,
+        cells = (
+            tuple(one.cell(value) for one, value in zip(columns.values(), row, strict=True))
+            for row in rows
         )
+        named = tuple(columns.items())
+        return cls(caption=caption, columns=named, rows=tuple(cells), stacked=stacked)
 
     @property
     def fits(self) -> bool:
@@ -151,7 +139,7 @@ class Table:
         cells = [cell for row in self.rows for cell in row]
         if any(cell.note or cell.style is Style.VERDICT for cell in cells):
             return False
-        heads = [max(map(len, column.label.split()), default=0) for column in self.columns]
+        heads = [max(map(len, label.split()), default=0) for label, _ in self.columns]
         widths = [
             max(head, *(len(row[i].text) for row in self.rows), 0) for i, head in enumerate(heads)
         ]
@@ -173,21 +161,11 @@ class Picture:
 class Gallery:
     """Pictures that stand side by side where there is room, a table before them if there is one."""
 
-    kind: ClassVar[str] = "gallery"
     pictures: tuple[Picture, ...]
     table: Table | None = None
 
 
-@dataclass(frozen=True)
-class Text:
-    """A paragraph; ``literal`` text keeps its lines, as code does."""
-
-    kind: ClassVar[str] = "text"
-    text: str
-    literal: bool = False
-
-
-Part = Table | Gallery | Text
+Part = str | Table | Gallery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,19 +183,17 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A report: title, finding, one figure, one table, then the sections.
+    """A report: title, finding, a figure, one or two tables, then the sections.
 
-    The first sentence of ``conclusion`` is the finding. ``statements`` is a second table of the
-    first screen, where studies stand beside comparisons.
+    The first sentence of ``conclusion`` is the finding.
     """
 
     title: str
     subtitle: str
     conclusion: tuple[str, ...]
-    summary: Table
+    tables: tuple[Table, ...]
     overview: Gallery
     sections: tuple[Section, ...]
-    statements: Table | None = None
 
     @property
     def long(self) -> bool:

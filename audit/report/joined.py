@@ -24,7 +24,6 @@ from audit.report.document import (
     Gallery,
     Section,
     Table,
-    Text,
 )
 from audit.report.figures import sweep
 from audit.report.joined_rows import JoinedRow, epsilon_rows, failed_runs
@@ -66,16 +65,18 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
     links = {run.name: _link(run, folder) for run in runs}
     # several scenarios; else the runs are a sweep over one
     by_scenario = many and len({run.result.scenario.name for run in runs if run.result}) > 1
-    summary, statements = _table(runs, first, links, _caption(first, found)), _studies(runs, links)
+    studies = _studies(runs, links)
+    epsilons = _table(runs, first, links, _caption(first, found))
+    tables = [epsilons, studies] if found else [studies]
     if by_scenario:
-        summary, statements = _by_scenario(runs, links), None
-    elif statements is not None and not found:
-        summary, statements = statements, None
+        tables = [_by_scenario(runs, links)]
+    elif not studies.rows:
+        tables = [epsilons]
     sections = [
         ("maps", "Over the sweep", Gallery(sweep.maps(runs))),
         ("rows", "Every row", None),
         ("runs", "Runs", _runs(runs)),
-        ("methods", "Methods", Text(_METHODS)),
+        ("methods", "Methods", _METHODS),
     ]
     if by_scenario or len(first) < len(found):
         every = [*failed_runs(runs), *epsilon_rows(runs)]
@@ -85,8 +86,7 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
         title="Tightness of the claims: an index of stored runs",
         subtitle="Every number is read from the stored results; nothing was run again.",
         conclusion=conclusion(runs),
-        summary=summary,
-        statements=statements,
+        tables=tuple(tables),
         overview=Gallery((overview,) if overview else ()),
         sections=tuple(
             Section(ident=ident, title=title, parts=(part,))
@@ -330,7 +330,7 @@ def _overall(rows: Sequence[JoinedRow], refuted: bool, verdicts: Sequence[Verdic
     return worst(verdicts) if verdicts else Verdict.NOT_APPLICABLE
 
 
-def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table | None:
+def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
     """Return a row for each study: how many of its statements hold."""
     rows = []
     for run in runs:
@@ -339,9 +339,8 @@ def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table | None:
             name = Cell(text=queries.title(study), note=run.name, link=links[run.name])
             counted = map(verdicts.count, _OUTCOMES)
             rows.append((name, *counted, worst(verdicts) if verdicts else None))
-    counts = dict.fromkeys(_OUTCOMES.values(), COUNT)
-    caption = "Studies: how many of their statements hold"
-    return Table.of(caption, {"Study": TEXT, **counts, "Verdict": VERDICT}, rows) if rows else None
+    columns = {"Study": TEXT, **dict.fromkeys(_OUTCOMES.values(), COUNT), "Verdict": VERDICT}
+    return Table.of("Studies: how many of their statements hold", columns, rows)
 
 
 def _runs(runs: Sequence[Run]) -> Table:

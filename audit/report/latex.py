@@ -57,7 +57,7 @@ def document(tables: Sequence[Table]) -> bytes:
 
 def table(content: Table) -> str:
     """Return one table as a ``longtable``, which breaks over pages."""
-    head = " & ".join(escaped(column.label) for column in content.columns)
+    head = " & ".join(escaped(label) for label, _ in content.columns)
     lines = [
         rf"\begin{{longtable}}{{{_widths(content)}}}",
         rf"\caption{{{escaped(content.caption)}}} \\",
@@ -103,7 +103,7 @@ def _word(text: str, *, code: bool) -> str:
 def _widths(content: Table) -> str:
     """Return the column types: numbers to the right, long text in lines of a quarter's width."""
     found = []
-    for i, column in enumerate(content.columns):
+    for i, (_, column) in enumerate(content.columns):
         longest = max((len(row[i].text) + len(row[i].note) for row in content.rows), default=0)
         short = "r" if column.numeric else "l"
         found.append(short if longest <= _LONGEST_LINE else r"p{0.2\linewidth}")

@@ -19,7 +19,6 @@ from audit.report.document import (
     Gallery,
     Section,
     Table,
-    Text,
 )
 from audit.report.figures import sandwich
 from audit.report.figures.style import Look, looks
@@ -40,15 +39,13 @@ def build(result: Result) -> Document:
         return setting_section.section(setting, stem, bound_looks)
 
     folded = len(settings) > _OPEN
-    summary, *more = summaries(result)
     scenario = result.scenario
     sentences = [part.rstrip(".") for part in (scenario.summary, scenario.reference) if part]
     return Document(
         title=scenario.title or scenario.name,
         subtitle=" ".join(f"{sentence}." for sentence in sentences),
         conclusion=conclusion(result),
-        summary=summary,
-        statements=more[0] if more else None,
+        tables=tuple(summaries(result)),
         overview=overview,
         sections=(
             *(replace(section(*one), folded=folded) for one in settings),
@@ -112,7 +109,7 @@ _STATEMENTS = (
 
 def _closing(result: Result) -> tuple[Section, ...]:
     """Return the sections that end every report."""
-    confidence = Text(f"Confidence of the certified numbers: {plain(result.confidence)}.")
+    confidence = f"Confidence of the certified numbers: {plain(result.confidence)}."
     counted = counts(result.settings)
     evidence = (confidence, counted) if counted.rows else (confidence,)
     return (
@@ -122,14 +119,14 @@ def _closing(result: Result) -> tuple[Section, ...]:
     )
 
 
-def _methods(result: Result) -> tuple[Text, ...]:
+def _methods(result: Result) -> tuple[str, ...]:
     """Return how the numbers were found and what a verdict means."""
     texts = [
         *(_COMPARISONS if queries.compared(result.settings) else ()),
         *([_STATEMENTS] if queries.studies(result.settings) else ()),
     ]
     confidence, error = _percent(result.confidence, 4), _percent(1 - result.confidence, 3)
-    return tuple(Text(text.format(confidence=confidence, error=error)) for text in texts)
+    return tuple(text.format(confidence=confidence, error=error) for text in texts)
 
 
 def _percent(share: float, digits: int) -> str:

@@ -28,7 +28,6 @@ from audit.report.document import (
     Picture,
     Section,
     Table,
-    Text,
 )
 from audit.report.figures import curves, laws
 from audit.report.figures.style import Look
@@ -60,18 +59,16 @@ _RELEASES = {
 
 def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Section:
     """Return the section of a setting; ``stem`` begins the names of its files."""
-    parts: list[Part] = [Text(setting.summary)] if setting.summary else []
-    parts.append(Text(_subject(setting)))
+    parts: list[Part] = [setting.summary] if setting.summary else []
+    parts.append(_subject(setting))
     parts.append(Gallery(_pictures(setting, stem, looks), parameters(setting)))
     parts += [table for table in _tables(setting) if table.rows]
     size = setting.audit.group_size
     mu = number(setting.audit.mu_lower.value / size, 4, Rounding.DOWN)
     whose = "mu-GDP" if size == 1 else "mu-GDP about one record"
     parts.append(
-        Text(
-            f"The samples refute every claim of {whose} with mu below {mu}. "
-            "This number says nothing of epsilon."
-        )
+        f"The samples refute every claim of {whose} with mu below {mu}. "
+        "This number says nothing of epsilon."
     )
     return Section(ident=f"setting-{stem}", title=queries.title(setting), parts=tuple(parts))
 
@@ -101,17 +98,14 @@ def _pictures(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> tup
     if not isinstance(setting, PairResult):
         return (laws.draw_scores(setting.scores, setting.trials, stem),)
     unsound = queries.unsound(setting)
-    pictures = [
+    pictures = (
         laws.draw(setting.laws, setting.trials, stem),
         curves.draw_tradeoff(setting.tradeoff, stem, looks, unsound),
-    ]
-    if curves.has_steps(setting.epsilon_against_steps):
-        pictures.append(curves.draw_steps(setting.epsilon_against_steps, stem, looks, unsound))
-    if curves.has_renyi(setting.renyi):
-        pictures.append(curves.draw_renyi(setting.renyi, stem, looks))
-    if setting.positions:
-        pictures.append(curves.draw_positions(setting.positions, stem, looks))
-    return tuple(pictures)
+        curves.draw_steps(setting.epsilon_against_steps, stem, looks, unsound),
+        curves.draw_renyi(setting.renyi, stem, looks),
+        curves.draw_positions(setting.positions, stem, looks),
+    )
+    return tuple(picture for picture in pictures if picture is not None)
 
 
 def _subject(setting: ComparedResult) -> str:
@@ -244,10 +238,8 @@ def claim_cells(
 
     The ratio says how tight a claim is, so a refuted claim has none.
     """
-    cell = UPPER.cell(value)
-    if value is not None:
-        cell = dataclasses.replace(cell, note=note)
-    return cell, Cell(text="") if verdict is Verdict.REFUTED else RATIO.cell(ratio), verdict
+    tightness = Cell(text="") if verdict is Verdict.REFUTED else RATIO.cell(ratio)
+    return dataclasses.replace(UPPER.cell(value), note=note), tightness, verdict
 
 
 def _claim_cells(bound: BoundRow | None) -> tuple[Cell, Cell, Verdict]:
@@ -407,12 +399,9 @@ def renyi(setting: PairResult) -> Table:
     rows = []
     for row in setting.renyi:
         for bound in shown_claims(row.bounds):
-            claim: tuple[object, ...] = Cell(text="none"), Cell(text="")
-            if bound is not None and bound.value is not None:
-                value, _, verdict = _claim_cells(bound)
-                claim = value, verdict
+            claimed, _, verdict = _claim_cells(bound)
             known = row.order, row.sampled_lower, row.exact.forward, row.exact.reverse
-            rows.append((*known, *claim))
+            rows.append((*known, claimed, verdict))
     return Table.of(
         "Renyi divergences",
         {
@@ -467,23 +456,18 @@ def per_record(setting: ComparedResult) -> Table:
 
 def found_pair(setting: PairResult) -> Table:
     """Return the pair that a search found, by its parameters; without rows if there is none."""
-    rows: list[tuple[object, ...]] = []
-    delta = ""
-    for other in setting.other_pairs:
-        if other.found_by and not rows:
-            delta = plain(other.found_by.delta)
-            rows = [
-                ("pair", other.pair.name),
-                ("pairs tried", COUNT.cell(other.found_by.evaluations)),
-                ("seed", PARAMETER.cell(other.found_by.seed)),
-                *((name, _value_cell(value)) for name, value in _own_values(other.pair)),
-            ]
-    return Table.of(
-        f"A pair found by search, for the largest epsilon at δ = {delta}",
-        {"Parameter": TEXT, "Value": TEXT},
-        rows,
-        stacked=False,
-    )
+    found = ((other.pair, other.found_by) for other in setting.other_pairs if other.found_by)
+    pair, by = next(found, (None, None))
+    caption, rows = "", []
+    if pair is not None and by is not None:
+        caption = f"A pair found by search, for the largest epsilon at δ = {plain(by.delta)}"
+        rows = [
+            ("pair", pair.name),
+            ("pairs tried", COUNT.cell(by.evaluations)),
+            ("seed", PARAMETER.cell(by.seed)),
+            *((name, _value_cell(value)) for name, value in _own_values(pair)),
+        ]
+    return Table.of(caption, {"Parameter": TEXT, "Value": TEXT}, rows, stacked=False)
 
 
 def positions(setting: PairResult) -> Table:

@@ -11,14 +11,12 @@ from audit.report.document import (
     TEXT,
     VERDICT,
     Cell,
-    Column,
     ColumnFormat,
     Gallery,
     Part,
     Picture,
     Section,
     Table,
-    Text,
 )
 from audit.report.figures import charts
 from audit.results import FoundTable, Statement, StudyResult, Value, Verdict
@@ -87,13 +85,13 @@ def _counted_row(study: StudyResult, stem: str) -> tuple[object, ...]:
 def section(study: StudyResult, stem: str, *, first_shown: bool) -> Section:
     """Return the section of a study; its first chart is left out where ``first_shown``."""
     findings = study.findings
-    parts: list[Part] = [Text(study.summary)] if study.summary else []
-    parts += [Text(note) for note in findings.notes]
+    parts: list[Part] = [study.summary] if study.summary else []
+    parts += findings.notes
     if findings.statements:
         parts.append(_statements(study))
     left = findings.charts
     if first_shown:
-        parts.append(Text(f"Its figure “{left[0].title}” is at the top of this report."))
+        parts.append(f"Its figure “{left[0].title}” is at the top of this report.")
         left = left[1:]
     parts.append(Gallery(tuple(charts.draw(chart, stem) for chart in left), _settings(study)))
     parts += [_table(table) for table in findings.tables]
@@ -134,14 +132,13 @@ def _statements(study: StudyResult) -> Table:
 
 
 def _table(table: FoundTable) -> Table:
-    return Table(
-        caption=table.caption,
-        columns=tuple(
-            Column(label=label, numeric=all(_is_numeric(row[i]) for row in table.rows))
-            for i, label in enumerate(table.columns)
-        ),
-        rows=tuple(tuple(_table_cell(value) for value in row) for row in table.rows),
+    """Return a study's own table, whose columns may have equal names."""
+    columns = tuple(
+        (label, ColumnFormat(_table_cell, all(_is_numeric(row[i]) for row in table.rows)))
+        for i, label in enumerate(table.columns)
     )
+    rows = tuple(tuple(map(_table_cell, row)) for row in table.rows)
+    return Table(caption=table.caption, columns=columns, rows=rows)
 
 
 def _table_cell(value: Value) -> Cell:

@@ -15,7 +15,7 @@ from audit.estimation import (
     WeightedColumns,
     audit_samples,
 )
-from audit.report.document import Table, Text
+from audit.report.document import Table
 from audit.report.setting_section import columns_in_words, group_in_words, section
 
 from .example import user_mechanism
@@ -54,7 +54,7 @@ def test_what_a_group_says_of_one_record() -> None:
     found = audit_samples(x + 2, y, confidence=0.95, deltas=(0.01,), seed=1, group_size=3)
     setting = replace(user_mechanism(), audit=found.record())
     parts = section(setting, "own", {}).parts
-    words = " ".join(part.text for part in parts if isinstance(part, Text))
+    words = " ".join(part for part in parts if isinstance(part, str))
     assert "The two datasets differ in 3 records. Claims are about one record" in words
     assert "mu-GDP about one record with mu below" in words
     mu = float(words.split("mu below ")[1].split(". This")[0])

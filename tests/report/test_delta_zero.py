@@ -58,9 +58,8 @@ def test_the_sandwich_marks_what_is_infinite(exact: float) -> None:
 
 
 def test_what_is_infinite_throughout_is_not_drawn_against_steps() -> None:
-    assert not curves.has_steps(infinite().epsilon_against_steps)
-    assert curves.has_steps(infinite(2.0).epsilon_against_steps)
-    assert curves.has_steps(pair_settings()[0].epsilon_against_steps)
+    assert curves.draw_steps(infinite().epsilon_against_steps, "s", {}, ()) is None
+    assert curves.draw_steps(infinite(2.0).epsilon_against_steps, "s", {}, ()) is not None
 
 
 def test_it_is_stored_and_read_again_and_fits_the_schema() -> None:

@@ -200,7 +200,7 @@ def test_of_many_rows_the_first_table_has_what_is_wrong_and_the_extremes(tmp_pat
     points[7] = (17, 0.5, 0.9)
     runs = runs_of(tmp_path, *points)
     document = joined.build(runs, tmp_path)
-    kept = [(row[0].note, row[-1].text) for row in document.summary.rows]
+    kept = [(row[0].note, row[-1].text) for row in document.tables[0].rows]
     deltas = len(pair_settings()[0].deltas)
     assert kept[:deltas] == [("07", "refuted")] * deltas
     assert kept[deltas:] == [("00", "consistent"), ("29", "consistent")] * deltas
@@ -316,8 +316,8 @@ def test_a_study_is_a_row_with_a_word(tmp_path: Path, wrong: bool, word: str) ->
     outcomes = [one.verdict.value for one in setting.findings.statements]
     store(tmp_path / "b", result(setting, name="questions"))
     alone = joined.build(report.gather([tmp_path]), tmp_path)
-    (row,) = alone.summary.rows
-    assert alone.statements is None
+    (table,) = alone.tables
+    (row,) = table.rows
     expected = next(
         (w for w in ("refuted", "inconclusive", "consistent") if w in outcomes), "holds"
     )
@@ -328,9 +328,9 @@ def test_a_study_is_a_row_with_a_word(tmp_path: Path, wrong: bool, word: str) ->
     assert f"Of {len(outcomes)} statements of studies " in " ".join(alone.conclusion)
     store(tmp_path / "a", swept(10, 0.5, 1.5))
     beside = joined.build(report.gather([tmp_path]), tmp_path)
-    assert beside.statements is not None
-    assert beside.statements.rows == (row,)
-    assert len(beside.summary.rows) == len(joined_rows.epsilon_rows(report.gather([tmp_path])))
+    epsilons, studies = beside.tables
+    assert studies.rows == (row,)
+    assert len(epsilons.rows) == len(joined_rows.epsilon_rows(report.gather([tmp_path])))
 
 
 def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
@@ -352,9 +352,9 @@ def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
     (tmp_path / "98" / "result.json").unlink()
     (tmp_path / "98" / "status.json").write_text(failed, encoding="utf-8")
     document = joined.build(report.gather([tmp_path]), tmp_path)
-    rows = {row[0].note or row[0].text: row for row in document.summary.rows}
-    assert len(document.summary.rows) == 24 + 2
-    assert document.summary.rows[0][-1].text == "error"
+    rows = {row[0].note or row[0].text: row for row in document.tables[0].rows}
+    assert len(document.tables[0].rows) == 24 + 2
+    assert document.tables[0].rows[0][-1].text == "error"
     assert rows["00"][1].text == "1.500"
     assert rows["00"][2].text == "nothing is refuted"
     own = rows["03"]
@@ -363,7 +363,7 @@ def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
     assert own[-1].text == "refuted"
     assert rows["97"][1].text == "–"
     assert rows["97"][2].text == "of 2 statements 1 holds, 1 is inconclusive"
-    assert document.statements is None
+    assert len(document.tables) == 1
     assert "in at least one run" not in " ".join(document.conclusion)
     assert f"{deltas} claims about user-defined mechanisms are refuted." in document.conclusion
     (whole,) = [s for s in document.sections if s.ident == "rows"]
@@ -378,7 +378,7 @@ def test_a_refuted_statement_of_a_study_is_never_told_away(tmp_path: Path) -> No
             made = replace(made, settings=(*made.settings, *studied(wrong=True).settings))
         store(tmp_path / f"{i:02}", made)
     document = joined.build(report.gather([tmp_path]), tmp_path)
-    rows = {row[0].note: row for row in document.summary.rows}
+    rows = {row[0].note: row for row in document.tables[0].rows}
     assert rows["05"][2].text == "of 2 statements 1 is inconclusive, 1 is refuted"
     assert rows["05"][-1].text == "refuted"
     assert "No claim is refuted." not in document.conclusion

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from audit.report import latex, run_report
-from audit.report.document import Cell, Column, Table
+from audit.report.document import COUNT, TEXT, Cell, Table
 from audit.results import Verdict
 
 from .example import example
@@ -18,7 +18,7 @@ ODD = r"a_b 50% & $x$ #1 {y} ~ ^ \z <q> |r| “s” – δ ≥ η σ ∞"
 def content(*rows: tuple[Cell, ...]) -> Table:
     return Table(
         caption="Epsilon & δ",
-        columns=(Column(label="What_1"), Column(label="Value", numeric=True)),
+        columns=(("What_1", TEXT), ("Value", COUNT)),
         rows=rows,
     )
 

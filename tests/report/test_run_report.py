@@ -15,7 +15,7 @@ from audit.curves import Order
 from audit.estimation import Tail
 from audit.report import queries, render, run_report, setting_section, terminal
 from audit.report.conclusion import conclusion
-from audit.report.document import Cell, Column, Document, Gallery, Table
+from audit.report.document import TEXT, Cell, Document, Gallery, Table
 from audit.results import ByOrder, Certified, Number, SettingResult, StudyResult, Verdict
 
 from .conftest import CONTENTS
@@ -283,7 +283,7 @@ def test_a_table_that_fits_a_phone_is_no_stack_of_cards() -> None:
     def table(*texts: str, note: str = "", verdict: bool = False) -> Table:
         cells = [Cell(text=text, note=note) for text in texts]
         cells += [Cell.verdict(Verdict.REFUTED)] if verdict else []
-        columns = tuple(Column(label="two words") for _ in cells)
+        columns = (("two words", TEXT),) * len(cells)
         return Table(caption="c", columns=columns, rows=(tuple(cells),))
 
     assert table("1e-5", "2.75338", "4.08923").fits
@@ -295,7 +295,7 @@ def test_a_table_that_fits_a_phone_is_no_stack_of_cards() -> None:
             title="t",
             subtitle="s",
             conclusion=("c",),
-            summary=one,
+            tables=(one,),
             overview=Gallery(()),
             sections=(),
         )

@@ -27,13 +27,10 @@ _MOST_TICKS, _CROWDED = 12, 0.04  # records that have ticks of their own, and ho
 _PAIR_LINES = ("-", "--", "-.", ":")
 
 
-def has_renyi(rows: Sequence[AtOrder]) -> bool:
-    """Whether there are enough orders to draw."""
-    return len(rows) >= _FEWEST
-
-
-def draw_renyi(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture:
-    """Draw the divergences of both orders of the pair over the Renyi orders."""
+def draw_renyi(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture | None:
+    """Draw the divergences of both orders of the pair over the Renyi orders, if they are enough."""
+    if len(rows) < _FEWEST:
+        return None
     rows = sorted(rows, key=lambda row: row.order)
     orders = np.array([row.order for row in rows])
     forward = finite(row.exact.forward.low for row in rows)
@@ -94,8 +91,12 @@ def renyi_caption(rows: Sequence[AtOrder]) -> str:
     return text
 
 
-def draw_positions(places: Sequence[AtPosition], stem: str, looks: dict[str, Look]) -> Picture:
+def draw_positions(
+    places: Sequence[AtPosition], stem: str, looks: dict[str, Look]
+) -> Picture | None:
     """Draw epsilon of every pair and bound against the record's index, at the last delta."""
+    if not places:
+        return None
     places = sorted(places, key=lambda place: place.index)
     rows = [place.deltas[-1] for place in places]
     index = np.array([place.index for place in places], dtype=np.float64)
@@ -162,22 +163,20 @@ _WIDE = 20.0  # numbers of steps spread further than this are drawn on a logarit
 _LINE = 0.064  # of the axes' height: the distance of two labels
 
 
-def has_steps(data: EpsilonAgainstSteps) -> bool:
-    """Tell whether there is something to draw: more than one step, and a finite number."""
-    numbers = [_exact(data).ravel(), *_bounds(data).values()]
-    return len(data.steps) > 1 and bool(np.any(np.isfinite(np.concatenate(numbers))))
-
-
 def draw_steps(
     data: EpsilonAgainstSteps, stem: str, looks: dict[str, Look], unsound: Collection[str]
-) -> Picture:
-    """Draw the exact value and every bound, each labelled at its end."""
+) -> Picture | None:
+    """Draw the exact value and every bound, each labelled at its end.
+
+    None without a finite number, or a second number of steps.
+    """
     steps, exact, bounds = _steps(data), _exact(data), _bounds(data)
+    if len(steps) < 2 or not np.any(np.isfinite(np.concatenate([exact.ravel(), *bounds.values()]))):
+        return None
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        wide = len(steps) > 1 and steps[-1] > _WIDE * steps[0]
-        style.logarithmic(axes, "xy" if wide else "y")
+        style.logarithmic(axes, "xy" if steps[-1] > _WIDE * steps[0] else "y")
         axes.set_ylim(*_range(exact, list(bounds.values())))
         if data.burn_in is not None:
             _burn_in(axes, data.burn_in.steps, steps)
