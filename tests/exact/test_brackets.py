@@ -11,7 +11,6 @@ from audit import Batching, NoisySGD, Order, Relation
 from audit.constructions import (
     Affine,
     BiasedWalk,
-    DriftedWalk,
     GradientPair,
     Mapped,
     PiecewiseLinear,
@@ -20,8 +19,7 @@ from audit.constructions import (
 )
 from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve, law, node_laws
-from tests import reference
-from tests.exact.cases import Pair, gaussian_pair, mapped_pair, mechanism, noisy, process
+from tests.exact.cases import Pair, mapped_pair, mechanism, noisy, process
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 
@@ -31,11 +29,8 @@ FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
     [
         (8.0, 400.0, 10),  # (2710.06, 2710.13) where noise stopped at 12 deviations
         (20.0, 400.0, 3),  # (5182.5, 5183.0)
-        (20.0, 800.0, 3),
         (19.0, 800.0, 3),
-        (15.0, 400.0, 5),
         (30.0, 1000.0, 5),
-        (30.0, 200.0, 2),
         (30.0, 200.0, 1),
         (3.0, 2000.0, 50),
     ],
@@ -62,11 +57,10 @@ def test_an_expanding_map_under_a_strong_push() -> None:
     assert high - low < 1e-6
 
 
-@pytest.mark.parametrize(("push", "steps"), [(60.0, 5), (150.0, 2)])
-def test_what_cannot_be_computed_is_open(push: float, steps: int) -> None:
+def test_what_cannot_be_computed_is_open() -> None:
     """Noise of so many deviations underflows: the bracket says that nothing is known."""
-    pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=900.0))
-    truth = GaussianCurve(2 * push * math.sqrt(steps)).epsilon(1e-5)
+    pair = TwoSidedWalk(mechanism(steps=5, lipschitz=60.0, diameter=900.0))
+    truth = GaussianCurve(120 * math.sqrt(5)).epsilon(1e-5)
     low, high = curve(pair).epsilon_bracket(1e-5)
     assert low <= truth <= high
 
@@ -95,8 +89,9 @@ def test_a_domain_of_too_many_deviations_is_refused() -> None:
         curve(pair)
 
 
-@pytest.mark.parametrize("mu", [1e-3, 1e-8, 1e-12, 1e-14, 1e-17])
-@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize(
+    ("mu", "steps"), [(1e-3, 4), (1e-8, 1), (1e-12, 4), (1e-14, 1), (1e-17, 4)]
+)
 def test_near_identical_laws(mu: float, steps: int) -> None:
     """The log-likelihood ratio is rounding noise: brackets must not exclude the truth."""
     root = math.sqrt(steps)
@@ -125,26 +120,17 @@ def test_identical_laws() -> None:
     np.testing.assert_allclose(exact.beta([0.0, 0.2, 1.0]), [1.0, 0.8, 0.0], atol=1e-13)
 
 
-@pytest.mark.parametrize("delta", [1e-2, 1e-12, 1e-30, 1e-100])
 @pytest.mark.parametrize(("push", "steps"), [(0.1, 30), (1.0, 9), (3.0, 4)])
-def test_far_tails(push: float, steps: int, delta: float) -> None:
-    pair, mu = gaussian_pair(push, steps)
-    if delta < 1e-12:  # the walls come within reach
-        pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=40 * steps + 100.0))
-    truth = GaussianCurve(mu).epsilon(delta)
-    low, high = curve(pair).epsilon_bracket(delta)
-    assert low - 1e-9 <= truth <= high + 1e-9
-    assert high - low < 1e-7
-
-
-@pytest.mark.parametrize("delta", [1e-3, 1e-12])
-def test_far_tails_of_clamped_laws(delta: float) -> None:
-    pair = TwoSidedWalk(mechanism(steps=6, lipschitz=0.5, diameter=9.0), start=-2.0)
-    p, q = (reference.grid_law(x, per_std=80) for x in pair.processes())
-    exact = curve(pair)
-    assert exact.epsilon(delta, FORWARD) == pytest.approx(reference.epsilon(p, q, delta), abs=1e-4)
-    low, high = exact.epsilon_bracket(delta, FORWARD)
-    assert high - low < 1e-9
+def test_walls_out_of_reach_leave_normal_laws(push: float, steps: int) -> None:
+    """Also in far tails, and for tests of every size."""
+    pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=40 * steps + 100.0))
+    exact, gaussian = curve(pair), GaussianCurve(2 * push * math.sqrt(steps))
+    deltas = np.array([1e-2, 1e-12, 1e-30, 1e-100])
+    lows, highs = exact.epsilon_bracket(deltas)
+    truth = gaussian.epsilon(deltas)
+    assert np.all((lows - 1e-9 <= truth) & (truth <= highs + 1e-9) & (highs - lows < 1e-7))
+    alphas = np.array([1e-12, 1e-5, 0.1, 0.5, 0.9, 1 - 1e-6])
+    np.testing.assert_allclose(exact.beta(alphas), gaussian.beta(alphas), rtol=1e-9, atol=1e-14)
 
 
 @pytest.mark.parametrize("steps", [1, 5, 40])
@@ -193,17 +179,6 @@ def test_long_runs_keep_their_mass() -> None:
     assert low <= shorter.epsilon(1e-5) <= high
     assert high - low < 1e-7
     assert exact.epsilon(1e-5) == pytest.approx(shorter.epsilon(1e-5), abs=1e-10)
-
-
-def test_mirrored_pairs_agree() -> None:
-    sampled = {"dataset_size": 3, "batching": Batching.WITHOUT_REPLACEMENT, "lipschitz": 0.9}
-    m = mechanism(**sampled, diameter=6.0)
-    left, right = (curve(BiasedWalk(m, start=s)) for s in (-1.4, 1.4))
-    for order in Order:
-        assert left.epsilon(1e-4, order) == pytest.approx(right.epsilon(1e-4, order), rel=1e-12)
-    left, right = (curve(DriftedWalk(m, drift=s, start=-s)) for s in (-0.7, 0.7))
-    for order, other in ((FORWARD, REVERSE), (REVERSE, FORWARD)):
-        assert left.epsilon(1e-4, order) == pytest.approx(right.epsilon(1e-4, other), rel=1e-12)
 
 
 def test_a_scaled_pair_is_the_same() -> None:
@@ -336,23 +311,14 @@ def _valley() -> LawCurve:
     return law
 
 
-# by mpmath: epsilon at delta, and delta at epsilon
-_VALLEY = (
-    {1e-10: 27.40193568024, 3e-11: 27.875914122458, 1e-12: 28.381247818476},
-    {27.5: 8.04353847397e-11, 28.42: 2.77214389871e-13},
-)
-
-
-def _valley_brackets(law: LawCurve) -> list[tuple[float, float, float]]:
-    epsilons, deltas = _VALLEY
-    return [
-        *((*law.epsilon_bracket(delta, REVERSE), truth) for delta, truth in epsilons.items()),
-        *((*law.delta_bracket(epsilon, REVERSE), truth) for epsilon, truth in deltas.items()),
-    ]
-
-
 def test_a_valley_between_two_far_bumps() -> None:
-    for low, high, truth in _valley_brackets(_valley()):
+    law = _valley()
+    # by mpmath: epsilon at delta, and delta at epsilon
+    epsilons = {1e-10: 27.40193568024, 3e-11: 27.875914122458, 1e-12: 28.381247818476}
+    deltas = {27.5: 8.04353847397e-11, 28.42: 2.77214389871e-13}
+    asked = [(*law.epsilon_bracket(d, REVERSE), truth) for d, truth in epsilons.items()]
+    asked += [(*law.delta_bracket(e, REVERSE), truth) for e, truth in deltas.items()]
+    for low, high, truth in asked:
         assert low <= truth <= high
         assert high - low < 1e-9 * truth
 

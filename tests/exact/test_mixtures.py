@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import mpmath
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from scipy.stats import norm
 from audit import exact
 from audit.constructions.explicit import LaplaceMixtures, Mixture, Mixtures
 from audit.curves import Order
-from audit.curves.finite_pair import Cells
 from audit.exact import law_curve
 from audit.exact.explicit_curves import mixture_law
 from audit.exact.normal_cells import NormalCells
@@ -41,35 +38,9 @@ def density(law: Mixture, x):
     return mpmath.fsum(mpmath.mpf(w) * mpmath.npdf(x, m, s) for w, m, s in parts(law))
 
 
-def below(law: Mixture, x):
-    return mpmath.fsum(mpmath.mpf(w) * mpmath.ncdf(x, m, s) for w, m, s in parts(law))
-
-
 def log_densities(law: Mixture, x: np.ndarray) -> np.ndarray:
     logs = [np.log(w) + norm.logpdf(x, m, s) for w, m, s in parts(law)]
     return np.asarray(logsumexp(logs, axis=0))
-
-
-def true_delta(first: Mixture, second: Mixture, epsilon: float):
-    """Hockey-stick divergence: masses between the points where the loss is epsilon."""
-    x = np.linspace(-30, 30, 6001)
-    loss = log_densities(first, x) - log_densities(second, x) - epsilon
-    with mpmath.workdps(30):
-        factor = mpmath.exp(epsilon)
-
-        def gain(at):
-            return density(first, at) / density(second, at) / factor - 1
-
-        turns = np.flatnonzero(np.sign(loss[1:]) != np.sign(loss[:-1]))
-        roots = [
-            mpmath.findroot(gain, (x[i], x[i + 1]), solver="anderson", tol=1e-25) for i in turns
-        ]
-        ends = [mpmath.mpf(-60), *roots, mpmath.mpf(60)]
-        total = mpmath.mpf(0)
-        for a, b in itertools.pairwise(ends):
-            p, q = (below(law, b) - below(law, a) for law in (first, second))
-            total += max(p - factor * q, 0)
-        return total
 
 
 def true_renyi(first: Mixture, second: Mixture, alpha: float):
@@ -79,38 +50,9 @@ def true_renyi(first: Mixture, second: Mixture, alpha: float):
             lambda x: density(first, x) ** a * density(second, x) ** (1 - a),
             [*range(-20, 21, 2)],
             maxdegree=5,
+            method="gauss-legendre",
         )
         return mpmath.log(moment) / (a - 1)
-
-
-def misses(seed: int) -> list[str]:
-    """Return which brackets of a random pair do not hold the truth."""
-    pair, missed = random_pair(seed), []
-    curve = exact.curve(pair)
-    for order in Order:
-        laws = (pair.first, pair.second)
-        first, second = laws if order is Order.FORWARD else laws[::-1]
-        for epsilon in (0.2, 1.0, 2.5):
-            true = true_delta(first, second, epsilon)
-            if true < 1e-12:
-                continue
-            low, high = curve.delta_bracket(epsilon, order)
-            if not low <= true <= high <= (1 + WIDTH) * float(true):
-                missed.append(f"delta at {epsilon}, {order.name}")
-            low, high = curve.epsilon_bracket(float(true), order)
-            if not low <= epsilon <= high <= (1 + WIDTH) * epsilon:
-                missed.append(f"epsilon at {float(true):g}, {order.name}")
-    return missed
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_brackets_of_random_mixtures_hold_the_truth(seed: int) -> None:
-    assert misses(seed) == []
-
-
-def test_high_ends_of_cells_that_are_not_split_are_caught(monkeypatch) -> None:
-    monkeypatch.setattr(Cells, "split", Cells.merged)
-    assert len(misses(0)) > 3
 
 
 def test_divergences_of_mixtures_hold_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +129,9 @@ def test_laws_far_apart_and_widths_far_apart_hold_the_truth(order: Order) -> Non
                 {m + k * s for m in ends for s in (1, widest) for k in range(-12, 13, 4)}
             )
             moment = mpmath.quad(
-                lambda x, laws=laws: density(laws[0], x) ** 3 / density(laws[1], x) ** 2, marks
+                lambda x, laws=laws: density(laws[0], x) ** 3 / density(laws[1], x) ** 2,
+                marks,
+                method="gauss-legendre",
             )
             true = mpmath.log(moment) / 2
         low, high = exact.curve(Mixtures(first, second)).renyi_bracket(3.0, order)

@@ -246,10 +246,10 @@ def test_few_normals_and_exact_laws_stay_as_they_are() -> None:
 
 
 def test_a_line_is_condensed_with_its_far_tails() -> None:
-    law = replace(many(40_000), lower=-np.inf, upper=np.inf, quadrature=1e-16)
+    law = replace(many(12_000), lower=-np.inf, upper=np.inf, quadrature=1e-16)
     few = node_laws.condensed(law)
     assert few.means.size < law.means.size / 4
-    places = np.linspace(-28.0, 30.0, 301)
+    places = np.linspace(-28.0, 30.0, 101)
     logs = few.log_density(places)
     assert logs.min() < -500
     gaps = np.abs(law.log_density(places) - logs)

@@ -15,7 +15,14 @@ from audit.curves.brackets import BracketError
 from audit.curves.finite_pair import Cells, FinitePair
 from audit.exact import cell_curve, curve, normal_cells
 from audit.numerics.panels import gauss_legendre
-from tests.exact.random_brackets import KINDS, Question, explicit_reference, judged, outcomes
+from tests.exact.random_brackets import (
+    KINDS,
+    Question,
+    explicit_reference,
+    judged,
+    judged_pair,
+    outcomes,
+)
 
 FORWARD, REVERSE = Order
 # Of seed 2: all kinds, and references that take little time.
@@ -43,7 +50,15 @@ def test_a_random_sample_is_true() -> None:
             words[found.word] += 1
             assert found.word in ("true", "no reference"), found
     assert words["true"] > 4 * words["no reference"]
-    assert len(KINDS) == 6
+    assert len(KINDS) == 7
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"), [("bumps", 0), ("bumps", 4), ("bumps", 5), ("mixtures", 2), ("mixtures", 4)]
+)
+def test_far_bumps_and_several_widths(kind: str, seed: int) -> None:
+    """A bump that moves, one that is lacking, mirrored weights; and normals on a line."""
+    assert {found.word for found in judged_pair(kind, np.random.default_rng(seed))} == {"true"}
 
 
 @pytest.mark.parametrize("order", Order)
