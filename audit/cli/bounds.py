@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from audit.bounds import Row, TrainingEpsilon, TrainingNoise
 
 _NUMBERS = ("epsilon", "ratio")
+_COLUMNS = ("id", "status", *_NUMBERS, "reason", "source")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsQuestion:
-    """The inputs other than the mechanism: delta, and whether slow bounds are computed.
+    """The inputs other than the mechanism."""
 
-    With ``assumed`` the mechanism is compared with an accountant that assumes these batches.
-    """
-
-    delta: float
-    slow: bool = False
+    delta: float  #: number in [0, 1)
+    slow: bool = False  #: whether to compute bounds that take seconds
+    #: instead of the bounds, compare the mechanism (with release=all_iterates) with an accountant
+    #: that assumes these batches
     assumed: Batching | None = None
 
 
@@ -39,17 +39,18 @@ class BoundsQuestion:
 class TrainingQuestion:
     """A training with DP-SGD, and the goal if the noise multiplier is asked for."""
 
+    #: noise of a batch's sum over the clipping norm; leave it out to ask for it
     noise_multiplier: float | None = None
-    sampling_rate: float
-    steps: int | None = None
-    epochs: float | None = None
-    relation: Relation
-    batching: Batching = Batching.POISSON
-    delta: float | None = None
-    epsilon: float | None = None
-    advantage: float | None = None
-    tpr: float | None = None
-    fpr: float | None = None
+    sampling_rate: float  #: batch size over dataset size
+    steps: int | None = None  #: number of steps
+    epochs: float | None = None  #: or number of epochs
+    relation: Relation  #: neighbouring datasets
+    batching: Batching = Batching.POISSON  #: how batches are drawn
+    delta: float | None = None  #: number in (0, 1)
+    epsilon: float | None = None  #: at most this at delta; or one of the goals of an attack:
+    advantage: float | None = None  #: true minus false positive rate
+    tpr: float | None = None  #: true positive rate, with fpr
+    fpr: float | None = None  #: at this false positive rate
 
     def answer(self) -> TrainingEpsilon | TrainingNoise:
         """Return epsilon, or the noise multiplier that the goal needs."""
@@ -71,21 +72,11 @@ class TrainingQuestion:
         return bounds.epsilon(**values)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One bound in its output form; ``reason`` says why it has no epsilon."""
-
-    id: str
-    status: str
-    epsilon: float | None
-    ratio: float | None
-    reason: str | None
-    source: str
-
-
 def main() -> None:
     """Run the ``audit-bounds`` command; the mechanism and delta are given as KEY=VALUE."""
-    help.keyed("audit-bounds", _run, formats=("text", "json", "csv"), flags=("--all",))
+    questions = BoundsQuestion, TrainingQuestion
+    forms = ("text", "json", "csv")
+    help.keyed("audit-bounds", _run, *questions, formats=forms, flags=("--all",))
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -141,26 +132,21 @@ def _show(mechanism: NoisySGD, question: BoundsQuestion, form: str, *, every: bo
     if form == "json":
         print(_json([_line(row) for row in shown]))
     elif form == "csv":
-        names = [field.name for field in dataclasses.fields(Line)]
-        _write_csv(names, [encode(_line(row)) for row in shown])
+        _write_csv(_COLUMNS, [encode(_line(row)) for row in shown])
     else:
         _print_table(shown, question.delta, every=every)
         if not every:
             print(_counted(rows, mechanism, question))
 
 
-def _line(row: Row) -> Line:
+def _line(row: Row) -> dict[str, Any]:
+    """Return one bound in its output form; ``reason`` says why it has no epsilon."""
     from audit import bounds
 
-    refuted = row.status is bounds.Status.REFUTED
-    return Line(
-        id=row.id,
-        status=row.status.value,
-        epsilon=row.value,
-        ratio=None if refuted else row.ratio,
-        reason=row.reason,
-        source=str(bounds.CATALOGUE[row.id].cite),
-    )
+    ratio = None if row.status is bounds.Status.REFUTED else row.ratio
+    source = str(bounds.CATALOGUE[row.id].cite)
+    values = (row.id, row.status.value, row.value, ratio, row.reason, source)
+    return dict(zip(_COLUMNS, values, strict=True))
 
 
 def _print_table(rows: Sequence[Row], delta: float, *, every: bool) -> None:
@@ -190,9 +176,9 @@ def _print_table(rows: Sequence[Row], delta: float, *, every: bool) -> None:
 
 def _cells(row: Row) -> tuple[str, ...]:
     line = _line(row)
-    value = "" if line.epsilon is None else f"{line.epsilon:.6g}"
-    ratio = "" if line.ratio is None else f"{line.ratio:.4g}"
-    return line.id, line.status, value, ratio, line.reason or ""
+    value = "" if row.value is None else f"{row.value:.6g}"
+    ratio = "" if line["ratio"] is None else f"{line['ratio']:.4g}"
+    return row.id, line["status"], value, ratio, row.reason or ""
 
 
 def _counted(rows: Sequence[Row], mechanism: NoisySGD, question: BoundsQuestion) -> str:

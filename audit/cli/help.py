@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import re
 import sys
+import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,11 +19,14 @@ from typing import Any, Union, get_args, get_origin
 
 from audit.cli.errors import OneLineParser, guarded
 from audit.codec import encode
+from audit.codec.docstrings import about_fields
 from audit.codec.hints import MISSING, default_of, hints_of, init_fields
 from audit.constructions import kinds
-from audit.mechanism import Batching, NoisySGD, Relation
+from audit.mechanism import NoisySGD
 from audit.scenario.shipped import scenario_files
 
+_WIDTH = 96  # of a line, without its indent
+_NO_BREAK = "\xa0"  # a space of a choice, which is not broken between lines
 _TITLE = re.compile(r"^title: *(.*?) *$", re.MULTILINE)
 
 
@@ -31,11 +35,16 @@ def asked_for(arguments: Sequence[str]) -> bool:
     return "--help" in arguments or "-h" in arguments
 
 
-def table(rows: Iterable[tuple[str, str]], indent: int = 4) -> str:
-    """Return two columns of text, the first as wide as necessary."""
+def table(rows: Iterable[tuple[str, str]]) -> str:
+    """Return two columns of text, the first as wide as necessary, the second wrapped."""
     rows = list(rows)
-    width = max(len(left) for left, _ in rows)
-    return "\n".join(f"{'':{indent}}{left:{width}}  {right}".rstrip() for left, right in rows)
+    width = max(len(left) for left, _ in rows) + 2
+    lines: list[str] = []
+    for left, right in rows:
+        for text in textwrap.wrap(right, _WIDTH - width) or [""]:
+            lines.append(f"    {left:{width}}{text}".rstrip().replace(_NO_BREAK, " "))
+            left = ""
+    return "\n".join(lines)
 
 
 def fields_of(cls: type) -> list[tuple[str, str]]:
@@ -44,6 +53,16 @@ def fields_of(cls: type) -> list[tuple[str, str]]:
     return [
         (name, _described(hints[name]) + _default(one)) for name, one in init_fields(cls).items()
     ]
+
+
+def keys_of(cls: type) -> str:
+    """Return the keys of a command, as comments at the fields of a dataclass describe them."""
+    rows = []
+    for name, field in init_fields(cls).items():
+        choices = _described(hints_of(cls)[name])
+        text = about_fields(cls)[name] + (f": {choices}" if "|" in choices else "")
+        rows.append((name, text if field.default is None else text + _default(field)))
+    return table(rows)
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
@@ -61,8 +80,12 @@ def _described(hint: Any) -> str:
         each = ["number", "..."] if inner[-1] is Ellipsis else [_described(part) for part in inner]
         return f"[{', '.join(each)}]"
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return " | ".join(str(encode(member)) for member in hint)
-    words: Mapping[Any, str] = {int: "whole number", float: "number", bool: "true | false"}
+        return " | ".join(str(encode(member)).replace(" ", _NO_BREAK) for member in hint)
+    words: Mapping[Any, str] = {
+        int: "whole number",
+        float: "number",
+        bool: f"true{_NO_BREAK}|{_NO_BREAK}false",
+    }
     return words.get(hint, "text")
 
 
@@ -95,13 +118,12 @@ def of_audit(default: str, own_folder: Path | None) -> str:
     return _filled(_AUDIT, default=default, scenarios=scenarios)
 
 
-def _filled(text: str, **parts: str) -> str:
+def _filled(text: str, *keys: str, **parts: str) -> str:
     """Return a help text with the parts that are read from the types."""
     return text.format(
+        *keys,
         mechanism=table(fields_of(NoisySGD)),
         pairs=pair_kinds(),
-        relations=_described(Relation),
-        batchings=_described(Batching),
         values=_VALUES,
         **parts,
     )
@@ -187,21 +209,10 @@ examples:
         lipschitz=1 smoothness=1 diameter=1 batching=full relation=replace_one delta=1e-5
 
 keys:
-    delta             number in [0, 1) (required)
-    slow              true | false: whether to compute bounds that take seconds (default: false)
-    assumed           a value of batching: instead of the bounds, compare the mechanism (with
-                      release=all_iterates) with an accountant that assumes these batches
+{0}
 
 keys of a training with DP-SGD, all iterates released (audit.epsilon, audit.noise_multiplier):
-    noise_multiplier  noise of a batch's sum over the clipping norm; leave it out to ask for it
-    sampling_rate     batch size over dataset size (required)
-    steps, epochs     one of them
-    relation          {relations} (required)
-    batching          {batchings} (default: poisson)
-    delta             number in (0, 1)
-    epsilon           at most this at delta; or one of the goals of an attack:
-    advantage         true minus false positive rate
-    tpr, fpr          true positive rate at a false positive rate
+{1}
 
 the fields of audit.NoisySGD:
 {mechanism}
@@ -231,14 +242,7 @@ example:
         lipschitz=1.25 smoothness=1 diameter=1 delta=1e-5 budget=20 seed=0 output=found.yaml
 
 keys:
-    delta             maximise epsilon at this delta
-    renyi_order       or the Renyi divergence of this order
-    budget            stop after this many seconds
-    evaluations       or after this many pairs: the result is the same on every machine
-                      (one of the two is required, and the first that is reached ends the search)
-    seed              whole number (required)
-    output            YAML file for the pair, for use in scenarios and claims
-    verbose           whether to print what the width of the bracket consists of (true or false)
+{0}
 
 the fields of audit.NoisySGD:
 {mechanism}
@@ -261,20 +265,8 @@ examples:
     audit-plan law=gaussian mu=1 epsilon=2 delta=1e-5 confidence=0.95
     audit-plan law=laplace pure_epsilon=1 epsilon=0.5 delta=0 confidence=0.99 power=0.9
 
-keys of the claim and the audit:
-    epsilon           number of at least 0: the claim (required)
-    delta             number in [0, 1): the claim (required)
-    confidence        number in (0, 1): confidence level of the audit (required)
-    power             probability of refuting the claim (default: 0.8)
-    directed          true | false: whether it is known in advance which dataset has the higher
-                      scores (default: false)
-    largest           largest number of runs to consider (default: 100000000)
-
-law, the assumed mechanism, and its keys:
-    gaussian             mu: distance of the two means over the standard deviation
-    laplace              pure_epsilon: sensitivity over scale
-    randomised response  pure_epsilon: log odds of the true answer
-    sampled gaussian     sampling_rate and noise_multiplier, of one step
+keys:
+{0}
 
 The score of a run is assumed to rank outcomes by their likelihood ratio. For other laws, such as
 audit.exact.curve(pair), call audit.estimation.plan.
@@ -292,15 +284,18 @@ _TEXTS = {"audit-bounds": _BOUNDS, "audit-plan": _PLAN, "audit-search": _SEARCH}
 def keyed(
     name: str,
     command: Callable[[argparse.Namespace], None],
-    *,
+    *questions: type,
     formats: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> None:
-    """Run a command whose inputs are ``KEY=VALUE`` words, or print its help."""
+    """Run a command whose inputs are ``KEY=VALUE`` words, or print its help.
+
+    ``questions`` are the dataclasses of its keys.
+    """
 
     def run() -> None:
         if asked_for(sys.argv[1:]):
-            print(_filled(_TEXTS[name]), end="")
+            print(_filled(_TEXTS[name], *map(keys_of, questions)), end="")
             return
         parser = OneLineParser(prog=name, add_help=False, allow_abbrev=False)
         if formats:

@@ -38,17 +38,19 @@ _NEEDED = {
 class PlanQuestion:
     """The claim, the planned audit, and the assumed law."""
 
-    epsilon: float
-    delta: float
-    confidence: float
-    power: float = 0.8
-    largest: int = 10**8
+    epsilon: float  #: the claim, a number of at least 0
+    delta: float  #: the claim, a number in [0, 1)
+    confidence: float  #: confidence level of the audit, in (0, 1)
+    power: float = 0.8  #: probability of refuting the claim
+    largest: int = 10**8  #: largest number of runs to consider
+    #: whether it is known in advance which dataset has the higher scores
     directed: bool = False
-    law: AssumedLaw
-    mu: float | None = None
+    law: AssumedLaw  #: the assumed mechanism
+    mu: float | None = None  #: gaussian: distance of the two means over the standard deviation
+    #: laplace: sensitivity over scale; randomised response: log odds of the true answer
     pure_epsilon: float | None = None
-    sampling_rate: float | None = None
-    noise_multiplier: float | None = None
+    sampling_rate: float | None = None  #: sampled gaussian: of one step
+    noise_multiplier: float | None = None  #: sampled gaussian: of one step
 
     def __post_init__(self) -> None:
         needed = _NEEDED[self.law]
@@ -85,36 +87,29 @@ class PlanQuestion:
         moved = Mixture((1 - rate, rate), (0.0, 1.0), (std, std))
         return exact.curve(Mixtures(moved, Mixture((1.0,), (0.0,), (std,))))
 
+    def planned(self) -> TrialPlan:
+        """Return the number of runs, or what the largest number reaches."""
+        from audit.estimation import plan
+
+        names = ("epsilon", "delta", "confidence", "power", "directed", "largest")
+        return plan(self.curve(), **{name: getattr(self, name) for name in names})
+
 
 def main() -> None:
     """Run the ``audit-plan`` command; the claim and the assumed law are given as KEY=VALUE."""
-    help.keyed("audit-plan", _run, formats=("text", "json"))
+    help.keyed("audit-plan", _run, PlanQuestion, formats=("text", "json"))
 
 
 def _run(options: argparse.Namespace) -> None:
     from audit.cli.composition import composed  # Hydra takes a while to import
 
-    plans = [(question, _planned(question)) for (question,) in composed("audit-plan", PlanQuestion)]
+    plans = [(one, one.planned()) for (one,) in composed("audit-plan", PlanQuestion)]
     if options.format == "json":
         written = [{"law": one.described, **encode(plan)} for one, plan in plans]
         print(json.dumps(written, indent=1, allow_nan=False))
         return
     for question, plan in plans:
         print(_sentence(question, plan))
-
-
-def _planned(question: PlanQuestion) -> TrialPlan:
-    from audit.estimation import plan
-
-    return plan(
-        question.curve(),
-        epsilon=question.epsilon,
-        delta=question.delta,
-        confidence=question.confidence,
-        power=question.power,
-        directed=question.directed,
-        largest=question.largest,
-    )
 
 
 def _sentence(question: PlanQuestion, plan: TrialPlan) -> str:

@@ -17,22 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRequest:
-    """The objective and the limits of a search.
+    """The objective and the limits of a search; the first limit that is reached ends it."""
 
-    One of ``delta`` and ``renyi_order`` is maximised, within ``budget`` seconds, ``evaluations``
-    pairs, or what is reached first; ``output`` is the file for the pair, or None.
-    ``many_dimensions`` lets domains cancel a gradient of all records, and ``verbose`` prints what
-    the width of the bracket consists of.
-    """
-
-    delta: float | None = None
-    renyi_order: float | None = None
-    budget: float | None = None
-    seed: int
+    delta: float | None = None  #: maximise epsilon at this delta
+    renyi_order: float | None = None  #: or the Renyi divergence of this order
+    budget: float | None = None  #: stop after this many seconds
+    #: or after this many pairs: the result is the same on every machine (one of the two is
+    #: required, and the first that is reached ends the search)
     evaluations: int | None = None
+    seed: int  #: whole number
+    #: whether domains in many dimensions may cancel a gradient of all records
     many_dimensions: bool = False
+    #: whether to print what the width of the bracket consists of
     verbose: bool = False
-    output: Path | None = None
+    output: Path | None = None  #: YAML file for the pair, for use in scenarios and claims
 
     def __post_init__(self) -> None:
         if (self.delta is None) == (self.renyi_order is None):
@@ -41,7 +39,7 @@ class SearchRequest:
 
 def main() -> None:
     """Run the ``audit-search`` command; all inputs are given as KEY=VALUE."""
-    help.keyed("audit-search", _run)
+    help.keyed("audit-search", _run, SearchRequest)
 
 
 def _run(options: argparse.Namespace) -> None:
