@@ -64,6 +64,7 @@ IDS = [f"{f} {'missing' if v is MISSING else v}"[:40] for f, v, _ in FIELD_MISTA
 # words of a command, and what it says
 WORDS = [f"{name}={value}" for name, value in FIELDS.items()]
 PLAN = ["law=gaussian", "mu=1", "epsilon=2", "confidence=.95"]
+TRAINED = ["delta=1e-5", "sampling_rate=.01", "steps=100", "relation=add_remove"]
 SETTING = "settings.full_batch"
 COMMANDS: Mapping[str, Callable[[], None]] = {
     "audit": run_scenario,
@@ -85,6 +86,43 @@ COMMAND_MISTAKES: tuple[tuple[str, list[str], str], ...] = (
     ("audit-bounds", [*WORDS, "delta=.1", "slow=maybe"], "slow must be true or false, got 'maybe'"),
     ("audit-bounds", ["--fromat", "csv"], "options must be those of audit-bounds --help, got '--f"),
     ("audit-bounds", ["--format", "xml"], "--format: invalid choice: 'xml' (choose from"),
+    ("audit-bounds", [*WORDS, "difmeter=3"], "got 'difmeter'; did you mean 'diameter'?"),
+    (
+        "audit-bounds",
+        [*WORDS, "delta=.1", "batching=poison"],
+        "got 'poison'; did you mean 'poisson'?",
+    ),
+    ("audit-bounds", [*WORDS, "delta=.1", "holder=[1]"], "holder must be "),
+    ("audit-bounds", ["step_size=[1"], "'step_size=[1' must be KEY=VALUE in Hydra's grammar"),
+    ("audit-bounds", [*TRAINED, "noise_multiplier=1", "epsilon=2"], "got epsilon with it"),
+    ("audit-bounds", [*TRAINED[1:], "noise_multiplier=1"], "or left out, got no delta with it"),
+    ("audit-bounds", [*TRAINED, "noise_multipler=1"], "'noise_multipler'; did you mean 'noise_m"),
+    ("audit-bounds", [*TRAINED, "noise_multiplier=1", "step_size=1"], "got 'step_size'; did you"),
+    ("audit-bounds", TRAINED, "the goal must be epsilon and delta, or advantage, or tpr and fpr,"),
+    ("audit", ["scenario=papers/langevn"], "did you mean 'papers/langevin'?"),
+    ("audit", ["scenario=glob(xyz*)"], "scenario must match a scenario, got 'glob(xyz*)'"),
+    ("audit", ["+seeed=1"], "seeed must be left out of a Scenario, got 1; did you mean 'seed'?"),
+    ("audit", ["seed=-1"], "seed must be a whole number of at least 0, got -1"),
+    ("audit", ["draw=perhaps"], "draw must be true or false, got 'perhaps'"),
+    ("audit", ["parallel=dask"], "parallel.address must be that of a running cluster, got None"),
+    ("audit", ["parallel=thread"], "parallel must be one of cuda, dask, loky, ray, threads, got"),
+    ("audit", ["parallel.workers=0"], "parallel.workers must be a whole number of at least 1, g"),
+    (
+        "audit",
+        ["parallel=dask", "parallel.address=tcp://127.0.0.1:1"],
+        "audit: error: no Dask cluster at tcp://127.0.0.1:1: [Errno 111] Connection refused",
+    ),
+    ("audit", ["hydra/launcher=jolib"], "got 'jolib'; did you mean 'joblib'?"),
+    ("audit", ["seed"], "words must be KEY=VALUE"),
+    ("audit", ["--multi-run"], "options must be those of audit --help, got '--multi-run'; did yo"),
+    ("audit", [f"{SETTING}.trails=5"], "trails must be left out of a setting with the key pair, "),
+    ("audit", [f"+{SETTING}.trails=5"], "with the key pair, got 5; did you mean 'trials'?"),
+    ("audit", ["settings.full_bath.trials=5000"], "got trials; did you mean 'full_batch'?"),
+    ("audit", [f"{SETTING}.pair.strat=5"], "pair.strat must be left out of a DriftedWalk, got 5;"),
+    ("audit", [f"{SETTING}.mechanism.batching=ciclic"], "did you mean 'cyclic'?"),
+    ("audit", [f"{SETTING}.mechanism.stepss=5"], "did you mean 'steps'?"),
+    ("audit", [f"{SETTING}.mechanism.strong_convexity=0.5"], "Walk needs strong_convexity = 0"),
+    ("audit", [f"{SETTING}.mechanism.relation=ZERO_OUT"], "TwoSidedWalk needs relation"),
     ("audit", ["scenario=drifted_wlak"], "got 'drifted_wlak'; did you mean 'drifted_walk'?"),
     ("audit", ["drifted_walk"], "words must be KEY=VALUE, see audit --help, got 'drifted_walk'"),
     ("audit", ["sed=3"], "a key must be a known one, got 'sed'; did you mean 'seed'?"),
@@ -99,10 +137,26 @@ COMMAND_MISTAKES: tuple[tuple[str, list[str], str], ...] = (
     ("audit", ["--config-dir", "none"], "--config-dir must be a folder, got 'none'"),
     ("audit-search", [*WORDS, "delta=.1", "budget=-1", "seed=0"], "budget must be a positive fi"),
     ("audit-search", [*WORDS, "delta=.1", "budget=1", "seed=x"], "seed must be a whole number, g"),
+    ("audit-search", [*WORDS, "delta=.1"], "seed must be given, got nothing; see audit-search --h"),
+    ("audit-search", [*WORDS, "delta=.1", "seed=0"], "budget or evaluations must be given, got n"),
+    ("audit-search", ["budgte=5"], "a key must be a known one, got 'budgte'; did you mean 'budg"),
+    (
+        "audit-search",
+        [*WORDS, "budget=1", "seed=1", "delta=.1", "renyi_order=4"],
+        "delta or renyi_order must be given, and not both",
+    ),
     ("audit-search", [*WORDS, "budget=1", "seed=1"], "delta or renyi_order must be given"),
     ("audit-plan", [*PLAN, "delta=2"], "delta must be in [0, 1), got 2.0"),
+    ("audit-plan", PLAN, "delta must be given, got nothing"),
+    ("audit-plan", [*PLAN, "delta=0", "epsilon=-1"], "epsilon must be a finite number of at leas"),
+    ("audit-plan", [*PLAN, "delta=0", "law=laplace"], "mu must be left out for law=laplace, got "),
+    ("audit-plan", [*PLAN, "delta=0", "mu=null"], "mu must be given for law=gaussian, got None"),
     ("audit-plan", [*PLAN, "delta=0", "law=gauss"], "law must be one of gaussian, laplace, ran"),
     ("audit-check", [], "the following arguments are required: FILE; see audit-check check --help"),
+    ("audit-check", ["lock", "x"], "the following arguments are required: FILE"),
+    ("audit-check", ["x", "--accept", "why"], "unrecognized arguments: --accept why"),
+    ("audit-check", ["lock", "l", "x", "--fresh-seed"], "unrecognized arguments: --fresh-seed"),
+    ("audit-check", ["x", "--seed", "1", "--fresh-seed"], "not allowed with"),
     ("audit-check", ["x.yaml", "--srch", "3"], "unrecognized arguments: --srch 3"),
     ("audit-check", ["x.yaml", "--format", "xml"], "--format: invalid choice: 'xml' (choose from"),
     ("audit-check", ["x.yaml", "--search", "x"], "argument --search: invalid int value: 'x'"),
@@ -277,10 +331,12 @@ def test_fields(ended: Command, field: str, value: Value, message: str) -> None:
 
 @pytest.mark.parametrize(("command", "words", "message"), COMMAND_MISTAKES)
 def test_commands(ended: Command, command: str, words: list[str], message: str) -> None:
-    if command == "audit" and words[0].startswith((SETTING, "settings")):
+    if command == "audit" and "settings." in words[0]:
         words = ["scenario=drifted_walk", *words]
     done = ended(COMMANDS[command], *words)
     said(done, message)
+    assert done.err.startswith(f"{command}: error: ") or command in ("audit-check", "audit-report")
+    assert not list(Path.cwd().iterdir())
 
 
 def files() -> dict[str, tuple[bytes, str]]:

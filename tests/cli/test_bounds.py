@@ -125,36 +125,6 @@ def test_several_mechanisms(ended: Command) -> None:
     assert done.out.count("bsa24.theorem_4_3 ") == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "delta must be given, got nothing"),
-        (["delta=2"], "delta must be in [0, 1), got 2"),
-        (["delta=1e-5", "noise_std=-1"], "noise_std must be a positive finite number, got -1"),
-        (
-            ["delta=1e-5", "sigma=3"],
-            "a key must be one of those in audit-bounds --help, got 'sigma'",
-        ),
-        (["delta=1e-5", "step_size=10,5"], "step_size must be one value ([a,b] is a list, and -m "),
-        (
-            ["delta=1e-5", "difmeter=3"],
-            "a key must be a known one, got 'difmeter'; did you mean 'diameter'?",
-        ),
-        (["delta=1e-5", "batching=HALF"], "batching must be one of full, cyclic, "),
-        (["delta=1e-5", "batching=poison"], "got 'poison'; did you mean 'poisson'?"),
-        (["delta=1e-5", "holder=[1]"], "holder must be "),
-        (["delta=1e-5", "slow=maybe"], "slow must be true or false, got 'maybe'"),
-        (["delta=1e-5", "step_size=[1"], "'step_size=[1' must be KEY=VALUE in Hydra's grammar"),
-        (["delta=1e-5", "--al"], "options must be those of audit-bounds --help, got '--al'"),
-    ],
-)
-def test_bad_input_is_one_line(ended: Command, words: list[str], message: str) -> None:
-    done = ended(main, *WORDS, *words)
-    assert done.status == 2
-    assert done.error.startswith("audit-bounds: error: ")
-    assert message in done.error
-
-
 @pytest.mark.parametrize("command", [main, search], ids=["audit-bounds", "audit-search"])
 def test_help_names_every_field(ended: Command, command: Callable[[], None]) -> None:
     done = ended(command, "--help")
@@ -199,23 +169,6 @@ def test_words_of_trainings(ended: Command, monkeypatch: pytest.MonkeyPatch) -> 
     done = ended(main, *TRAINING, "epsilon=2", "delta=1e-5", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(done.out))
     assert float(row["needed"]) <= float(row["enough"])
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["noise_multiplier=1", "delta=1e-5", "epsilon=2"], "got epsilon with it"),
-        (["noise_multiplier=1"], "or left out, got no delta with it"),
-        (["noise_multipler=1"], "a key must be a known one, got 'noise_multipler'; did you mean '"),
-        (["noise_multiplier=1", "delta=1e-5", "step_size=1"], "got 'step_size'; did you mean"),
-        (["delta=1e-5"], "the goal must be epsilon and delta, or advantage, or tpr and fpr, got"),
-    ],
-)
-def test_words_of_trainings_that_are_refused(ended: Command, words: list[str], line: str) -> None:
-    done = ended(main, *TRAINING, *words)
-    assert done.status == 2
-    assert line in done.err
-    assert done.err.count("\n") == 1
 
 
 def test_rows_that_differ_by_rounding_keep_their_order(

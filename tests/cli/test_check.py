@@ -146,25 +146,6 @@ def test_broken_includes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "the following arguments are required: FILE"),
-        (["check"], "the following arguments are required: FILE"),
-        (["lock", "x"], "the following arguments are required: FILE"),
-        (["x", "--accept", "why"], "unrecognized arguments: --accept why"),
-        (["lock", "l", "x", "--fresh-seed"], "unrecognized arguments: --fresh-seed"),
-        (["x", "--seed", "1", "--fresh-seed"], "not allowed with"),
-        (["x", "--format", "xml"], "invalid choice: 'xml'"),
-    ],
-)
-def test_bad_options(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        run(*words)
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
         (["--error", "1"], "error must be in (0, 1), got 1.0"),
         (["--jobs", "0"], "jobs must be a whole number of at least 1, got 0"),
         (["--output", "folder"], "folder: cannot be written: Is a directory"),

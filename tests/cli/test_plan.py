@@ -64,27 +64,6 @@ def test_other_laws(ended: Command, law: list[str]) -> None:
     assert 10 <= row["trials"] < 2000
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "epsilon must be given, got nothing"),
-        (["epsilon=-1"], "epsilon must be a finite number of at least 0, got -1"),
-        (["epsilon=1", "delta=1"], "delta must be in [0, 1), got 1"),
-        (["epsilon=1", "mu=1"], "mu must be left out for law=randomised response, got 1.0"),
-        (["epsilon=1", "law=gaussian"], "mu must be given for law=gaussian, got None"),
-        (
-            ["epsilon=1", "law=normal"],
-            "law must be one of gaussian, laplace, randomised response, ",
-        ),
-    ],
-)
-def test_bad_input_is_one_line(ended: Command, words: list[str], message: str) -> None:
-    done = ended(main, *RESPONSE, *words)
-    assert done.status == 2
-    assert done.error.startswith("audit-plan: error: ")
-    assert message in done.error
-
-
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"

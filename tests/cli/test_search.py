@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from audit.cli.search import main
 from audit.search import read_found
 from tests.ended import Ended
@@ -43,22 +41,3 @@ def test_a_renyi_divergence(ended: Command) -> None:
     done = ended(main, *MECHANISM, *words, "renyi_order=4", "batching=FULL")
     assert done.status == 0
     assert "Certified Renyi divergence of order 4: " in done.out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([*SHORT], "delta or renyi_order must be given, and not both"),
-        ([*SHORT, "delta=1e-5", "renyi_order=4"], "delta or renyi_order must be given, and not"),
-        (["delta=1e-5"], "seed must be given, got nothing; see audit-search --help"),
-        (["delta=1e-5", "seed=0"], "budget or evaluations must be given, got neither"),
-        ([*SHORT, "budgte=5"], "a key must be a known one, got 'budgte'; did you mean 'budget'?"),
-        ([*SHORT, "delta=1e-5", "noise_std=0"], "noise_std must be a positive finite number"),
-        ([*SHORT, "delta=1e-5", "relation=zero"], "relation must be one of replace one, zero out"),
-    ],
-)
-def test_bad_input_is_one_line(ended: Command, words: list[str], message: str) -> None:
-    done = ended(main, *MECHANISM, *words)
-    assert done.status == 2
-    assert done.error.startswith("audit-search: error: ")
-    assert message in done.error
