@@ -19,7 +19,6 @@ from audit.report.document import (
     Gallery,
     Section,
     Table,
-    Text,
 )
 from audit.report.mechanism_line import mechanism_line
 from audit.results import Verdict
@@ -47,7 +46,7 @@ def build(verdict: PanelVerdict, witness: str) -> Document:
         title=verdict.id,
         subtitle=f"{verdict.citation}. {verdict.statement}.",
         conclusion=conclusion(verdict),
-        summary=_by_property(verdict),
+        tables=(_by_property(verdict),),
         overview=Gallery((figure.draw(verdict),) if verdict.judged else ()),
         sections=tuple(section for section in _sections(verdict, witness) if section.parts),
     )
@@ -123,14 +122,12 @@ def compared(
 
 
 def _sections(verdict: PanelVerdict, witness: str) -> tuple[Section, ...]:
-    refuted: list[Table | Text] = []
+    refuted: list[Table | str] = []
     if verdict.refuted:
         refuted.append(_points("The clearest refutations", verdict.refuted[:_MOST_ROWS]))
-        refuted.append(Text(verdict.verification))
+        refuted.append(verdict.verification)
     if verdict.confirmed is not None:
-        refuted.append(
-            Text(f"{witness} holds the pair. To verify it: audit-check verify {witness}")
-        )
+        refuted.append(f"{witness} holds the pair. To verify it: audit-check verify {witness}")
     tight = verdict.tight[:_MOST_ROWS]
     unjudged = _reasons(verdict)
     return (
@@ -229,14 +226,14 @@ def _others(verdict: PanelVerdict) -> tuple[Table, ...]:
     return (Table.of(caption, columns, rows),)
 
 
-def _statement(verdict: PanelVerdict) -> tuple[Table | Text, ...]:
+def _statement(verdict: PanelVerdict) -> tuple[Table | str, ...]:
     conditions = [(name,) for name in verdict.assumptions]
     table = Table.of("It is judged under these conditions", {"condition": TEXT}, conditions)
     return (
-        Text(f"{verdict.statement}."),
-        Text(f"{verdict.citation}. Status: {verdict.status}."),
+        f"{verdict.statement}.",
+        f"{verdict.citation}. Status: {verdict.status}.",
         *((table,) if conditions else ()),
-        Text(verdict.bibtex, literal=True),
+        verdict.bibtex,
     )
 
 
