@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from audit import validate
+from audit.bounds import calibration
 from audit.bounds.assumptions import NotApplicable
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Release
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
-from audit.numerics.roots import bracketed_root
+from audit.numerics.number_format import Rounding, number
 
-_ACCURACY = 1e-4  # relative accuracy of the curves
-_TOLERANCE = 1e-3  # relative tolerance of the noise multipliers
-_WIDEST = 1e3  # largest factor on the mechanism's noise that is tried
+_ACCURACY = 1e-4  # relative accuracy of the curves, and of noise multipliers
+_DIGITS = 4  # of a printed noise multiplier
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,8 @@ class BatchingGap(ShortRepr):
     claimed: float  # epsilon of the assumed batches, exact up to 1e-4 (relative), rounded up
     certified: float  # epsilon that some losses have with the actual ones
     proven: float  # upper bound on the epsilon of the actual ones
-    needed: float | None  # the claim is false below this noise multiplier, up to 1e-3 (relative)
-    enough: float | None  # a noise multiplier for which it is proven; none within a factor of 1000
+    needed: float | None  # the claim is false below this noise multiplier; None if none is known
+    enough: float | None  # a noise multiplier for which it is proven; None if none is known
 
     def _repr_html_(self) -> str:
         marks = [
@@ -62,9 +61,10 @@ class BatchingGap(ShortRepr):
             verdict = f"open for {name} batches, where it is {between}"
         noise = [f"noise multiplier {self.mechanism.noise_multiplier:.4g}"]
         if self.needed is not None:
-            noise.append(f"below {self.needed:.4g} the claim is false")
+            low = number(self.needed, _DIGITS, Rounding.DOWN)
+            noise.append(f"below {low} the claim is false")
         if self.enough is not None:
-            noise.append(f"from {self.enough:.4g} on it is true")
+            noise.append(f"from {number(self.enough, _DIGITS, Rounding.UP)} on it is true")
         return f"{claim}: {verdict} ({'; '.join(noise)})"
 
 
@@ -132,15 +132,19 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: fl
     claimed = bracket(assumed_run)[1]
     certified, proven = bracket(mechanism)
 
-    def gap(end: int) -> Callable[[float], float]:
-        def of_log_factor(log_factor: float) -> float:
-            noisier = replace(mechanism, noise_std=mechanism.noise_std * math.exp(log_factor))
-            return bracket(noisier)[end] - claimed
-
-        return of_log_factor
-
-    low, high = _crossing(gap(0), certified - claimed), _crossing(gap(1), proven - claimed)
     z = mechanism.noise_multiplier
+
+    def epsilon(end: int) -> Callable[[float], float]:
+        return lambda noise: bracket(replace(mechanism, noise_std=mechanism.noise_std * noise / z))[
+            end
+        ]
+
+    try:
+        enough = calibration.least_noise(epsilon(1), claimed, z, tolerance=_ACCURACY)
+    except ValueError:  # no noise is known to be enough
+        enough = None
+    known = z if enough is None else enough
+    needed = calibration.needed_noise(epsilon(0), claimed, known, _ACCURACY)
     return BatchingGap(
         mechanism=mechanism,
         assumed=assumed,
@@ -148,20 +152,6 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: fl
         claimed=claimed,
         certified=certified,
         proven=proven,
-        needed=None if low is None else z * math.exp(low - _TOLERANCE),
-        enough=None if high is None else z * math.exp(high + _TOLERANCE),
+        needed=needed or None,
+        enough=enough,
     )
-
-
-def _crossing(gap: Callable[[float], float], here: float) -> float | None:
-    """Return the log of the noise factor at which a decreasing gap is 0."""
-    step = math.log(1.5) * (1 if here > 0 else -1)
-    end, value = step, gap(step)
-    while (value > 0) == (here > 0):
-        step *= 2
-        if abs(end + step) > math.log(_WIDEST):
-            return None
-        end += step
-        value = gap(end)
-    low, high = sorted((end - step, end))
-    return bracketed_root(gap, low, high, xtol=_TOLERANCE / 4)

@@ -48,14 +48,18 @@ class _Probe:
 
 
 def least_noise(
-    bound: Callable[[float], float], target: float, start: float, name: str = "noise_std"
+    bound: Callable[[float], float],
+    target: float,
+    start: float,
+    name: str = "noise_std",
+    tolerance: float = RELATIVE_TOLERANCE,
 ) -> float:
-    """Return a noise that meets the budget, at most 1e-6 (relative) above the least one.
+    """Return a noise that meets the budget, at most ``tolerance`` (relative) above the least one.
 
     ``bound`` is epsilon, which decreases in the noise; a ``ValueError`` counts as not met.
     """
     probe = _Probe(bound, target)
-    value, excess, factor = start, probe.excess(start), 4.0
+    value, excess, factor = start, probe.excess(start), 2.0
     met = excess <= 0
     while True:
         before, excess_before = value, excess
@@ -72,11 +76,16 @@ def least_noise(
                 f"{value:.3g} meets it, got {target!r}"
             )
     if met:
-        return _narrow(probe, value, before, excess, excess_before)[1]
-    return _narrow(probe, before, value, excess_before, excess)[1]
+        return _narrow(probe, value, before, excess, excess_before, tolerance)[1]
+    return _narrow(probe, before, value, excess_before, excess, tolerance)[1]
 
 
-def needed_noise(bound: Callable[[float], float], target: float, enough: float) -> float:
+def needed_noise(
+    bound: Callable[[float], float],
+    target: float,
+    enough: float,
+    tolerance: float = RELATIVE_TOLERANCE,
+) -> float:
     """Return a noise that misses the budget, nearly the largest one; 0 if none is found.
 
     ``bound`` is a lower bound on epsilon, ``enough`` a noise that meets the budget.
@@ -90,22 +99,22 @@ def needed_noise(bound: Callable[[float], float], target: float, enough: float) 
 
     probe = _Probe(certified, target)
     high, meets = enough, probe.excess(enough)
-    width = RELATIVE_TOLERANCE
+    width = tolerance
     while width < math.log(_WIDEST):
         low = enough * math.exp(-width)
         fails = probe.excess(low)
         if fails > 0:
-            return _narrow(probe, low, high, fails, meets)[0]
+            return _narrow(probe, low, high, fails, meets, tolerance)[0]
         high, meets, width = low, fails, 4 * width
     return 0.0
 
 
 def _narrow(
-    probe: _Probe, low: float, high: float, fails: float, meets: float
+    probe: _Probe, low: float, high: float, fails: float, meets: float, tolerance: float
 ) -> tuple[float, float]:
     """Narrow a bracket in logarithms: ``low`` misses the budget, and ``high`` meets it."""
     x_low, x_high = math.log(low), math.log(high)
-    width = 0.9 * RELATIVE_TOLERANCE
+    width = 0.9 * tolerance
     side = 0
     for count in range(_MOST_EVALUATIONS):
         if x_high - x_low <= width:
