@@ -144,8 +144,8 @@ def test_a_broken_statement_takes_no_other_one_with_it(tmp_path: Path) -> None:
     [number] = chosen(lambda m: panel_file.admits(entry, m), 1, draws=500)
 
     def epsilons(file: panel_file.PanelFile, id: str) -> tuple[float, ...]:
-        with file.statement(id) as statement:
-            return statement.values(number, {}, panel.DELTAS, ()).epsilons
+        with file.asking(id) as ask:
+            return tuple(ask("values", number, {}, panel.DELTAS, ())["epsilons"])
 
     with panel_file.PanelFile(file_of(tmp_path / "outside.py", BROKEN), seconds=2.0) as file:
         with pytest.raises(UserCodeError, match=r"^outside\.hangs took longer than its limit of 2"):

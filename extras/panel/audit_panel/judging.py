@@ -20,7 +20,7 @@ from audit.claims.checking import Outcome, verify
 from audit.claims.claim import Budget, Claim, Numbers
 from audit.claims.judge import Shared, judge_numbers
 from audit.claims.wording import apart
-from audit.codec import encode
+from audit.codec import decode, encode
 from audit.constructions.explicit import Repeated
 from audit.curves import PrivacyCurve
 from audit.curves.quantities import (
@@ -38,7 +38,6 @@ from audit_panel.mechanisms import chosen, drawn, regime_of
 from audit_panel.statement_file import (
     PanelEntry,
     PanelFile,
-    PanelStatement,
     Values,
     admits,
     unmet,
@@ -98,22 +97,17 @@ def judge_file(
         entries = file.entries()
         for entry in entries:
             try:
-                with file.statement(entry.id) as statement:
-                    for one in _asked_of(entry, statement, size):
-                        asked.append(one)
-                    if not any(one.entry is entry for one in asked):
-                        reasons[entry.id] = statement.unmet()
+                with file.asking(entry.id) as ask:
+                    numbers = ask("chosen", size)
+                    for number in numbers:
+                        for options in _options(entry, number):
+                            values = decode(Values, ask("values", number, options, DELTAS, ORDERS))
+                            asked.append(_Asked(entry, number, options, values))
+                    if not numbers:
+                        reasons[entry.id] = ask("unmet")
             except UserCodeError as error:  # the others are judged anyway
                 errors[entry.id] = str(error)
     return _judged(entries, asked, reasons, errors, jobs, progress)
-
-
-def _asked_of(entry: PanelEntry, statement: PanelStatement, size: int) -> Iterator[_Asked]:
-    """Yield a statement of a file on the mechanisms of its panel."""
-    for number in statement.chosen(size):
-        for options in _options(entry, number):
-            values = statement.values(number, options, DELTAS, ORDERS)
-            yield _Asked(entry, number, options, values)
 
 
 def judge_entries(

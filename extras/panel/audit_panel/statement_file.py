@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from audit import bounds, validate
 from audit.bounds import Assumption, Entry, NotApplicable, RecordScope, Source, Status
@@ -136,7 +135,7 @@ def unmet(entry: Entry) -> str:
     return "no mechanism of the panel meets all its assumptions together"
 
 
-class PanelFile:
+class PanelFile(contextlib.AbstractContextManager["PanelFile"]):
     """The statements of one file; a context manager.
 
     The file is imported in a process of its own, which also evaluates its functions: nothing that
@@ -162,20 +161,15 @@ class PanelFile:
         self._limits = Limits(seconds=seconds, gigabytes=_GIGABYTES)
         self._workers = Workers()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._workers.close()
 
     @contextlib.contextmanager
-    def _asking(self, about: str) -> Iterator[Callable[..., Any]]:
-        """Provide a function that asks the process; its errors name what they are about."""
+    def asking(self, id: str = "") -> Iterator[Callable[..., Any]]:
+        """Provide ``ask(question, *arguments)`` about a statement, or about the file itself.
+
+        The answers are those of `answer`. All that is asked has one time limit.
+        """
         reference = f"{__name__}:loaded"
         try:
             with self._workers.function(
@@ -185,54 +179,18 @@ class PanelFile:
                 name=self.path.name,
                 keep=True,
             ) as call:
-                yield functools.partial(call, str(self.path.resolve()))
+                yield functools.partial(call, str(self.path.resolve()), id)
         except UserCodeError as error:
+            about = id or self.path.name
             raise UserCodeError(str(error).replace(reference, about)) from None
 
     def entries(self) -> tuple[PanelEntry, ...]:
         """Return the statements, in the order of the file."""
-        with self._asking(self.path.name) as ask:
+        with self.asking() as ask:
             found: tuple[PanelEntry, ...] = decode(tuple[PanelEntry, ...], ask("entries"))
         for entry in found:
             if not ID.fullmatch(entry.id):  # it names files
                 raise validate.fail("id", "letters, digits, '.', '_' and '-'", entry.id)
-        return found
-
-    @contextlib.contextmanager
-    def statement(self, id: str) -> Iterator[PanelStatement]:
-        """Provide one of the statements, with a time limit for all that it is asked."""
-        with self._asking(id) as ask:
-            yield PanelStatement(id, ask)
-
-
-@dataclass(frozen=True)
-class PanelStatement:
-    """One statement of a file: what `PanelFile.statement` provides.
-
-    Every method raises ``UserCodeError`` as those of `PanelFile`.
-    """
-
-    id: str
-    _ask: Callable[..., Any]
-
-    def chosen(self, size: int) -> tuple[int, ...]:
-        """Return the numbers of the mechanisms on which the statement is judged."""
-        return tuple(self._ask("chosen", self.id, size))
-
-    def unmet(self) -> str:
-        """Return why no mechanism meets the assumptions of the statement."""
-        return str(self._ask("unmet", self.id))
-
-    def values(
-        self,
-        number: int,
-        options: Mapping[str, int],
-        deltas: Sequence[float],
-        orders: Sequence[float],
-    ) -> Values:
-        """Return what the statement claims for a mechanism of the sequence."""
-        asked = self._ask("values", self.id, number, dict(options), list(deltas), list(orders))
-        found: Values = decode(Values, asked)
         return found
 
 
@@ -260,20 +218,21 @@ def loaded(path: str) -> tuple[str, ...]:
     return found
 
 
-def answer(_: object, path: str, question: str, *arguments: Any) -> Any:
-    """Answer a question of `PanelFile`, as plain data."""
-    found = [bounds.CATALOGUE[id] for id in loaded(path)]
+def answer(_: object, path: str, id: str, question: str, *arguments: Any) -> Any:
+    """Answer a question of `PanelFile` as plain data.
+
+    The ``entries`` of the file; the numbers of the mechanisms ``chosen`` for a statement, of some
+    size, and why none is (``unmet``); and the ``values`` that it claims for one of them.
+    """
+    known = loaded(path)
     if question == "entries":
-        return encode([PanelEntry.of(entry) for entry in found])
-    id, *rest = arguments
+        return encode([PanelEntry.of(bounds.CATALOGUE[one]) for one in known])
     entry = bounds.entry(id)
     if question == "chosen":
-        (size,) = rest
-        return list(chosen(functools.partial(_admits_safely, entry), size))
+        return list(chosen(functools.partial(_admits_safely, entry), *arguments))
     if question == "unmet":
         return unmet(entry)
-    number, options, deltas, orders = rest
-    return encode(_finite_or_infinite(values_of(entry, number, options, deltas, orders)))
+    return encode(_finite_or_infinite(values_of(entry, *arguments)))
 
 
 def _admits_safely(entry: Entry, mechanism: Any) -> bool:
