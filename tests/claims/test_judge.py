@@ -321,7 +321,7 @@ def test_a_number_out_of_range_is_wrong_for_its_own_claim_alone():
 def test_a_budget_that_ends_is_told(monkeypatch):
     """What fits is settled by estimates: the same pairs with other claims before or not."""
     monkeypatch.setattr("audit.claims.evidence._DEADLINE_FACTOR", math.inf)  # not by the clock
-    m = full(steps=40, batch_size=2, batching=Batching.POISSON, diameter=1.0)
+    m = full(batch_size=2, batching=Batching.POISSON, diameter=1.0)
     claim = claimed(at(50.0), m, search=Search(evaluations=0))
     times = [known.seconds for known in KnownPairs().of(m).pairs]
     budget = Budget(seconds=sum(times[:3]) * 1.001)
@@ -349,12 +349,11 @@ def test_claims_that_share_have_the_verdicts_of_claims_alone():
     ]
     claims = [replace(claim, search=Search(evaluations=0)) for claim in claims]
     some = [judge(claim) for claim in claims[::3]]
-    for jobs in (1, 2):
-        for alone, judged in zip(some, judge_all(claims, jobs=jobs)[::3], strict=True):
-            assert judged.verdict is alone.verdict
-            # sums over arrays of other lengths are rounded in another order
-            assert judged.certified == pytest.approx(alone.certified, rel=1e-12)
-            assert judged.pair == alone.pair
+    for alone, judged in zip(some, judge_all(claims, jobs=2)[::3], strict=True):
+        assert judged.verdict is alone.verdict
+        # sums over arrays of other lengths are rounded in another order
+        assert judged.certified == pytest.approx(alone.certified, rel=1e-12)
+        assert judged.pair == alone.pair
 
 
 def test_expectations():

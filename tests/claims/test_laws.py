@@ -87,9 +87,7 @@ def test_true_claims_are_never_refuted_and_false_ones_always(seed: int) -> None:
 @pytest.mark.parametrize(
     "pair",
     [
-        Laplace(sensitivity=1, scale=1, times=4),
         RandomisedResponse(epsilon=0.2, outcomes=4, times=300),
-        DiscreteGaussian(sensitivity=1, noise_std=2.0, times=9),
         Gaussian(sensitivity=1, noise_std=1.5, sampling_rate=0.2, times=12),
     ],
 )

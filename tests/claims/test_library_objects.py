@@ -49,7 +49,7 @@ def distribution():
     return pld()._pld
 
 def rdp():
-    return dp.rdp.RdpAccountant([2, 8, 16]).compose(event())
+    return dp.rdp.RdpAccountant([2, 8.5, 16]).compose(event())
 
 def replace_one():
     return dp.pld.PLDAccountant(dp.NeighboringRelation.REPLACE_ONE).compose(event())
@@ -57,6 +57,7 @@ def replace_one():
 USER: dict[str, object] = {}
 exec(MODULE, USER)
 
+# Of the growing noise PLD accounting says .605654, and without less noise .549765.
 FILE = """\
 mechanisms:
   trained: {event: "held:event", dataset_size: 60000, relation: add remove}
@@ -64,11 +65,11 @@ mechanisms:
   growing: {base: trained, event: "held:growing", dataset_size: 1000}
   dies: {base: trained, event: "held:dies"}
 claims:
-  - {id: pld, mechanism: trained, accountant: dp_accounting.pld, deltas: [1e-5, 0.95]}
-  - {id: rdp, mechanism: trained, accountant: dp_accounting.rdp, deltas: [1e-5], orders: [2, 8.5]}
-  - {id: growing, mechanism: growing, accountant: dp_accounting.pld, deltas: [1e-5]}
-  - {id: less, mechanism: less, accountant: "held:pld", deltas: [1e-5], expected: refuted}
-  - {id: less.renyi, mechanism: less, accountant: "held:rdp", orders: [2, 8], expected: refuted}
+  - {id: pld, mechanism: trained, accountant: "held:pld", deltas: [1e-5, 0.95]}
+  - {id: rdp, mechanism: trained, accountant: "held:rdp", deltas: [1e-5], orders: [2, 8.5]}
+  - {id: growing, mechanism: growing, epsilon: 0.60566, delta: 1e-5}
+  - {id: less, mechanism: less, epsilon: 0.54977, delta: 1e-5, expected: refuted}
+  - {id: less.renyi, mechanism: less, accountant: "held:rdp", orders: [2, 8.5], expected: refuted}
   - {id: dies, mechanism: dies, epsilon: 1, delta: 1e-5}  # last: it ends its process
 """
 

@@ -55,7 +55,7 @@ def normals(mu):
     return Mixtures(Mixture((1.0,), (0.0,), (1.0,)), Mixture((1.0,), (mu,), (1.0,)))
 
 
-@pytest.mark.parametrize("mu", np.concatenate([np.linspace(5, 17, 25), [12.0, 25.0, 36.0]]))
+@pytest.mark.parametrize("mu", [5.0, 8.5, 12.0, 12.5, 14.5, 17.0, 25.0, 36.0])
 def test_mu_of_cells_is_never_above_the_truth(mu):
     for order in ORDERS:
         low = single_curve(normals(float(mu))).mu_bracket(order).low
@@ -64,7 +64,7 @@ def test_mu_of_cells_is_never_above_the_truth(mu):
             assert low > mu * (1 - 1e-3)
 
 
-@pytest.mark.parametrize("mu", np.linspace(0.5, 16, 32))
+@pytest.mark.parametrize("mu", np.linspace(0.5, 16, 16))
 @pytest.mark.parametrize("bits", [-4, 0, 4])
 def test_mu_from_one_delta_allows_for_the_last_bits_of_the_profile(mu, bits):
     # what a certified delta may be: the true one, rounded either way
@@ -209,7 +209,7 @@ def test_limits_next_to_one_give_no_more_than_their_rounding_allows():
 
 def test_the_profile_is_as_accurate_as_the_brackets_take_it_to_be():
     rng = np.random.default_rng(2)
-    for _ in range(400):
+    for _ in range(200):
         mu = math.exp(rng.uniform(math.log(1e-4), math.log(40)))
         epsilon = max(mu * (rng.uniform(-9, 34) + mu / 2), 0.0)
         value = float(gaussian_delta(np.array(epsilon), np.array(mu)))
@@ -221,7 +221,7 @@ def test_the_profile_is_as_accurate_as_the_brackets_take_it_to_be():
 def test_a_bracket_without_conditioning_would_be_wrong():
     # the planted error: a delta that is taken for exact gives a mu that is too high
     wrong = 0
-    for mu in np.linspace(11, 13, 41):
+    for mu in np.linspace(12, 13, 11):
         curve = single_curve(normals(float(mu)))
         low, high = curve.delta_bracket(0.0, Order.FORWARD)
         wrong += _inverted(0.5 * (low + high)) > mu * (1 + 1e-9)

@@ -86,12 +86,6 @@ def test_junit_has_the_properties(done: subprocess.CompletedProcess[str], folder
     assert LIE in str(failure.get("message"))
 
 
-def test_selection_and_a_warning_made_an_error(folder: Path) -> None:
-    strict = ("-W", "error::audit.pytest_plugin.ClaimWarning")
-    nodes = ("my.claims.yaml::good", "my.claims.yaml::doubtful")
-    assert "1 failed, 1 passed" in run(folder, *strict, *nodes).stdout
-
-
 def test_files_that_cannot_be_read_fail(tmp_path: Path) -> None:
     (tmp_path / "bad.claims.yaml").write_text("claims: {\n")
     (tmp_path / "other.claims.yaml").write_text("include: [a.yaml, b.yaml]\nclaims: [{id: x}]\n")
@@ -121,15 +115,17 @@ judge.judge = spied
 
 
 def test_each_claim_gets_its_share_of_the_error(tmp_path: Path) -> None:
-    """Whatever is selected: the shares are settled by the file."""
+    """Whatever is selected: the shares are settled by the file. A warning may be an error."""
     (tmp_path / "conftest.py").write_text(SPY)
     claims = [f"- {{id: c{i}, mu: 1.1, budget: {{trials: 9, seed: 7}}}}\n" for i in range(4)]
-    write(tmp_path, "".join(claims))
-    assert "2 passed, 2 deselected" in run(tmp_path, "-k", "c0 or c2").stdout
+    doubtful = "- {id: doubtful, mu: 0.9, severity: warn}\n"
+    write(tmp_path, "".join([*claims, doubtful]))
+    assert "2 passed, 3 deselected" in run(tmp_path, "-k", "c0 or c2").stdout
     words = ("-o", "claims_error=0.2", "--claims-seed=3", "my.claims.yaml::c3")
-    assert "1 passed" in run(tmp_path, *words).stdout
+    strict = ("-W", "error::audit.pytest_plugin.ClaimWarning", "my.claims.yaml::doubtful")
+    assert "1 failed, 1 passed" in run(tmp_path, *words, *strict).stdout
     spent = (tmp_path / "spent.txt").read_text().splitlines()
-    assert spent == ["c0 0.0025 7", "c2 0.0025 7", "c3 0.05 3"]
+    assert spent == ["c0 0.0025 7", "c2 0.0025 7", "c3 0.05 3", "doubtful 0.05 3"]
 
 
 def test_a_bad_setting(folder: Path) -> None:

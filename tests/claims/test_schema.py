@@ -180,7 +180,8 @@ def changed(document: Any, dice: random.Random) -> Any:
 def test_what_the_reader_takes_fits(tmp_path: Path) -> None:
     """Changed copies of the shipped claims: no false alarm, and slips are seen by both."""
     dice, path = random.Random(4), tmp_path / "changed.claims.yaml"
-    whole = [read_yaml(f.read_text(encoding="utf-8"))[0] for f in SHIPPED]
+    texts = (file.read_text(encoding="utf-8") for file in SHIPPED)
+    whole = [read_yaml(text)[0] for text in texts if "event:" not in text]  # read by workers
     both = taken = 0
     for _ in range(100):
         source = dice.choice([one for one in whole if "claims" in one])
