@@ -114,6 +114,11 @@ class Asked:
         The deltas at which epsilon is claimed, and the orders of claimed Renyi divergences.
     options : mapping of str to float, optional
         Free parameters of a bound by name.
+
+    Raises
+    ------
+    ValueError
+        If there are neither deltas nor orders, or both for a callable.
     """
 
     kind: ClassVar[str] = "asked"
@@ -125,6 +130,18 @@ class Asked:
     options: Mapping[str, int | float] = field(default_factory=dict)
 
     exceeded: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        source = with_article(self.source.value)
+        places = [key for key in PLACES if getattr(self, key)]
+        given = f"{' or '.join(PLACES)} must be given for {source}"
+        if not places:
+            raise ValueError(f"{given}, got neither")
+        if self.source is NumberSource.CALLABLE and len(places) > 1:
+            raise ValueError(
+                f"{given}, got both: it returns epsilon at a delta, or a Renyi divergence at an "
+                "order"
+            )
 
     @property
     def quantities(self) -> tuple[AnyQuantity, ...]:
@@ -250,21 +267,13 @@ def _numbers(cls: type[AnyQuantity], written: Any) -> tuple[ClaimedNumber, ...]:
 
 def _asked(source: NumberSource, written: Any) -> Asked:
     key = source.value
-    name, places = getattr(written, key), [k for k in PLACES if getattr(written, k)]
+    name = getattr(written, key)
     if source is NumberSource.BOUND:
         _check_bound(name, written.options)
     elif not (name in ACCOUNTANTS or TARGET.fullmatch(name)):
         wanted = f"one of {', '.join(ACCOUNTANTS)} or package.module:function"
         hint = did_you_mean(name, ACCOUNTANTS)
         raise DecodeError(f"{key} must be {wanted}, got {shown(name)}{hint}", (key,))
-    if not places:
-        needed = " or ".join(map(repr, PLACES))
-        raise ValueError(f"a claim of {with_article(key)} needs {needed}")
-    if source is NumberSource.CALLABLE and len(places) > 1:
-        raise ValueError(
-            "a callable must be given deltas or orders, got both: it returns epsilon at a delta, "
-            "or a Renyi divergence at an order"
-        )
     given = {field.name: getattr(written, field.name) for field in fields(written)[1:]}
     return Asked(source, name, **given)
 

@@ -458,14 +458,18 @@ def _line_scores(
     unit, limits, modulus = _scoring(draws, quantity, at, gap)
     found = []
     for (line, _), (low, high) in zip(lines, limits, strict=True):
-        first, last = round(low / unit), round(high / unit)
-        levels = unit * (np.arange(first, last, dtype=np.float64) + 0.5)
+        levels = unit * (np.arange(round(low / unit), round(high / unit), dtype=np.float64) + 0.5)
         cuts = _crossings(line, levels)
         ends = np.concatenate([line.points[:1], cuts, line.points[-1:]])
-        middles = (ends[1:] + ends[:-1]) / 2
-        scores = np.clip(np.rint(line.loss(middles) / unit), first, last)
-        found.append({"cuts": cuts.tolist(), "scores": scores.astype(int).tolist()})
+        losses = line.loss((ends[1:] + ends[:-1]) / 2)
+        found.append({"cuts": cuts.tolist(), "scores": _scores(losses, unit, low, high)})
     return found, modulus
+
+
+def _scores(losses: Array, unit: float, low: float, high: float) -> list[int]:
+    """Return losses within limits as multiples of a unit."""
+    rounded: list[int] = np.rint(np.clip(losses, low, high) / unit).astype(int).tolist()
+    return rounded
 
 
 def _sums_are_apart(plain: Plain) -> bool:
@@ -480,30 +484,22 @@ def _finite_scores(
     laws = [np.array(plain[name], dtype=float) for name in _NAMES]
     p, q = laws[::-1] if swap else laws
     shared = (p > 0) & (q > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        losses = np.where(shared, np.log(p) - np.log(q), 0.0)
-    scores: list[int | None] = [None] * p.size
-    modulus = 1
-    if shared.any():
-        different = np.unique(np.round(losses[shared], 12))
-        if different.size == 1:
-            unit, low, high = 1.0, float(different[0]), float(different[0])
-            base = low
-        elif different.size == 2:  # all sums are apart
-            low, high = different
-            unit, base = float(high - low), float(low)
-            modulus = times + 1
-        else:
-            base = 0.0
-            draws = [(losses[shared], p[shared], times)]
-            unit, [(low, high)], modulus = _scoring(draws, quantity, at, gap)
-        for i in np.flatnonzero(shared):
-            scores[i] = round((min(max(losses[i], low), high) - base) / unit)
-        # outcomes that only the wanted law has stand apart; those of the other one do not matter
-        least = min(score for score in scores if score is not None)
-        for i in np.flatnonzero((q if isinstance(quantity, PowerAtAlpha) else p) == 0):
-            scores[i] = least
-    return {"scores": scores, "modulus": modulus}
+    scores = np.full(p.size, None)
+    if not shared.any():
+        return {"scores": scores.tolist(), "modulus": 1}
+    losses = np.log(p[shared]) - np.log(q[shared])
+    different = np.unique(np.round(losses, 12))
+    if different.size <= 2:  # all sums are apart
+        losses, high = losses - different[0], float(np.ptp(different))
+        unit, low, modulus = high or 1.0, 0.0, 1 + times * (different.size - 1)
+    else:
+        draws = [(losses, p[shared], times)]
+        unit, [(low, high)], modulus = _scoring(draws, quantity, at, gap)
+    found = _scores(losses, unit, low, high)
+    scores[shared] = found
+    # outcomes that only the wanted law has stand apart; those of the other one do not matter
+    scores[(q if isinstance(quantity, PowerAtAlpha) else p) == 0] = min(found)
+    return {"scores": scores.tolist(), "modulus": modulus}
 
 
 # ---------------------------------------------------------------------------- planes
@@ -536,10 +532,6 @@ def _vector_scores(
     log_p, log_q = logs[::-1] if swap else logs
     masses = np.exp(log_p - logsumexp(log_p))
     losses = log_p - log_q
-    unit, [(low, high)], modulus = _scoring([(losses, masses, times)], quantity, at, gap)
-    scores = np.rint(np.clip(losses, low, high) / unit)
-    return {
-        "cuts": cuts.tolist(),
-        "scores": scores.astype(int).tolist(),
-        "modulus": modulus,
-    }
+    unit, [limits], modulus = _scoring([(losses, masses, times)], quantity, at, gap)
+    scores = _scores(losses, unit, *limits)
+    return {"cuts": cuts.tolist(), "scores": scores, "modulus": modulus}

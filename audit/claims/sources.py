@@ -54,12 +54,6 @@ def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]
     if isinstance(statement, Numbers):
         found = statement.numbers
     else:
-        if not statement.quantities:
-            article = "an" if statement.source is NumberSource.ACCOUNTANT else "a"
-            raise InvalidClaim(
-                f"deltas or orders must be given for {article} {statement.source.value}, "
-                "got neither"
-            )
         ask = _bound if statement.source is NumberSource.BOUND else _user_code
         found = ask(statement, claim, workers)
     for number in found:
@@ -125,8 +119,6 @@ def _user_code(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNum
     if asked.source is NumberSource.CALLABLE:
         if not isinstance(subject, NoisySGD | Composition | ExplicitPair):
             raise InvalidClaim("mechanism or laws must be given for a callable, got neither")
-        if asked.deltas and asked.orders:
-            raise InvalidClaim("either deltas or orders must be given for a callable, got both")
     else:
         subject = claim.mechanism
         if subject is None and known:

@@ -240,11 +240,11 @@ BAD = """\
 - {id: x43, bound: at22.b_2, orders: [1]}  # orders[0] must be a finite number above 1
 - {id: x44, bound: at22.b_2, orders: 2}  # orders must be a list, got 2
 - {id: x45, callable: 'a:f', deltas: [1]}  # deltas[0] must be in [0, 1), got 1.0
-- {id: x46, bound: at22.b_2}  # a claim of a bound needs 'deltas' or 'orders'
+- {id: x46, bound: at22.b_2}  # deltas or orders must be given for a bound, got neither
 - {id: x47, bound: at22.b_2, deltas: [.1], options: {tau: 1}}  # unknown key 'tau' in options
 - {id: x48, callable: os.system, deltas: [.1]}  # callable must be package.module:func
-- {id: x49, callable: 'a:f'}  # a claim of a callable needs 'deltas' or 'orders'
-- {id: x50,  # a callable must be given deltas or orders, got both
+- {id: x49, callable: 'a:f'}  # deltas or orders must be given for a callable, got nei
+- {id: x50,  # deltas or orders must be given for a callable, got both: it
    callable: 'a:f', deltas: [.1], orders: [2]}
 - {id: x51, callable: 'a:f', orders: [1]}  # orders[0] must be a finite number above 1
 - {id: x52, callable: 'a:f', deltas: []}  # deltas must be a list with at least one entry
@@ -285,7 +285,7 @@ BAD = """\
    relation: zero out}}  # unknown key 'relation' in a mechanism with 'training'
 - {id: accountant1, accountant: dp_accounting.pdl,  # or package.module:function, got 'dp_accounting
    deltas: [1e-5]}
-- {id: accountant2, accountant: opacus.rdp}  # a claim of an accountant needs 'deltas' or 'orders'
+- {id: accountant2, accountant: opacus.rdp}  # must be given for an accountant, got neither
 """
 NOT_YAML = [
     ("- {id: x, mu: 1, mu: 2}", "key 'mu' is repeated"),

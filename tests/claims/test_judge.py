@@ -388,13 +388,6 @@ def test_what_claims_nothing_is_not_applicable(statement, mechanism, message):
 @pytest.mark.parametrize(
     ("statement", "mechanism", "message"),
     [
-        (bound("bsa24.theorem_4_1"), None, "deltas or orders must be given for a bound, got nei"),
-        (user("whole"), None, "deltas or orders must be given for a callable, got neither"),
-        (
-            user("whole", deltas=(0.1,), orders=(2.0,)),
-            None,
-            "either deltas or orders must be given for a callable, got both",
-        ),
         (
             bound("bsa24.theorem_4_1", deltas=(1e-5,), options={"tau": 3}),
             None,
