@@ -38,7 +38,7 @@ from audit.constructions.explicit import (
 )
 from audit.constructions.process import Path
 from audit.curves import GaussianCurve, Order
-from audit.curves.quantities import QUANTITIES, EpsilonAtDelta
+from audit.curves.quantities import QUANTITIES, Mu
 
 from .written import full
 
@@ -203,14 +203,7 @@ def test_a_witness_on_a_renyi_divergence_ends_where_it_is_decided(alpha):
 def test_vectors_on_a_plane_are_verified_on_products_of_intervals():
     pair = NormalVectors(STEPS, 0.8, VectorMixture((0.5, 0.5), STEPS), NOWHERE, times=10)
     plain = plain_pair(pair)
-    places = {"quantity": "epsilon", "at": 1e-3, "claimed": 3.0}
-    known = {**places, "quantity": EpsilonAtDelta(1e-3)}
-    partition = partition_of(plain, None, certified=5.0, swap=False, **known)
-    content = {
-        "format": 3, "claim": "a", **places, "slack": 0.0, "order": "forward",
-        "bracket": [0.0, None], "evidence": "exact", "construction": "b", "pair": plain,
-        "partition": partition, "mechanism": None, "samples": None,
-    }  # fmt: skip
+    content = refutation(plain, Order.FORWARD, "epsilon", 1e-3, 3.0, 5.0)
     assert verify(content).answer is Answer.REFUTED
     nowhere = {**plain, "first": plain["second"]}
     assert verify({**content, "pair": nowhere}).answer is Answer.NOT_REFUTED
@@ -221,18 +214,8 @@ def test_vectors_in_more_dimensions_have_no_partition():
     pair = NormalVectors(
         steps, 1.0, VectorMixture((0.3, 0.3, 0.4), steps), VectorMixture((1.0,), ((0.0,) * 3,))
     )
-    with pytest.raises(
-        ValueError, match="strategy must have values on a line or plane, got 3 rows"
-    ):
-        partition_of(
-            plain_pair(pair),
-            None,
-            quantity=EpsilonAtDelta(1e-3),
-            at=1e-3,
-            claimed=0.1,
-            certified=0.2,
-            swap=False,
-        )
+    with pytest.raises(ValueError, match="must have values on a line or plane, got 3 rows"):
+        refutation(plain_pair(pair), Order.FORWARD, "epsilon", 1e-3, 0.1, 0.2)
 
 
 def test_equal_steps_in_a_row_are_written_once():
@@ -328,14 +311,14 @@ def test_bad_files_say_what_is_wrong(change, message):
 
 
 # deltas as users claim them, down to where masses are of the size of a double's rounding
-DELTAS = (1e-2, 1e-7, 1e-13)
+DELTAS = (1e-2, 1e-13)
 SMALL_DELTA_LAWS = {
     "normal": laws.Gaussian(sensitivity=1.0, noise_std=1.0),
     "mixture": Mixtures(
         Mixture((0.9, 0.1), (0.0, 1.0), (1.0, 1.0)), Mixture((1.0,), (0.0,), (1.0,))
     ),
     "mixtures": Mixtures(
-        Mixture((0.98, 0.02), (0.0, 1.0), (4.0, 4.0)), Mixture((1.0,), (0.0,), (4.0,)), times=40
+        Mixture((0.98, 0.02), (0.0, 1.0), (4.0, 4.0)), Mixture((1.0,), (0.0,), (4.0,)), times=20
     ),
     "finite": Finite((0.5, 0.3, 0.2), (0.4, 0.35, 0.25), times=100),
     "many counts": Finite((0.5, 0.3, 0.15, 0.05), (0.4, 0.4, 0.1, 0.1), times=200),
@@ -349,12 +332,12 @@ SMALL_DELTA_LAWS = {
     # Laplace laws are their own reverse
     [(n, o) for n in SMALL_DELTA_LAWS for o in Order if n != "Laplace" or o is Order.FORWARD],
 )
-def test_lies_of_one_percent_are_verified_at_every_delta(name, order):
+def test_lies_of_one_percent_are_verified(name, order):
     """A planted lie is refuted, and the truth never."""
     pair = SMALL_DELTA_LAWS[name]
     curve, plain = exact.curve(pair), plain_pair(pair)
-    # Laplace laws have a largest loss, which two deltas show
-    for delta in reversed(DELTAS[:2] if name == "Laplace" else DELTAS):
+    # Laplace laws have a largest loss, which every delta shows
+    for delta in reversed(DELTAS[:1] if name == "Laplace" else DELTAS):
         low = curve.epsilon_bracket(delta, order)[0]
         if low == 0:
             continue
@@ -383,23 +366,25 @@ def test_other_numbers_of_several_draws(name, order):
     assert truth is Answer.NOT_REFUTED
 
 
-def named(name, at):
-    """Return the quantity of a name at a place."""
+def refutation(plain, order, name, at, claimed, certified):
+    """Return the content of a witness on a quantity of a name at a place."""
     (cls,) = (cls for cls in QUANTITIES.values() if cls.name == name)
-    return cls(at) if cls.place else cls()
-
-
-def verified(plain, order, quantity, at, claimed, certified):
-    swap = order is Order.REVERSE
-    places = {"quantity": quantity, "at": at, "claimed": claimed}
-    known = {**places, "quantity": named(quantity, at)}
-    partition = partition_of(plain, None, certified=certified, swap=swap, **known)
+    places = {"at": at, "claimed": claimed}
+    swap, quantity = order is Order.REVERSE, cls(at) if cls.place else cls()
+    partition = partition_of(
+        plain, None, quantity=quantity, certified=certified, swap=swap, **places
+    )
     content = {
+        "quantity": name,
         "format": 3, "claim": "a", **places, "slack": 0.0, "order": order.value,
         "bracket": [0.0, None], "evidence": "exact", "construction": "b", "pair": plain,
         "partition": partition, "mechanism": None, "samples": None,
     }  # fmt: skip
-    return verify(json.loads(json.dumps(content))).answer
+    return json.loads(json.dumps(content))
+
+
+def verified(*claim):
+    return verify(refutation(*claim)).answer
 
 
 def test_several_draws_that_one_law_never_gives_are_infinitely_far():
@@ -418,16 +403,11 @@ def test_several_draws_that_one_law_never_gives_are_infinitely_far():
 def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     """The sampled tail proves mu = .159 by a delta of 1e-241: minutes of exact integers."""
     pair = laws.Gaussian(sensitivity=1.0, noise_std=2.73, sampling_rate=0.001, times=1000)
-    found = {}
-    for claimed in (0.01, 0.1):
-        judged = judge(
-            Claim(id="mu", mechanism=None, statement=statement_of(mu=claimed), pair=pair)
-        )
-        assert judged.certified > 0.15
-        found[claimed] = judged.witness
-    best = exact.curve(pair).mu_bracket(Order.FORWARD).epsilon
-    assert found[0.01].at == 0.0 < found[0.1].at <= best
-    assert verify(json.loads(found[0.01].to_json())).answer is Answer.REFUTED
+    law, small = exact.curve(pair), witness(statement_of(mu=0.01), pair)
+    assert small.bracket[0] > 0.15
+    best = law.mu_bracket(Order.FORWARD).epsilon
+    assert small.at == 0.0 < Mu().witness_at(law, Order.FORWARD, 0.1) <= best
+    assert answer(small) is Answer.REFUTED
 
 
 @pytest.mark.parametrize(
@@ -454,9 +434,6 @@ def test_few_cells_keep_the_divergence_of_a_rare_part(order, alpha, share) -> No
     pair = laws.Gaussian(sensitivity=1.0, noise_std=1.19, sampling_rate=0.001, times=1000)
     low = exact.curve(pair).renyi_bracket(alpha, order)[0]
     plain = plain_pair(pair)
-    claimed = (1 - share) * low
-    found = verified(plain, order, "Renyi divergence", alpha, claimed, low)
-    assert found is Answer.REFUTED
-    known = {"quantity": named("Renyi divergence", alpha), "at": alpha, "claimed": claimed}
-    swap = order is Order.REVERSE
-    assert len(partition_of(plain, None, certified=low, swap=swap, **known)["cuts"]) < 100
+    content = refutation(plain, order, "Renyi divergence", alpha, (1 - share) * low, low)
+    assert verify(content).answer is Answer.REFUTED
+    assert len(content["partition"]["cuts"]) < 100
