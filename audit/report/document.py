@@ -1,7 +1,7 @@
 """The contents of a report, before they become HTML, Markdown or LaTeX.
 
-A document is a first screen and sections; a section is a list of parts: paragraphs, tables, and
-galleries of pictures.
+A document is a first screen and sections; a section is a list of parts: paragraphs, code, tables,
+and galleries of pictures.
 """
 
 from __future__ import annotations
@@ -165,7 +165,14 @@ class Gallery:
     table: Table | None = None
 
 
-Part = str | Table | Gallery
+@dataclass(frozen=True)
+class Code:
+    """Text that keeps its lines."""
+
+    lines: str
+
+
+Part = str | Code | Table | Gallery
 
 
 @dataclass(frozen=True, kw_only=True)

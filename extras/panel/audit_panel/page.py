@@ -14,6 +14,7 @@ from audit.report.document import (
     TEXT,
     UPPER,
     Cell,
+    Code,
     ColumnFormat,
     Document,
     Gallery,
@@ -226,14 +227,14 @@ def _others(verdict: PanelVerdict) -> tuple[Table, ...]:
     return (Table.of(caption, columns, rows),)
 
 
-def _statement(verdict: PanelVerdict) -> tuple[Table | str, ...]:
+def _statement(verdict: PanelVerdict) -> tuple[str | Code | Table, ...]:
     conditions = [(name,) for name in verdict.assumptions]
     table = Table.of("It is judged under these conditions", {"condition": TEXT}, conditions)
     return (
         f"{verdict.statement}.",
         f"{verdict.citation}. Status: {verdict.status}.",
         *((table,) if conditions else ()),
-        verdict.bibtex,
+        Code(verdict.bibtex),
     )
 
 
