@@ -529,39 +529,23 @@ class Clipping(enum.Enum):
 class PrivateTraining(ShortRepr):
     """Claimed and actual mechanism of a training with Opacus.
 
-    Attributes
-    ----------
-    history : tuple of (float, float, int)
-        History of the accountant, recorded or planned.
-    claimed : NoisySGD or Composition
-        The mechanism that Opacus' accountants assume: Poisson batches.
-    actual : NoisySGD or Composition
-        The mechanism that the optimizer and the loader run. Compare the two with
-        `audit.bounds.batching_gap` or `audit.exact.dominating_curve`, and with Opacus by
-        `claimed_epsilons`.
-    loader : Loader
-        How batches are drawn.
-    divisor, divisor_without_record : int or None
-        Divisor of the noisy sum, and the one that Opacus would use at the same rate for a dataset
-        with one record less; None for ``loss_reduction="sum"``.
-    clipping : Clipping
-        How gradients are clipped.
-    clip_norm : float
-        Largest norm of a record's whole gradient.
-    noise_multiplier : float
-        Current noise multiplier of the optimizer. Both mechanisms use those of the history, which
-        differ only if a schedule changed it after the last step or the history belongs to another
-        optimizer.
+    Compare the two with `audit.bounds.batching_gap` or `audit.exact.dominating_curve`, and with
+    Opacus by `claimed_epsilons`.
     """
 
-    history: History
+    history: History  #: History of the accountant, recorded or planned.
+    #: The mechanism that Opacus' accountants assume: Poisson batches.
     claimed: NoisySGD | Composition
-    actual: NoisySGD | Composition
-    loader: Loader
-    divisor: int | None
+    actual: NoisySGD | Composition  #: The mechanism that the optimizer and the loader run.
+    loader: Loader  #: How batches are drawn.
+    divisor: int | None  #: Divisor of the noisy sum; None for ``loss_reduction="sum"``.
+    #: The one that Opacus would use at the same rate for a dataset with one record less.
     divisor_without_record: int | None
-    clipping: Clipping
-    clip_norm: float
+    clipping: Clipping  #: How gradients are clipped.
+    clip_norm: float  #: Largest norm of a record's whole gradient.
+    #: Current noise multiplier of the optimizer. Both mechanisms use those of the history, which
+    #: differ only if a schedule changed it after the last step or the history belongs to another
+    #: optimizer.
     noise_multiplier: float
 
     @property

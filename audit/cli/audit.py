@@ -28,31 +28,18 @@ if TYPE_CHECKING:
     from audit.simulation import Pool
 
 DEFAULT_SCENARIO = "at22_lower_bound"
-_NO_NUMBER = (
-    "output",
-    "sweep",
-    "draw",
-    "threads",
-    "parallel",
-)  # keys that affect no number
+# keys that affect no number
+_NO_NUMBER = ("output", "sweep", "draw", "threads", "parallel")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Folder of a run.
+    """Folder of a run."""
 
-    Parameters
-    ----------
-    output
-        The folder that contains the folder of the run.
-    sweep
-        The folder inside it that the runs of a sweep share; by default named after the time.
-    draw
-        Whether the run writes a report; ``audit-report`` can also write it later.
-    """
-
-    output: Path = Path("results/runs")
+    output: Path = Path("results/runs")  #: The folder that contains the folder of the run.
+    #: The folder inside it that the runs of a sweep share; by default named after the time.
     sweep: str | None = None
+    #: Whether the run writes a report; ``audit-report`` can also write it later.
     draw: bool = True
 
 

@@ -16,7 +16,6 @@ from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
 from audit.cli.child_process import status_apart
 from audit.cli.errors import OneLineParser, exit_status, let_the_status_stand
-from audit.results import Verdict
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
 _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
@@ -230,62 +229,10 @@ def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
     return status, [j.claim.id for j in checked.judgements if j.claim.id not in bad]
 
 
-def _check_folder(folder: Path) -> None:
-    """Raise ``ValueError`` unless files can be written to a folder, which need not exist yet."""
-    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise ValueError(f"output must be a folder that can be written to, got {str(folder)!r}")
-
-
 def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
-    """Judge statements on the panel, write their pages and print a line for each."""
-    import audit_panel as panel
-    from audit.codec import encode
-    from audit.codec.schemas import json_text
-    from audit.progress import on_terminal
+    from audit_panel.command import judge
 
-    size, folder = options.mechanisms, options.output
-    _check_folder(folder)  # before minutes of work
-    as_json = Format(options.format) is Format.JSON
-    verdicts: list[panel.PanelVerdict] = []
-    written: dict[str, str] = {}
-    status = _OK
-    good: list[str] = []
-    names = list(dict.fromkeys(options.files))
-    begin(names)
-    with on_terminal() as bars:
-        for name in names:
-            judging = {"size": size, "jobs": options.jobs, "progress": bars.stage(name)}
-            try:
-                if Path(name).suffix == ".py" or "/" in name:
-                    found = panel.judge_file(Path(name), **judging)
-                else:
-                    found = panel.judge_entries([name], **judging)
-                for verdict in found:
-                    if verdict.id in written:
-                        files = f"{written[verdict.id]} and {name}"
-                        raise ValueError(f"id must be unique, got {verdict.id!r} in {files}")
-            except ValueError as error:  # the others are judged anyway
-                text = str(error)
-                print(text if Path(name).name in text else f"{name}: {text}", file=sys.stderr)
-                status = _BROKEN
-                continue
-            for verdict in found:
-                written[verdict.id] = name
-                page, *others = panel.write(verdict, folder)
-                if not as_json:
-                    with bars.hidden():
-                        print("\n".join([*panel.lines(verdict), f"  page: {page}"]))
-                        for other in others:
-                            if other.name.endswith(".witness.json"):
-                                print(f"  witness: {other}")
-            verdicts += found
-            good += [name] * all(verdict.as_expected for verdict in found)
-    if as_json:
-        print(json_text({"statements": encode(verdicts)}), end="")
-    if any(verdict.verdict is Verdict.ERROR for verdict in verdicts):
-        return _BROKEN, good
-    return status or (_OK if all(v.as_expected for v in verdicts) else _UNEXPECTED), good
+    return judge(options, begin)
 
 
 def _show(checked: Checked, form: Format, output: Path | None) -> None:

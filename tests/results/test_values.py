@@ -1,20 +1,26 @@
-"""Numbers, findings and rows refuse values that no run can produce."""
+"""Values of a result: those that no run can produce are refused, and a run names its versions."""
 
 from __future__ import annotations
 
 import math
+import platform
 import re
+import subprocess
 from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import audit
 from audit.results import (
     AtDelta,
     BoundRow,
     Certified,
     Chart,
+    Environment,
     Findings,
     FoundTable,
     Number,
@@ -24,6 +30,7 @@ from audit.results import (
     Verdict,
     judge_interval,
     judge_upper_bound,
+    provenance,
 )
 from audit.results.comparisons import CLAIMED
 
@@ -130,3 +137,40 @@ def test_the_best_bound_is_one_of_the_bounds() -> None:
     assert [row(best).best for best in ("a", None)] == ["a", None]
     with pytest.raises(ValueError, match="best must be the id of one of the bounds, got 'b'"):
         row("b")
+
+
+def environment() -> Environment:
+    found = provenance.provenance_of(
+        seed=3, command="x", started="2026-01-02", wall_seconds=1.50001, threads=2
+    )
+    assert (found.seed, found.command, found.version) == (3, "x", audit.__version__)
+    assert found.environment is not None
+    return found.environment
+
+
+def test_versions_are_those_that_run() -> None:
+    found = environment()
+    assert (found.started, found.wall_seconds, found.threads) == ("2026-01-02", 1.5, 2)
+    assert found.python == platform.python_version()
+    assert found.packages["numpy"] == metadata.version("numpy")
+
+
+def test_the_commit_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*words: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    package = tmp_path / "audit"
+    package.mkdir()
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    monkeypatch.setattr(audit, "__file__", str(package / "__init__.py"))
+    assert (environment().commit, environment().commit_dirty) == (None, False)
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    commit = environment().commit
+    assert commit is not None
+    assert len(commit) == 40
+    assert not environment().commit_dirty
+    (package / "__init__.py").write_text("x = 1\n", encoding="utf-8")
+    assert environment().commit_dirty
