@@ -81,16 +81,21 @@ def _suggested_curvatures(mechanism: NoisySGD) -> tuple[float, ...]:
 
 
 class _AffinePair(PositionedPair):
-    """Pair of linear or quadratic losses, whose updates are affine."""
+    """Pair of losses k/2 x^2 - p x, whose updates are affine."""
 
-    def _affine(self, record: float, others: float, curvature: float = 0.0) -> BatchUpdate:
-        """Return the update of losses with the given negative gradients at 0 (positive: right)."""
+    @property
+    def _batches(self) -> tuple[tuple[float, float], ...]:
+        """The other records' p, and k, in each batch of a cycle; one if all are alike."""
+        return ((0.0, 0.0),)
 
-        def update(eta: float, holds_record: bool, count: int) -> Affine:
-            push = (record if holds_record else 0.0) + count * others
-            return Affine(eta * push / self.mechanism.batch_size, 1 - eta * curvature)
-
-        return update
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        slopes, curvatures = zip(*self._batches, strict=True)
+        if not any(curvatures):
+            self._require_no_strong_convexity("its losses are linear")
+        self._check_removable(any(curvatures))
+        self._check_others(min(slopes), max(slopes))
+        self._check_quadratics(*dict.fromkeys(curvatures))
 
     def _check_quadratics(self, *curvatures: float) -> None:
         """Refuse losses of given curvatures, and of one under a bound on whole gradients.
@@ -107,9 +112,9 @@ class _AffinePair(PositionedPair):
             )
             self._check_curvature(curvature)
         self._check_holder(*map(PiecewiseLinear.linear, curvatures))
-        bound = m.gradient_bound
-        if curvatures[0] and bound is not None and m.strong_convexity == 0:
-            steepest = abs(curvatures[0]) * domain(m)[1] + max(map(abs, record_pushes(m)))
+        bound, curved = m.gradient_bound, max(map(abs, curvatures))
+        if curved and bound is not None and m.strong_convexity == 0:
+            steepest = curved * domain(m)[1] + max(map(abs, record_pushes(m)))
             self._require(
                 steepest <= bound * SLACK,
                 f"gradients of at most {bound:g} on the domain if a Lipschitz constant without "
@@ -117,21 +122,17 @@ class _AffinePair(PositionedPair):
                 f"{steepest:.6g}",
             )
 
+    def _updates(self, record: float) -> tuple[BatchUpdate, ...]:
+        batches = self._batches
+        made = {batch: self._affine(record, *batch) for batch in set(batches)}
+        return tuple(made[batch] for batch in batches)
 
-class _LinearPair(_AffinePair):
-    """Pair of linear losses: the displacement of a batch does not depend on the state."""
+    def _affine(self, record: float, others: float, curvature: float) -> BatchUpdate:
+        def update(eta: float, holds_record: bool, count: int) -> Affine:
+            push = (record if holds_record else 0.0) + count * others
+            return Affine(eta * push / self.mechanism.batch_size, 1 - eta * curvature)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require_no_strong_convexity("its losses are linear")
-
-    @property
-    def _others(self) -> float:
-        """Negative gradient of every other record."""
-        return 0.0
-
-    def _update(self, record: float) -> BatchUpdate:
-        return self._affine(record, self._others)
+        return update
 
 
 class _CyclicPair(_AffinePair):
@@ -139,22 +140,19 @@ class _CyclicPair(_AffinePair):
 
     covers: ClassVar[tuple[Choice, ...]] = ()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        batching = self.mechanism.batching
-        wanted = "batching='cyclic' because its records' positions matter"
-        self._require(batching is Batching.CYCLIC, wanted, f"batching={batching.value!r}")
-
     @property
     def _places(self) -> tuple[int, ...]:
         """Batches of the cycle, counted from the one that holds the record."""
+        batching = self.mechanism.batching
+        wanted = "batching='cyclic' because its records' positions matter"
+        self._require(batching is Batching.CYCLIC, wanted, f"batching={batching.value!r}")
         held = record_position(self.mechanism, self.position)
         return tuple(k - held for k in range(cycle_length(self.mechanism)))
 
 
 @construction
 @dataclass(frozen=True)
-class BiasedWalk(_LinearPair):
+class BiasedWalk(_AffinePair):
     """Symmetric clamped walk (X) against a biased one (X').
 
     The pair of Altschuler and Talwar 2022, section 4: all losses are zero, except that the
@@ -196,7 +194,7 @@ class BiasedWalk(_LinearPair):
 
 @construction
 @dataclass(frozen=True)
-class TwoSidedWalk(_LinearPair):
+class TwoSidedWalk(_AffinePair):
     """Clamped walk pushed to the right (X) against one pushed to the left (X').
 
     The differing record has linear losses of opposite slopes. If it is in the batch, X moves by
@@ -239,7 +237,7 @@ class TwoSidedWalk(_LinearPair):
 
 @construction
 @dataclass(frozen=True)
-class DriftedWalk(_LinearPair):
+class DriftedWalk(_AffinePair):
     """Two clamped walks with a common drift caused by the other records.
 
     A drift from one end of the domain toward the other, with a start near the end that it leaves,
@@ -266,19 +264,15 @@ class DriftedWalk(_LinearPair):
 
     citation: ClassVar[str] = "this package; the other records share a linear drift"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        size, low_and_high = self.mechanism.dataset_size, others_range(self.mechanism)
-        drifts = not self.drift or size > 1
-        got = f"drift={self.drift!r}"
-        self._require(drifts, "another record to drift", f"dataset_size={size}, {got}")
+    def _check_others(self, lowest: float, highest: float) -> None:
+        """Refuse a drift that other records may not cause."""
+        low, high = others_range(self.mechanism)
         scale = _drift_per_gradient(self.mechanism)
-        low, high = (end * scale for end in low_and_high)
         self._require(
-            low_and_high[0] * SLACK <= self._others <= low_and_high[1] * SLACK,
-            f"drift in [{low:.6g}, {high:.6g}], which the Lipschitz constant and the gradient "
-            "sensitivity allow",
-            got,
+            low * SLACK <= lowest and highest <= high * SLACK,
+            f"drift in [{low * scale:.6g}, {high * scale:.6g}], which the Lipschitz constant and "
+            "the gradient sensitivity allow",
+            f"drift={self.drift!r}",
         )
 
     @classmethod
@@ -319,8 +313,13 @@ class DriftedWalk(_LinearPair):
                     yield {"drift": sign * drift, "start": start}
 
     @property
-    def _others(self) -> float:
-        return self.drift / _drift_per_gradient(self.mechanism) if self.drift else 0.0
+    def _batches(self) -> tuple[tuple[float, float], ...]:
+        if not self.drift:
+            return super()._batches
+        size = self.mechanism.dataset_size
+        got = f"dataset_size={size}, drift={self.drift!r}"
+        self._require(size > 1, "another record to drift", got)
+        return ((self.drift / _drift_per_gradient(self.mechanism), 0.0),)
 
 
 @construction
@@ -352,12 +351,6 @@ class WallPinnedWalk(_CyclicPair):
 
     citation: ClassVar[str] = "this package; linear losses that push into the wall and away"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require_no_strong_convexity("its losses are linear")
-        least, most = sorted((self.before, self.after))
-        self._check_others(least, most)
-
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
         """Yield the largest pushes into a wall and away from it, before and after the record."""
@@ -366,9 +359,13 @@ class WallPinnedWalk(_CyclicPair):
             for before, after in ((high, low), (low, high), (high, high), (high, 0.0)):
                 yield {"before": before, "after": after}
 
-    def _updates(self, record: float) -> tuple[BatchUpdate, ...]:
-        before, after = (self._affine(record, others) for others in (self.before, self.after))
-        return tuple(before if place <= 0 else after for place in self._places)
+    @property
+    def _batches(self) -> tuple[tuple[float, float], ...]:
+        return tuple((self.before if place <= 0 else self.after, 0.0) for place in self._places)
+
+    def _check_others(self, lowest: float, highest: float) -> None:
+        least, most = sorted((self.before, self.after))  # whether or not later batches exist
+        super()._check_others(least, most)
 
 
 @construction
@@ -407,12 +404,6 @@ class QuadraticPair(_AffinePair):
 
     citation: ClassVar[str] = "Bok, Su and Altschuler 2024, Theorem 4.2 and Remark 5.3"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_removable(self.curvature != 0)
-        self._check_others(self.others, self.others)
-        self._check_quadratics(self.curvature)
-
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
         """Yield the smallest curvature, the one that resets in one step, and the largest.
@@ -423,8 +414,9 @@ class QuadraticPair(_AffinePair):
             if curvature:
                 yield {"curvature": curvature}
 
-    def _update(self, record: float) -> BatchUpdate:
-        return self._affine(record, self.others, self.curvature)
+    @property
+    def _batches(self) -> tuple[tuple[float, float], ...]:
+        return ((self.others, self.curvature),)
 
 
 @construction
@@ -459,14 +451,13 @@ class CyclicQuadraticPair(_CyclicPair):
 
     citation: ClassVar[str] = "this package; attacks Theorem 4.5 of Bok, Su and Altschuler 2024"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_quadratics(self, *curvatures: float) -> None:
         self._require(
             self.curvature == self.batch_curvature or self.mechanism.lipschitz is None,
             "lipschitz=None if its curvatures differ, because no shared regulariser has two",
             f"lipschitz={self.mechanism.lipschitz!r}",
         )
-        self._check_quadratics(self.curvature, self.batch_curvature)
+        super()._check_quadratics(self.curvature, self.batch_curvature)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
@@ -485,12 +476,10 @@ class CyclicQuadraticPair(_CyclicPair):
             if curvature != batch_curvature:
                 yield {"curvature": curvature, "batch_curvature": batch_curvature}
 
-    def _updates(self, record: float) -> tuple[BatchUpdate, ...]:
-        other, own = (
-            self._affine(record, 0.0, curvature)
-            for curvature in (self.curvature, self.batch_curvature)
-        )
-        return tuple(other if place else own for place in self._places)
+    @property
+    def _batches(self) -> tuple[tuple[float, float], ...]:
+        curvatures = (self.curvature if k else self.batch_curvature for k in self._places)
+        return tuple((0.0, curvature) for curvature in curvatures)
 
 
 @construction
