@@ -20,7 +20,7 @@ from audit.report.document import (
     Section,
     Table,
 )
-from audit.report.figures import sandwich
+from audit.report.figures import charts, sandwich
 from audit.report.figures.style import Look, looks
 from audit.results import Result, SampledEvidence, SettingResult, StudyResult
 
@@ -61,8 +61,10 @@ def _overview(result: Result, bound_looks: dict[str, Look]) -> tuple[str, Galler
         return "", Gallery((sandwich.draw(compared, bound_looks),))
     for study, stem in queries.with_stems(result.settings):
         if isinstance(study, StudyResult) and study.findings.charts:
-            alone = len(result.settings) == 1
-            return stem, Gallery((study_section.first_chart(study, stem, alone=alone),))
+            chart = charts.draw(study.findings.charts[0], stem)
+            if len(result.settings) > 1:
+                chart = replace(chart, title=f"{queries.title(study)}: {chart.title}")
+            return stem, Gallery((chart,))
     return "", Gallery(())
 
 

@@ -14,7 +14,6 @@ from audit.report.document import (
     ColumnFormat,
     Gallery,
     Part,
-    Picture,
     Section,
     Table,
 )
@@ -96,12 +95,6 @@ def section(study: StudyResult, stem: str, *, first_shown: bool) -> Section:
     parts.append(Gallery(tuple(charts.draw(chart, stem) for chart in left), _settings(study)))
     parts += [_table(table) for table in findings.tables]
     return Section(ident=f"setting-{stem}", title=queries.title(study), parts=tuple(parts))
-
-
-def first_chart(study: StudyResult, stem: str, *, alone: bool) -> Picture:
-    """Return a study's first chart; its title names the study unless that is ``alone``."""
-    drawn = charts.draw(study.findings.charts[0], stem)
-    return drawn if alone else replace(drawn, title=f"{queries.title(study)}: {drawn.title}")
 
 
 def _statements(study: StudyResult) -> Table:

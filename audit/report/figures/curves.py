@@ -205,9 +205,9 @@ def _exact(data: EpsilonAgainstSteps) -> Array:
     return np.where(np.isfinite(ends), ends, np.nan)
 
 
-def _bounds(data: EpsilonAgainstSteps) -> dict[str, Array]:
+def _bounds(data: EpsilonAgainstSteps | TradeoffCurves) -> dict[str, Array]:
     """Return the bounds that are finite somewhere; NaN where they are infinite or do not apply."""
-    curves = {bound.id: style.finite(bound.values) for bound in data.bounds}
+    curves = {bound.id: finite(bound.values) for bound in data.bounds}
     return {name: values for name, values in curves.items() if np.any(np.isfinite(values))}
 
 
@@ -316,7 +316,7 @@ def draw_tradeoff(
     alpha, exact, upper = (
         np.array(values) for values in (curves.alpha, curves.exact, curves.sampled_upper)
     )
-    bounds = _claimed_curves(curves)
+    bounds = _bounds(curves)
     logarithmic = float(np.min(alpha + exact)) < _SQUASHED
     floor = _floor(alpha, exact) if logarithmic else 0.0
 
@@ -324,7 +324,9 @@ def draw_tradeoff(
         axes = figure.add_subplot()
         _region(axes, alpha, upper, list(bounds.values()), floor)
         if logarithmic:
-            _log_axes(axes, alpha, floor)
+            style.logarithmic(axes, "xy")
+            axes.set_xlim(float(alpha[alpha > 0].min()), 1)
+            axes.set_ylim(floor, 3)
         else:
             axes.set_xlim(0, 1)
             axes.set_ylim(0, 1)
@@ -351,11 +353,6 @@ def draw_tradeoff(
     return style.picture(f"{stem}-tradeoff", "The tradeoff function", words, on, 3.3)
 
 
-def _claimed_curves(curves: TradeoffCurves) -> dict[str, Array]:
-    """Return the claimed tradeoff functions by the ids of their bounds; NaN where there is none."""
-    return {bound.id: style.finite(bound.values) for bound in curves.bounds}
-
-
 def _every(alpha: Array, offset: int, step: int) -> slice:
     return slice(min(2 * offset + 1, len(alpha) - 1), None, max(1, min(step, len(alpha) // 4)))
 
@@ -373,18 +370,12 @@ def _region(axes: Axes, alpha: Array, upper: Array, bounds: list[Array], floor: 
     axes.fill_between(alpha, lower, upper, color="#DCEAF5", lw=0, label="left open by both sides")
 
 
-def _log_axes(axes: Axes, alpha: Array, floor: float) -> None:
-    style.logarithmic(axes, "xy")
-    axes.set_xlim(float(alpha[alpha > 0].min()), 1)
-    axes.set_ylim(floor, 3)
-
-
 def tradeoff_caption(curves: TradeoffCurves, unsound: Collection[str], *, logarithmic: bool) -> str:
     """Say what a test at 5% has, is certified to have at most, and is claimed to have at least.
 
     ``unsound`` bounds are never called the tightest.
     """
-    exact, bounds = np.array(curves.exact), _claimed_curves(curves)
+    exact, bounds = np.array(curves.exact), _bounds(curves)
     at = int(np.argmin(np.abs(np.array(curves.alpha) - _SHOWN_ALPHA)))
     text = (
         f"At type I error {plain(float(f'{curves.alpha[at]:.2g}'))} the best test misses with "
