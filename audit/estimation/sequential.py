@@ -36,9 +36,9 @@ from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
-# Columns of a table of bets, one row per claim.
-THRESHOLD, LOW_TAIL, REVERSED, IN_FIRST, OUT_FIRST, IN_SECOND, OUT_SECOND, ACTIVE = range(8)
-COLUMNS = 8
+# Columns of a table of bets, one row per claim; a row of zeros is no bet.
+THRESHOLD, LOW_TAIL, REVERSED, IN_FIRST, OUT_FIRST, IN_SECOND, OUT_SECOND = range(7)
+COLUMNS = 7
 _HALVINGS = 60
 _KEEP = 1 - 1e-9  # share used of the largest stake that cannot lose everything
 _LARGEST_LOG = math.log(np.finfo(float).max)
@@ -112,7 +112,7 @@ def choose_bets(
     """
     n = first.size
     bets = np.zeros((ratios.size, COLUMNS))
-    best = np.full(ratios.size, -np.inf)
+    best = np.zeros(ratios.size)
     for side in range(4):
         low_tail, reverse = side // 2 == 1, side % 2 == 1
         if not orders[1 if reverse else 0]:
@@ -133,9 +133,6 @@ def choose_bets(
                 if not value > best[j]:
                     continue
                 best[j] = value
-                bets[j, ACTIVE] = 0.0
-                if value <= 0:
-                    continue
                 stake = (p - y) / (y * (1 - y)) * 2 * n * growth / (2 * n * growth + shrinkage)
                 stake = min(stake, _KEEP / y, _KEEP / (ratio * (1 - x)))
                 bets[j, THRESHOLD] = thresholds[k]
@@ -145,7 +142,6 @@ def choose_bets(
                 bets[j, OUT_FIRST] = math.log1p(-stake * y)
                 bets[j, IN_SECOND] = math.log1p(-ratio * stake * (1 - x))
                 bets[j, OUT_SECOND] = math.log1p(ratio * stake * x)
-                bets[j, ACTIVE] = 1.0
     return bets
 
 
@@ -170,7 +166,7 @@ def play(
     for i in range(samples.size):
         largest = -np.inf
         for j in range(claims):
-            if bets[j, ACTIVE] != 0.0:
+            if bets[j, IN_FIRST] > 0.0:
                 x, x_prime = samples[i], samples_prime[i]
                 if bets[j, REVERSED] != 0.0:
                     x, x_prime = x_prime, x
