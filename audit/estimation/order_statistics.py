@@ -47,7 +47,6 @@ _LARGEST_MU = 75.0
 # Normal scores of the second rate at which a test at a rank bounds the first rate from below.
 _POINTS = np.array([0.5, 2.0])
 _KNOWN_AT_MOST = 2**16  # for one question
-_TOGETHER = 128  # bounds searched at a time, whose arrays fit a processor's cache
 # Ends of the quadrature panels: normal scores of quantiles of B and of V, and multiples of the
 # second rate at a kink, where the integrand may be narrow.
 _OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
@@ -326,14 +325,14 @@ class RankCertificate(Certificate):
 
     def _bounds(self, deltas: Array, order: Order | None) -> Array:
         """Return each test's bound at each delta, shape (tests, deltas)."""
-        if order is None:
-            return _known_bounds(self._counts, self._errors, deltas, (True, True))
-        found = np.empty((self._errors.size, deltas.size))
-        own = self._forward == (order is Order.FORWARD)
-        for side, which in (((True, False), own), ((False, True), ~own)):
-            tests = self._counts.take(np.flatnonzero(which))
-            found[which] = _known_bounds(tests, self._errors[which], deltas, side)
-        return found
+        columns = np.empty((deltas.size, self._errors.size))
+        forward, reverse = (_sides(order, one) for one in Order)
+        for side in {forward, reverse}:
+            which = np.flatnonzero(np.where(self._forward, forward == side, reverse == side))
+            tests, errors = self._counts.take(which), self._errors[which]
+            for column, delta in zip(columns, deltas.tolist(), strict=True):
+                column[which] = _known_bounds(tests, errors, delta, side)
+        return columns.T
 
     def _mean(self, index: int) -> float:
         return float(self._counts.rank[index] / (self._counts.second_total[index] + 1))
@@ -344,32 +343,24 @@ class RankCertificate(Certificate):
         counts = self._counts.take(outer)
         full = RankCounts(counts.rank, counts.second_total, counts.first_total, counts.first_total)
         sides = dict.fromkeys(_sides(order, one) for one in Order)
-        at = np.array([delta])
-        return float(max(np.max(_known_bounds(full, self._errors[outer], at, s)) for s in sides))
+        return float(max(np.max(_known_bounds(full, self._errors[outer], delta, s)) for s in sides))
 
 
-def _known_bounds(tests: RankCounts, errors: Array, deltas: Array, side: Side) -> Array:
-    """Return each test's bound at each delta; those of known counts are kept for later audits."""
+def _known_bounds(tests: RankCounts, errors: Array, delta: float, side: Side) -> Array:
+    """Return each test's bound at a delta; those of known counts are kept for later audits."""
     keys = list(zip(*(column.tolist() for column in tests.columns), errors.tolist(), strict=True))
-    tables = [_known(delta, *side) for delta in deltas.tolist()]
-    # None becomes NaN
-    kept = [list(map(table.get, keys)) for table in tables]
-    found = np.array(kept, dtype=np.float64).reshape(deltas.size, len(keys))
-    unknown = np.argwhere(np.isnan(found))
-    for start in range(0, len(unknown), _TOGETHER):
-        at, which = unknown[start : start + _TOGETHER].T
+    known = _known(delta, *side)
+    if len(known) > _KNOWN_AT_MOST:
+        known.clear()
+    new = np.array([place for place, key in enumerate(keys) if key not in known], dtype=np.intp)
 
-        def claim(left: Indices, epsilon: Array, named: Array = deltas[at]) -> Hypothesis:
-            return epsilon_hypothesis(epsilon, named[left], *side)
+    def claim(_: Indices, epsilon: Array) -> Hypothesis:
+        return epsilon_hypothesis(epsilon, delta, *side)
 
-        found[at, which] = largest_rejected(
-            tests.take(which), errors[which], claim, _LARGEST_EPSILON
-        )
-    for row, place in unknown.tolist():
-        if len(tables[row]) > _KNOWN_AT_MOST:
-            tables[row].clear()
-        tables[row][keys[place]] = float(found[row, place])
-    return found.T
+    if new.size:
+        found = largest_rejected(tests.take(new), errors[new], claim, _LARGEST_EPSILON)
+        known.update(zip((keys[place] for place in new), found.tolist(), strict=True))
+    return np.array([known[key] for key in keys])
 
 
 @lru_cache(maxsize=64)

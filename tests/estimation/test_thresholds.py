@@ -93,7 +93,6 @@ def test_answers_floats_and_arrays(audit: Audit) -> None:
 def test_ranks_answer_many_deltas_as_each_alone(
     order: Order | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order_statistics, "_TOGETHER", 7)
     found, deltas, alone = audited("ranks"), [0.0, 1e-5, 0.3, 1e-2, 1e-5], []
     for delta in deltas:
         order_statistics._known.cache_clear()
