@@ -396,16 +396,14 @@ def test_audits_share_processes() -> None:
     assert first.scores[0] != os.getpid()
 
 
-@pytest.mark.parametrize("guarded", [True, False])
-def test_a_training_of_the_script_itself(tmp_path: Path, guarded: bool) -> None:
+def test_a_training_of_the_script_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is imported by name; a script that starts its audit when imported is told so."""
-    guard = 'if __name__ == "__main__":' if guarded else "if True:"
     (tmp_path / "script.py").write_text(
         "import numpy as np\n"
         "from audit import training\n"
         "def train(canary, seed):\n"
         "    return canary + np.random.default_rng(seed).normal()\n"
-        f"{guard}\n"
+        'if __name__ == "__main__":\n'
         "    found = training.run(train, claims=[(9, .1)], trials=8, confidence=.5, seed=1)\n"
         "    print(found.design.train, found.verdict.value)\n"
     )
@@ -414,10 +412,11 @@ def test_a_training_of_the_script_itself(tmp_path: Path, guarded: bool) -> None:
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60
     )
-    if guarded:
-        assert done.stdout == "script:train inconclusive\n", done.stderr
-    else:
-        assert "an audit must not be started while its training module is imported" in done.stderr
+    assert done.stdout == "script:train inconclusive\n", done.stderr
+    (inside,) = audited("inside", trials=8).scores[:1]
+    monkeypatch.setenv("AUDIT_TRAINING", str(int(inside)))  # as in a process that trains
+    with pytest.raises(ValueError, match="an audit must not be started while its training module"):
+        audited("score", trials=8)
 
 
 def test_a_damaged_trial_runs_again(tmp_path: Path) -> None:

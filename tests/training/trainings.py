@@ -158,3 +158,8 @@ def many_of_wrong_sign(included: NDArray[np.bool_], seed: int) -> Array:
 def process(canary: bool, seed: int) -> float:
     """Return the number of the process that trains."""
     return float(os.getpid())
+
+
+def inside(canary: bool, seed: int) -> float:
+    """Return the variable that marks processes that train."""
+    return float(os.environ["AUDIT_TRAINING"])
