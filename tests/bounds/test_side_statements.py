@@ -11,7 +11,7 @@ from scipy.stats import norm
 from audit import Batching, NoisySGD, Order, bounds, exact
 from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22 import largest_order
-from audit.constructions import TwoSidedWalk
+from audit.constructions import GradientPair, PiecewiseLinear, TwoSidedWalk
 from audit.curves import GaussianCurve
 from papers.bsa24_statements import (
     lemma_3_1,
@@ -268,3 +268,45 @@ def test_0_677_is_the_root_rounded_up():
     assert math.ceil(root * 1000) / 1000 == 0.677
     assert 2 * norm.cdf(math.sqrt(0.677)) - 1 < math.tanh(0.677)
     assert 2 * norm.cdf(math.sqrt(0.676)) - 1 > math.tanh(0.676)
+
+
+# --- numbers of the catalogue ---
+
+
+def test_the_repulsive_kink_of_the_catalogue():
+    """Order 2, D = 1, s = .08, step_std = .2, T = 200: 2.23 where linear losses have 1.46."""
+    m = noisy_sgd(steps=200, dataset_size=25, noise_std=0.2, convex=False)
+    kink = GradientPair(
+        m,
+        others=PiecewiseLinear((-0.4, 0.4), (0.16, -0.16), (0.0, 0.0)),
+        record=PiecewiseLinear.constant(-1.0),
+        record_prime=PiecewiseLinear.constant(1.0),
+    )
+    low, high = exact.curve(kink).renyi_bracket(2.0)
+    assert low == pytest.approx(2.23, abs=5e-3)
+    assert high == pytest.approx(2.23, abs=5e-3)
+    assert exact.curve(TwoSidedWalk(m)).renyi(2.0) == pytest.approx(1.46, abs=5e-3)
+
+
+def test_claims_for_one_pass_at_a_quarter_of_the_noise():
+    """65.3 is the last step alone, as a Gaussian; Theorem 23 by its Renyi conversion is 68.6."""
+    m = noisy_sgd(
+        steps=10, dataset_size=10, noise_std=0.25, batching=Batching.CYCLIC, diameter=None
+    )
+    gaussian = bounds.evaluate("fmtt18.lemma_27_corrected", m).epsilon(1e-5)
+    assert gaussian == pytest.approx(65.3, abs=0.05)
+    assert bounds.evaluate("fmtt18.theorem_23", m).epsilon(1e-5) == pytest.approx(68.6, abs=0.05)
+
+
+def test_constants_of_the_lower_bound_proof():
+    """Slips of appendix A.4: Phi(.1/sqrt(.001)) is .99922; the claim is .005625."""
+    assert norm.cdf(0.1 / math.sqrt(0.001)) == pytest.approx(0.99922, abs=5e-6)
+    for value, times in ((380.418, 68_000), (128.731, 23_000)):
+        assert value / 0.005625 == pytest.approx(times, rel=0.01)
+    assert 7500 * math.log(1 / (1 - 0.1)) == pytest.approx(790.2, abs=0.05)
+
+
+def test_composition_allows_1_99_to_the_drifted_walk():
+    assert GaussianCurve(0.0025 / 0.05 * math.sqrt(100)).epsilon(1e-5) == pytest.approx(
+        1.99, abs=5e-3
+    )

@@ -5,8 +5,7 @@
     python -m tests.bounds.own.soundness searched BOUND fixed|sampled|poisson [COUNT SEED]
 
 ``grid`` takes 200 settings; the other parts, keys of `PARTS`, draw mechanisms, and for each a
-random pair, or the worst one of a short search. Parallel moves are compared with published
-allocations on cyclic batches besides. Without arguments all parts but ``searched`` run.
+random pair, or the worst one of a short search. Without arguments all parts but ``searched`` run.
 
 Each violation is printed with its pair, which names the mechanism. The low ends of the laws'
 brackets are compared, so that errors of the laws can hide a violation and never feign one.
@@ -536,46 +535,6 @@ def make_of(id: str) -> Make:
 
 # --- parts ---
 
-
-def cyclic_mechanism(random: np.random.Generator) -> NoisySGD:
-    """Return a random mechanism with whole cycles, which may contract, in a domain or without."""
-    b, batches = int(random.integers(1, 4)), int(random.integers(1, 13))
-    eta, gap = float(random.choice([0.1, 0.5, 1.0])), float(10 ** random.uniform(-5, -0.01))
-    smoothness = float(random.choice([1.0, 1 / eta, 1.999 / eta]))
-    strong = min(gap / eta, smoothness) if random.random() < 0.7 else 0.0
-    domain = float(10 ** random.uniform(-1, 1.5)) if strong == 0 or random.random() < 0.3 else None
-    return NoisySGD(
-        steps=batches * int(random.integers(1, 40)),
-        dataset_size=b * batches,
-        batch_size=b,
-        step_size=eta,
-        noise_std=float(10 ** random.uniform(-1.5, 1)),
-        lipschitz=0.5,
-        smoothness=smoothness,
-        strong_convexity=strong,
-        diameter=domain,
-        batching=Batching.CYCLIC,
-    )
-
-
-def check_moves(count: int, seed: int) -> Tally:
-    """Compare parallel moves with published allocations."""
-    random, tally, gains = np.random.default_rng(seed), Tally(), {"cl25.theorem_a_1": 1.0}
-    for _ in range(3 * count):
-        m = cyclic_mechanism(random)
-        mu = bounds.evaluate("own.parallel_moves", m).mu
-        others = {"cl25.theorem_a_1": math.sqrt(bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0))}
-        for id in ("bsa24.theorem_4_4", "bsa24.theorem_4_5", "bsa24.theorem_4_6"):
-            if id in bounds.applicable(m):
-                others[id] = bounds.evaluate(id, m).mu
-        for id, other in others.items():
-            gains[id] = max(gains.get(id, 1.0), other / mu)
-            if mu > other * (1 + 1e-9):
-                tally.wrong.append(f"moves: mu {mu} above {other} of {id} for {m}")
-    print(f"{3 * count} runs, largest gains over published allocations: {gains}", flush=True)
-    return tally
-
-
 # what each draws, the bounds on it, the number of mechanisms and the seed
 PARTS: dict[str, tuple[Draw, Make, int, int]] = {
     "random": (short_run, evaluated("own.forgetting", "own.coupling"), 1000, 20261),
@@ -596,14 +555,12 @@ def main() -> None:
         draw = functools.partial(searched_run, id, kind)
         parts, words = {id: (draw, make_of(id), 1000, 20265)}, [id, *numbers]
     given = [int(word) for word in words[1:]]
-    if words[:1] in ([], ["grid"]):
-        tally.add(check_grid(*(given or (0, len(settings())))))
-    for part in words[:1] or parts:
-        if part != "grid":
+    for part in words[:1] or ("grid", *parts):
+        if part == "grid":
+            tally.add(check_grid(*(given or (0, len(settings())))))
+        else:
             draw, make, *default = parts[part]
             tally.add(check_runs(draw, make, *(given or default)))
-        if part == "moves":
-            tally.add(check_moves(*(given or default)))
     print("\n".join(tally.wrong))
     print(f"{tally.summary()}; {time.process_time():.0f} s of processor time")
 

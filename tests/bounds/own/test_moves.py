@@ -27,7 +27,7 @@ from audit.bounds.own.stretches import layouts
 from audit.constructions import WallPinnedWalk
 from audit.curves import GaussianCurve
 from audit.search import worst_case
-from tests.bounds.own.soundness import cyclic_mechanism, rough_mechanism
+from tests.bounds.own.soundness import rough_mechanism
 from tests.mechanisms import noisy_sgd
 
 # relative; what costs are raised by, and the rounding of the other side
@@ -126,8 +126,28 @@ def test_a_mechanism_where_the_allocation_of_chien_and_li_is_loose():
     assert math.sqrt(2 * bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0) / 2) > 2.4
 
 
+def cyclic_mechanism(random: np.random.Generator) -> NoisySGD:
+    """Return a random mechanism with whole cycles, which may contract, in a domain or without."""
+    b, batches = int(random.integers(1, 4)), int(random.integers(1, 13))
+    eta, gap = float(random.choice([0.1, 0.5, 1.0])), float(10 ** random.uniform(-5, -0.01))
+    smoothness = float(random.choice([1.0, 1 / eta, 1.999 / eta]))
+    strong = min(gap / eta, smoothness) if random.random() < 0.7 else 0.0
+    domain = float(10 ** random.uniform(-1, 1.5)) if strong == 0 or random.random() < 0.3 else None
+    return NoisySGD(
+        steps=batches * int(random.integers(1, 40)),
+        dataset_size=b * batches,
+        batch_size=b,
+        step_size=eta,
+        noise_std=float(10 ** random.uniform(-1.5, 1)),
+        lipschitz=0.5,
+        smoothness=smoothness,
+        strong_convexity=strong,
+        diameter=domain,
+        batching=Batching.CYCLIC,
+    )
+
+
 def test_it_is_no_worse_than_published_allocations():
-    """The program `tests.bounds.own.soundness moves` compares 3,000."""
     random = np.random.default_rng(8)
     for _ in range(150):
         m = cyclic_mechanism(random)
