@@ -23,7 +23,7 @@ from audit.constructions import Construction, encode_pair
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
 from audit.curves.quantities import QUANTITIES, AnyQuantity, ClaimedNumber, Mu, TotalVariation
-from audit.estimation.score_source import Columns, ScoreSource, one_alternative
+from audit.estimation.score_source import Columns, RecordedScores
 from audit.mechanism import Composition, NoisySGD
 from audit.numerics.display import ShortRepr
 from audit.validate import shown, with_article
@@ -438,41 +438,21 @@ class Search:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Samples:
+class Samples(RecordedScores):
     """Scores recorded from both laws of a pair, as independent draws.
 
     Ties are broken with the seed of the claim's budget.
     """
 
-    #: The scores of the first law, or a file of them (.npy, .npz, .parquet or text with one line
-    #: per run). A file may hold several numbers per run.
-    x: Path | tuple[float, ...] | None = None
-    x_prime: Path | tuple[float, ...] | None = None  #: Those of the second law.
-    #: Alternatively one table (CSV, TSV, NPZ, NPY or Parquet), one independent run per row.
-    file: Path | None = None
-    score: str | None = None  #: Name of its column of scores.
-    member: str | None = None  #: Name of its column of 0 and 1; x are the scores of members.
     favours: Order | None = None  #: The law with the larger scores, if known in advance.
     #: How several numbers per run are combined into one score; by default `LinearScore`.
     columns: Columns | None = None
     #: Number of records in which the two datasets differ. The claim is about one record.
     group_size: int = 1
 
-    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
-        ("x", "x_prime"),
-        ("file", "score", "member"),
-    )
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.integer(1, group_size=self.group_size)
-        one_alternative(self)
-
-    @property
-    def source(self) -> ScoreSource:
-        """The scores themselves."""
-        return ScoreSource(
-            x=self.x, x_prime=self.x_prime, file=self.file, score=self.score, member=self.member
-        )
 
     def inside(self, folder: Path) -> Samples:
         """Return the samples with file names relative to ``folder``."""

@@ -272,7 +272,7 @@ def collect_recorded(found: Collected, samples: Samples) -> None:
     """
     seed, group = found.claim.budget.seed, samples.group_size
     try:
-        given = samples.source.draw(seed)
+        given = samples.draw(seed)
         judged = estimation.judge_scores(
             given,
             found.numbers,

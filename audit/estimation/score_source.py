@@ -51,7 +51,36 @@ class TwoFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreSource:
+class RecordedScores:
+    """Scores of independent runs on two neighbouring datasets: two samples or a table."""
+
+    #: The scores of the first dataset, or a file of them: .npy, .npz, .parquet, or text such as
+    #: .csv with or without a header. A file may hold several numbers per run.
+    x: Path | tuple[float, ...] | None = None
+    x_prime: Path | tuple[float, ...] | None = None  #: Those of the second dataset.
+    #: Alternatively one table, with one row per run: .csv, .tsv, .npz, .npy or .parquet.
+    file: Path | None = None
+    score: str | None = None  #: Name of its column of scores.
+    member: str | None = None  #: Name of its column of 0 and 1; x are the scores of members.
+
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("x", "x_prime"),
+        ("file", "score", "member"),
+    )
+
+    def __post_init__(self) -> None:
+        one_alternative(self)
+
+    def draw(self, seed: int, *, folders: Sequence[Path] = ()) -> tuple[Array, Array]:
+        """Return the scores of both datasets."""
+        if self.file is not None:
+            table = read_table(self.file, score=str(self.score), member=str(self.member))
+            return table.x, table.x_prime
+        return sample("x", self.x), sample("x_prime", self.x_prime)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreSource(RecordedScores):
     """Scores of independent runs on two neighbouring datasets: a function, two samples or a table.
 
     Examples
@@ -66,27 +95,15 @@ class ScoreSource:
     #: all randomness comes from the seed, which differs for the two datasets.
     function: str | None = None
     trials: int | None = None  #: Number of runs on each dataset; for a function only.
-    #: The scores of the two datasets, or files of them: .npy, .npz, .parquet, or text such as .csv
-    #: with or without a header. Files may hold several numbers per run.
-    x: Path | tuple[float, ...] | None = None
-    #: The scores of the two datasets, or files of them: .npy, .npz, .parquet, or text such as .csv
-    #: with or without a header. Files may hold several numbers per run.
-    x_prime: Path | tuple[float, ...] | None = None
-    #: A table with one row per run: .csv, .tsv, .npz, .npy or .parquet. x are the scores of
-    #: members.
-    file: Path | None = None
-    score: str | None = None  #: Names of its column of scores and of its column of 0 and 1.
-    member: str | None = None  #: Names of its column of scores and of its column of 0 and 1.
 
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("function",),
-        ("x", "x_prime"),
-        ("file", "score", "member"),
+        *RecordedScores.alternatives,
     )
     shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"": TwoFiles})
 
     def __post_init__(self) -> None:
-        one_alternative(self)
+        super().__post_init__()
         if self.function is None:
             if self.trials is not None:
                 raise validate.fail("trials", "left out beside recorded scores", self.trials)
@@ -110,10 +127,7 @@ class ScoreSource:
         """Return the scores of both datasets."""
         if self.function is not None:
             return self._drawn(self.function, seed, folders)
-        if self.file is not None:
-            table = read_table(self.file, score=str(self.score), member=str(self.member))
-            return table.x, table.x_prime
-        return sample("x", self.x), sample("x_prime", self.x_prime)
+        return super().draw(seed)
 
     def _drawn(self, function: str, seed: int, folders: Sequence[Path]) -> tuple[Array, Array]:
         sampler = load(function, folders=folders)
