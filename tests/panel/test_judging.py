@@ -60,11 +60,20 @@ THEOREM = "@bound" + THEOREM.partition("@bound")[2]
 def test_a_file_from_outside_appears_judged_on_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Broken files and statements beside it take nothing with them."""
     assert OUTSIDE.count("\n") < 40
     monkeypatch.chdir(tmp_path)
-    Path("outside.py").write_text(OUTSIDE, encoding="utf-8")
-    assert check_command.run(["panel", "outside.py", "--mechanisms", "3"]) == 1  # one is false
-    printed = capsys.readouterr().out
+    Path("outside.py").write_text(f"{OUTSIDE}\n\n{ODD}", encoding="utf-8")
+    Path("two.py").write_text(HEAD + THEOREM, encoding="utf-8")
+    words = ["panel", "missing.py", "outside.py", "two.py", "no.such_id", "--mechanisms", "3"]
+    assert check_command.run(words) == 2
+    printed, complaints = capsys.readouterr()
+    missing, twice, unknown = complaints.strip().splitlines()
+    assert missing.startswith("missing.py cannot be imported: FileNotFoundError")
+    assert twice == "id must be unique, got 'outside.theorem_2' in outside.py and two.py"
+    assert "no.such_id" in unknown
+    odd = "outside.odd: error\n  stopped: an assumption of outside.odd raised ZeroDivisionError"
+    assert odd in printed
     assert re.search(r"^outside\.misprint: refuted on [123] of 3 mechanisms, ", printed, re.M)
     assert "outside.theorem_2: consistent on 3 mechanisms, tight on " in printed
     assert "outside.misprint" not in bounds.CATALOGUE  # imported in the worker only
@@ -82,6 +91,10 @@ def test_a_file_from_outside_appears_judged_on_a_page(
     assert is_refuted(witness)
     stored = json.loads(Path("panel/outside.theorem_2.json").read_text(encoding="utf-8"))
     assert len(stored["points"]) == 3
+    assert check_command.run(["panel", "two.py", "--output", "two.py"]) == 2
+    assert capsys.readouterr().err == (
+        "output must be a folder that can be written to, got 'two.py'\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,28 +258,6 @@ def test_what_cannot_be_reached_says_why() -> None:
     wide = Assumption("a wide domain", lambda m: m.diameter > 1e9, lambda m: f"D={m.diameter}")
     assert panel_file.unmet(entry_of("x.wide", wide)) == (
         "no mechanism of the panel has a wide domain"
-    )
-
-
-def test_broken_files_and_statements_take_no_others_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    file_of(Path("one.py"), ODD)
-    Path("two.py").write_text(HEAD + THEOREM, encoding="utf-8")
-    words = ["panel", "missing.py", "one.py", "two.py", "no.such_id", "--mechanisms", "1"]
-    assert check_command.run(words) == 2
-    shown = capsys.readouterr()
-    odd = "outside.odd: error\n  stopped: an assumption of outside.odd raised ZeroDivisionError"
-    assert odd in shown.out
-    assert "outside.theorem_2: consistent on 1 mechanisms" in shown.out
-    missing, twice, unknown = shown.err.strip().splitlines()
-    assert missing.startswith("missing.py cannot be imported: FileNotFoundError")
-    assert twice == "id must be unique, got 'outside.theorem_2' in one.py and two.py"
-    assert "no.such_id" in unknown
-    assert check_command.run(["panel", "one.py", "--output", "one.py"]) == 2
-    assert capsys.readouterr().err == (
-        "output must be a folder that can be written to, got 'one.py'\n"
     )
 
 
