@@ -360,17 +360,6 @@ def candidates_for(claim: Claim, batches: range | None, known: KnownPairs) -> Ca
     return known.of(claim.mechanism, batches)
 
 
-def searched_for(
-    claim: Claim, quantity: Quantity, batches: range | None, known: KnownPairs
-) -> KnownPair | None:
-    """Return the pair that the worst-case search finds for a number; None without a search."""
-    if _other_runs(claim):
-        return None
-    found = searched_pair(claim, quantity)
-    placed = None if found is None else _placed(found, batches)
-    return None if placed is None else known.one(placed)
-
-
 def _other_runs(claim: Claim) -> list[str]:
     """Return the options of a claim's bound that change what is run, so that no other pair fits."""
     entry, options = claim.bound
@@ -417,8 +406,10 @@ def _placed(pair: Pair, batches: range | None) -> Pair | None:
 # ---- the worst-case search as a source of pairs
 
 
-def searched_pair(claim: Claim, quantity: Quantity) -> Construction | None:
-    """Return the pair that the worst-case search finds; None if there is no search.
+def searched_for(
+    claim: Claim, quantity: Quantity, batches: range | None, known: KnownPairs
+) -> KnownPair | None:
+    """Return the pair that the worst-case search finds for a number; None if there is no search.
 
     A claim with ``search`` gets its own search, for its quantity, with fewer pairs if that many
     would take minutes by the sizes of their laws. Any other claim on a bounded convex mechanism
@@ -427,17 +418,21 @@ def searched_pair(claim: Claim, quantity: Quantity) -> Construction | None:
     pair on every machine.
     """
     mechanism, asked = claim.mechanism, claim.search
-    if mechanism is None or isinstance(mechanism, Composition):
+    if mechanism is None or isinstance(mechanism, Composition) or _other_runs(claim):
         return None
+    objective = _objective(quantity)
     if asked is None:
         if claim.pair is not None or not _is_cheap(mechanism):
             return None
-        return _found(mechanism, _shared(_objective(quantity)), _DEFAULT_EVALUATIONS, 0, False)
-    affordable = _MOST_ASKED_SECONDS / max(quick_seconds(mechanism), 1e-6)
-    evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
-    if evaluations == 0:
-        return None
-    return _found(mechanism, _objective(quantity), evaluations, asked.seed, asked.many_dimensions)
+        found = _found(mechanism, _shared(objective), _DEFAULT_EVALUATIONS, 0, False)
+    else:
+        affordable = _MOST_ASKED_SECONDS / max(quick_seconds(mechanism), 1e-6)
+        evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
+        if evaluations == 0:
+            return None
+        found = _found(mechanism, objective, evaluations, asked.seed, asked.many_dimensions)
+    placed = None if found is None else _placed(found, batches)
+    return None if placed is None else known.one(placed)
 
 
 @functools.lru_cache(maxsize=256)

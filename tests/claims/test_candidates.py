@@ -22,7 +22,7 @@ from audit.claims.candidates import (
     candidates_for,
     searched_for,
 )
-from audit.claims.claim import Claim, statement_of
+from audit.claims.claim import Claim, Search, statement_of
 from audit.claims.sources import InvalidClaim
 from audit.constructions import TwoSidedWalk
 from audit.constructions.explicit import Repeated
@@ -246,11 +246,12 @@ def test_pairs_that_no_witness_describes_are_not_tried(monkeypatch: pytest.Monke
 def test_a_bound_on_other_runs_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pair that a search finds is of the mechanism's own run."""
     found = TwoSidedWalk(one_pass(3))
-    monkeypatch.setattr(room, "searched_pair", lambda claim, quantity: found)
+    monkeypatch.setattr(room, "_found", lambda *_: found)
+    asked = Search(evaluations=1)
 
     def searched(**options: int) -> object:
         statement = statement_of(bound="fmtt18.theorem_1", orders=[2.0], options=options)
-        claim = Claim(id="x", mechanism=found.mechanism, statement=statement, pair=found)
+        claim = Claim(id="x", mechanism=found.mechanism, statement=statement, search=asked)
         return searched_for(claim, RenyiAtOrder(2.0), None, KnownPairs())
 
     assert searched() is not None

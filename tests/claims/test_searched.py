@@ -10,6 +10,7 @@ import pytest
 import audit
 from audit import Batching, NoisySGD
 from audit.claims import candidates
+from audit.claims.candidates import KnownPairs
 from audit.claims.checking import check
 from audit.claims.claim import Claim, Expected, Search, statement_of
 from audit.claims.judge import judge
@@ -69,7 +70,7 @@ def test_it_finds_what_the_other_pairs_miss() -> None:
 def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() -> None:
     def pair(m: NoisySGD, **fields: object) -> object:
         claim = Claim(id="x", mechanism=m, statement=statement_of(renyi={4.0: 1.0}), **fields)  # type: ignore[arg-type]
-        return candidates.searched_pair(claim, RenyiAtOrder(4.0))
+        return candidates.searched_for(claim, RenyiAtOrder(4.0), None, KnownPairs())
 
     m = MECHANISMS["full"]
     assert pair(m) is not None
