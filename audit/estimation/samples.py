@@ -378,7 +378,7 @@ def plan(
 
     trials, reached, strategy = None, 0.0, ""
     if true_epsilon > epsilon:
-        trials = _smallest(lambda n: audited(n)[1] >= power, largest)
+        trials = smallest(lambda n: audited(n)[1] >= power, largest)
         choice, reached = audited(largest if trials is None else trials)
         strategy = choice.kind
     return TrialPlan(
@@ -393,14 +393,19 @@ def plan(
     )
 
 
-def _smallest(enough: Callable[[int], bool], largest: int) -> int | None:
-    """Return the smallest number that is enough, to one per cent."""
-    low, high = _FEWEST - 1, _FEWEST
+def smallest(
+    enough: Callable[[int], bool], largest: int, *, least: int = _FEWEST, step: float = _STEP
+) -> int | None:
+    """Return the smallest number from ``least`` on that is enough, too large by ``step`` at most.
+
+    None if ``largest`` is not enough.
+    """
+    low, high = least - 1, least
     while not enough(high):
-        if high == largest:
+        if high >= largest:
             return None
         low, high = high, min(_GROWTH * high, largest)
-    while high > low + 1 and high > low * _STEP:
+    while high > low + 1 and high > low * step:
         middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high

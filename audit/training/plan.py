@@ -12,10 +12,10 @@ from audit import estimation, validate
 from audit.curves import Order, PrivacyCurve
 from audit.estimation import SequentialAudit, audit_samples
 from audit.estimation.judge import separated
+from audit.estimation.samples import smallest
 from audit.estimation.sequential import EProcesses
 from audit.estimation.thresholds import EventRates
 from audit.estimation.verdicts import UserClaim, user_claim
-from audit.numerics.roots import last_integer
 
 Array = NDArray[np.float64]
 
@@ -152,15 +152,11 @@ def fewest(
 ) -> int | None:
     """Return the fewest trainings that refute a claim if each score reveals the canary."""
 
-    def stands(pairs: int) -> bool:
-        return not _refutes(separated(pairs, pairs), claim, confidence, early_stop, 0)
+    def enough(pairs: int) -> bool:
+        return _refutes(separated(pairs, pairs), claim, confidence, early_stop, 0)
 
-    low, high = 3, 4
-    while stands(high):
-        if high >= largest // 2:
-            return None
-        low, high = high, min(2 * high, largest // 2)
-    return 2 * (last_integer(stands, low, high) + 1)
+    pairs = smallest(enough, largest // 2, least=4, step=1.0)
+    return None if pairs is None else 2 * pairs
 
 
 def _anytime(

@@ -22,7 +22,7 @@ from audit.estimation import (
 )
 from audit.estimation.evidence import Tail, count_event
 from audit.estimation.pilot_split import Pilot, SmoothTail, _refutes
-from audit.estimation.samples import _smallest
+from audit.estimation.samples import smallest
 from audit.estimation.thresholds import EventRates, Thresholds
 from audit.mechanism import NoisySGD
 
@@ -160,10 +160,11 @@ def test_the_exact_law_of_a_pair_is_planned_for() -> None:
 
 def test_the_smallest_that_is_enough() -> None:
     for least in (1, 9, 10, 11, 39, 7777, 8973):
-        found = _smallest(lambda n, least=least: n >= least, 10**6)
+        found = smallest(lambda n, least=least: n >= least, 10**6)
         assert max(least, 10) <= (found or 0) <= max(least, 10) * 1.01
-    assert _smallest(lambda n: n >= 8973, 8900) is None
-    assert _smallest(lambda n: n >= 8973, 8973) == 8973
+        assert smallest(lambda n, least=least: n >= least, 10**6, least=4, step=1) == max(least, 4)
+    assert smallest(lambda n: n >= 8973, 8900) is None
+    assert smallest(lambda n: n >= 8973, 8973) == 8973
 
 
 @pytest.mark.parametrize(
