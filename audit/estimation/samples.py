@@ -396,10 +396,7 @@ def plan(
 def smallest(
     enough: Callable[[int], bool], largest: int, *, least: int = _FEWEST, step: float = _STEP
 ) -> int | None:
-    """Return the smallest number from ``least`` on that is enough, too large by ``step`` at most.
-
-    None if ``largest`` is not enough.
-    """
+    """Return the smallest number that is enough, too large by ``step`` at most, or None."""
     low, high = least - 1, least
     while not enough(high):
         if high >= largest:
