@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from audit.simulation.blocks import Block, Floats, available_threads
 from audit.simulation.kernels import CHUNK, stepped
-from audit.simulation.program import GENERAL, TWO_LINES, Tables, compiled, is_compilable
+from audit.simulation.program import GENERAL, Tables, compiled, is_compilable
 from audit.simulation.rng import LANES, Words, advanced, normal_pair, seeded
 from audit.simulation.samplers import Walks
 from audit.simulation.samples import Samples
@@ -86,7 +86,7 @@ def _walked(p: Tables, steps: int, blocks: list[Block], states: list[Words]) -> 
         return iter(())
     ends = np.array([0, *itertools.accumulate(map(len, blocks))])
     out = cuda.device_array(int(ends[-1]))
-    two = p.kind == TWO_LINES
+    two = np.diff(p.first_piece) == 2
     own = p.first_piece[:-1]
     other = own + two  # of one line: itself
     rare = np.zeros(two.size, dtype=np.uint64)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from audit.numerics.compiled import compiled_inline, compiled_loop, fma
-from audit.simulation.program import GENERAL, ONE_LINE, TWO_LINES, Integers, Tables
+from audit.simulation.program import GENERAL, Integers, Tables
 from audit.simulation.rng import (
     LANES,
     Floats,
@@ -67,29 +67,9 @@ def _lanes(first: int, last: int) -> Any:
 
 
 @compiled_loop
-def one_line(
-    numbers: Floats,
-    z: Floats,
-    begin: int,
-    end: int,
-    slope: float,
-    shift: float,
-    std: float,
-    lower: float,
-    upper: float,
-    first: int,
-    last: int,
-) -> None:
-    """Take a step of one line with each row of normals from ``begin`` up to ``end``."""
-    for row in range(begin, end):
-        at = np.uint64(row * LANES)
-        for i in _lanes(first, last):
-            numbers[i] = stepped(numbers[i], slope, shift, std, z[at + i], lower, upper)
-
-
-@compiled_loop
-def two_lines(
+def step_lines(
     words: Words,
+    chooses: bool,
     below: np.uint64,
     numbers: Floats,
     z: Floats,
@@ -105,12 +85,16 @@ def two_lines(
     first: int,
     last: int,
 ) -> None:
-    """As `one_line`, where a lane whose bits are less than ``below`` takes the first line."""
+    """Take a step of a line with each row of normals from ``begin`` up to ``end``.
+
+    If there are two lines, a lane whose random bits are less than ``below`` takes the first.
+    """
     for row in range(begin, end):
         at = np.uint64(row * LANES)
         for i in _lanes(first, last):
-            rare = draw(words, i) < below
-            a, b = (slope, shift) if rare else (usual_slope, usual_shift)
+            a, b = usual_slope, usual_shift
+            if chooses and draw(words, i) < below:
+                a, b = slope, shift
             numbers[i] = stepped(numbers[i], a, b, std, z[at + i], lower, upper)
 
 
@@ -347,19 +331,13 @@ def _walker(general: bool) -> Callable[[Tables, Scratch, Integers, Integers, Flo
                     if s < 0:
                         continue
                     std, k, entry = noise_std[s], first_piece[s], first_entry[first_row[s]]
-                    if kind[s] == ONE_LINE:
-                        slope, shift = coefficients[1, k], coefficients[0, k]
-                        one_line(
-                            numbers, z, row, row + same, slope, shift, std, lower, upper,
-                            first, last,
-                        )  # fmt: skip
-                        continue
-                    if kind[s] == TWO_LINES:
-                        slope, usual_slope = coefficients[1, k], coefficients[1, k + 1]
-                        shift, usual_shift = coefficients[0, k], coefficients[0, k + 1]
-                        two_lines(
-                            words, below[entry], numbers, z, row, row + same, slope, shift,
-                            usual_slope, usual_shift, std, lower, upper, first, last,
+                    if kind[s] != GENERAL:
+                        usual = first_piece[s + 1] - 1
+                        slope, usual_slope = coefficients[1, k], coefficients[1, usual]
+                        shift, usual_shift = coefficients[0, k], coefficients[0, usual]
+                        step_lines(
+                            words, usual > k, below[entry], numbers, z, row, row + same,
+                            slope, shift, usual_slope, usual_shift, std, lower, upper, first, last,
                         )  # fmt: skip
                         continue
                     if not general:  # known to the compiler, which leaves out what follows

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-ONE_LINE, TWO_LINES, GENERAL = 0, 1, 2  # kinds of steps
+LINES, GENERAL = 0, 1  # kinds of steps: one or two lines, or anything
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def _step_tables(step: Step) -> _StepTables:
     )
     is_line = straight and not isinstance(step, DependentStep)
     return _StepTables(
-        kind={1: ONE_LINE, 2: TWO_LINES}.get(len(maps), GENERAL) if is_line else GENERAL,
+        kind=LINES if is_line and len(maps) <= 2 else GENERAL,
         maps=len(maps),
         flat=flat,
         expands=any(abs(c) > 1 for piece in flat for c in piece.coefficients[1:]),

@@ -12,8 +12,7 @@ from audit.constructions.updates import PiecewiseLinear, PolynomialUpdate, Power
 from audit.simulation import simulate
 from audit.simulation.program import (
     GENERAL,
-    ONE_LINE,
-    TWO_LINES,
+    LINES,
     Piece,
     compiled,
     is_compilable,
@@ -66,8 +65,8 @@ def test_what_is_not_known_is_not_compiled() -> None:
 
 def test_common_walks_have_kinds_of_their_own() -> None:
     kinds = {name: set(compiled(make()).kind.tolist()) for name, make in COMPILED.items()}
-    assert kinds["symmetric"] == kinds["cyclic"] == kinds["two-sided, full"] == {ONE_LINE}
-    assert kinds["biased"] == kinds["schedule"] == kinds["random stop"] == {TWO_LINES}
+    lines = ("symmetric", "cyclic", "two-sided, full", "biased", "schedule", "random stop")
+    assert all(kinds[name] == {LINES} for name in lines)
     assert kinds["absorbing"] == kinds["resets, full"] == kinds["Hölder"] == {GENERAL}
 
 

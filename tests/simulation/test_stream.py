@@ -58,9 +58,13 @@ def bits() -> bytes:
 @compiled_loop
 def _advance(words: Any, room: Any, z: Any, numbers: Any) -> None:
     rng.fill_normals(words, 8, room)
-    kernels.one_line(numbers, z, 0, 8, 0.9, 0.01, 0.1, -0.5, 0.5, 0, LANES)
     rare = np.uint64(2**62)
-    kernels.two_lines(words, rare, numbers, z, 8, 16, 0.9, 0.1, 1.0, 0.0, 0.1, -0.5, 0.5, 0, LANES)
+    kernels.step_lines(
+        words, False, rare, numbers, z, 0, 8, 0.0, 0.0, 0.9, 0.01, 0.1, -0.5, 0.5, 0, LANES
+    )
+    kernels.step_lines(
+        words, True, rare, numbers, z, 8, 16, 0.9, 0.1, 1.0, 0.0, 0.1, -0.5, 0.5, 0, LANES
+    )
     for i in range(LANES):
         numbers[LANES + i] = rng.signed_power(numbers[i], 1.7)
 
