@@ -201,7 +201,7 @@ def test_delta_falls_where_it_is_far_below_the_smallest_numbers_of_interest():
     assert highest[0] < 1e-30
 
 
-@pytest.mark.parametrize("delta", [1e-10, 2.2613967043507565e-12, 1e-40])
+@pytest.mark.parametrize("delta", [2.2613967043507565e-12, 1e-40])
 def test_losses_next_to_the_largest_one(delta: float) -> None:
     """Sums that underflow once stood for no probability: an upper end of 0.21065 of 0.2107137."""
     setting = random_setting(9034)[1]

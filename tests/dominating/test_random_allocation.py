@@ -163,7 +163,7 @@ def test_the_lower_side_of_several_participations_is_near_the_samples(
 ) -> None:
     """Within 7 % of epsilon, where merging by the sum alone lost a fifth to a third."""
     random = np.random.Generator(np.random.PCG64(6))
-    x = random.normal(0.0, z, (400_000, steps))
+    x = random.normal(0.0, z, (100_000, steps))
     x[:, :k] += 1.0  # all sets of k outputs are alike
     losses = np.log(subsets_mean(np.exp((x - 0.5) / z**2), k))
     curve = allocation(z, steps, steps, k, cells=4096)
