@@ -79,6 +79,11 @@ class GridComposition:
         """Return the approximate epsilon of ``delta``."""
         return self._layers[-1].epsilon_guess(delta)
 
+    @property
+    def window(self) -> float:
+        """Length of the range of a transform without a tilt, in nats."""
+        return self._layers[-1].size * self._layers[-1].interval
+
     def log_bound(self, epsilon: float) -> float:
         """Return the approximate log of the moment bound on delta at ``epsilon``."""
         return float(self._layers[-1].log_bounds(np.array([epsilon])).min())
@@ -221,7 +226,6 @@ class GridComposition:
 
 
 Moments = Callable[[Array, Order], Array]
-Parts = list[tuple[GridPair, int]]
 
 # Epsilon at this delta is a lower end of that at 0.
 _LEAST_DELTA = 1e-12

@@ -193,28 +193,21 @@ def mixed(parts: Sequence[tuple[float, float, GridPair]]) -> GridPair:
     return united(moved[0].above, moved[0].interval, moved, rounding)
 
 
-def regridded(
-    pair: GridPair, interval: float, inner: float = 0.0, outer: float = math.inf
-) -> GridPair:
+def regridded(pair: GridPair, interval: float) -> GridPair:
     """Return the pair on a grid of another interval, on the same side."""
-    size = np.abs(pair.losses)
-    chosen = (size <= outer) & ((size > inner) | (inner == 0)) & (pair.p + pair.lifted > 0)
-    last = outer == math.inf
-    only = (pair.p_only, pair.q_only) if last else (0.0, 0.0)
-    if not chosen.any():
-        nothing = np.zeros(0)
-        return GridPair(pair.above, interval, 0, nothing, nothing, *only, pair.rounding)
+    some = pair.p + pair.lifted > 0
     with np.errstate(divide="ignore"):
-        log_p = np.log(pair.p[chosen])
-        log_q = np.log(pair.lifted[chosen]) - pair.losses[chosen]
+        log_p = np.log(pair.p[some])
+        log_q = np.log(pair.lifted[some]) - pair.losses[some]
     make = dominating if pair.above else dominated
     moved = make(log_p, log_q, interval, rounding=pair.rounding)
     # the losses are products of an index and the interval
+    reach = float(np.abs(pair.losses).max())
     return replace(
         moved,
-        p_only=moved.p_only + only[0],
-        q_only=moved.q_only + only[1],
-        rounding=moved.rounding + 4 * (float(size.max()) + 1) * UNIT_ROUNDOFF,
+        p_only=moved.p_only + pair.p_only,
+        q_only=moved.q_only + pair.q_only,
+        rounding=moved.rounding + 4 * (reach + 1) * UNIT_ROUNDOFF,
     )
 
 

@@ -179,14 +179,19 @@ class MixturePair:
         return float(low), float(high)
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """Return how many losses are expected beyond each but the last, under a tilt."""
+        """Return how many losses x are expected beyond each of ``losses`` but the last.
+
+        Those are positive and increasing; both signs of x count, each with weight e^(tilt x).
+        """
         total = np.zeros(losses.size - 1)
         for sign in (1, -1):
             edges = self.place(sign * losses)
             p, q = (np.maximum(one, 0.0) for one in self.masses(edges[::sign]))
             masses = (p if order is Order.FORWARD else q)[::sign]
-            positive = (sign > 0) == (order is Order.FORWARD)
-            total += tilted_counts(masses, losses, tilt if positive else -tilt)
+            steep = tilt if (sign > 0) == (order is Order.FORWARD) else -tilt
+            with np.errstate(divide="ignore"):
+                logs = np.log(masses) + np.maximum(steep * losses[:-1], steep * losses[1:])
+            total += np.cumsum(np.exp(np.minimum(logs, 600.0))[::-1])[::-1]
         return total
 
     def grid_pairs(
@@ -312,11 +317,3 @@ def _reach(log_tail: float) -> float:
     while log_ndtr(-reach) > log_tail:
         reach += 0.25
     return reach
-
-
-def tilted_counts(masses: Array, edges: Array, tilt: float) -> Array:
-    """Return the sums of masses from each edge on, weighted by e^(tilt * edge)."""
-    steep = np.maximum(tilt * edges[:-1], tilt * edges[1:])
-    with np.errstate(divide="ignore"):
-        logs = np.log(masses) + steep
-    return np.cumsum(np.exp(np.minimum(logs, 600.0))[::-1])[::-1]

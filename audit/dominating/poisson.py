@@ -78,7 +78,7 @@ from audit.dominating.curve import (
 )
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated, mixed
 from audit.dominating.mixture import UNDERFLOW, MixturePair, log_tails
-from audit.dominating.runs import MixtureRun, RefinedCurve, grid_width
+from audit.dominating.runs import MixtureRun, RefinedCurve, grid_width, rare_reach
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD, Relation
 from audit.numerics.binomial import binomial_tails, log_binomial
@@ -138,8 +138,6 @@ _LARGEST_BATCH = 400
 _CELLS_ON_THE_LINE = 2048
 # The two ends differ by more than this in any case.
 _FINEST = 1e-5
-_RARE = 64
-_MOST_CELLS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -206,9 +204,7 @@ def truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     rare = _RARE_CUT if len(pairs) == 1 else 0.0
     spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
     reach = max(float(np.ptp(pair.losses(tails))) for _, pair in pairs)
-    # rare large losses make a long tail, with as many cells as a transform can hold
-    longest = min(steps, _RARE) * reach / _MOST_CELLS
-    width = max(grid_width(spread, steps, reach, max(accuracy, _FINEST)), longest)
+    width = grid_width(spread, steps, rare_reach(reach, steps), max(accuracy, _FINEST))
     upper = mixed([(weight, weight, pair.grid_pairs(width, tails)[1]) for weight, pair in pairs])
     upper = replace(
         upper,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -23,11 +22,10 @@ from audit.dominating.curve import (
     GaussianDominatingCurve,
     GridComposition,
     Moments,
-    Parts,
 )
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, regridded, united
-from audit.dominating.layer import Piece, TooManyCells
-from audit.dominating.mixture import LARGEST_LOSS, MixturePair, Tails, log_tails, tilted_counts
+from audit.dominating.layer import TooManyCells
+from audit.dominating.mixture import LARGEST_LOSS, MixturePair, Tails, log_tails
 
 Answer = TypeVar("Answer")
 
@@ -53,6 +51,7 @@ _ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
 _COARSEST = 32
 _NEAR = 0.002  # relative width
 _KEPT = 5  # compositions that are kept
+_RARE_STEPS = 64  # that have a large loss, at most, in compositions on one grid
 _LARGEST_MU = 5.0  # largest parameter of one Gaussian pair on a grid
 
 
@@ -72,14 +71,6 @@ class MixtureRun:
         """Return the length of the range of one pair's losses, but for masses of e^log_tails."""
         low, high = np.clip(self.pair.losses(log_tails), -LARGEST_LOSS, LARGEST_LOSS)
         return float(high - low)
-
-    def check(self, steps: int) -> None:
-        """Raise ``ValueError`` if losses are beyond the range of a grid, for ``steps`` pairs."""
-        if max(map(abs, self.pair.losses(log_tails(steps)))) > LARGEST_LOSS:
-            raise ValueError(
-                f"noise_multiplier must keep the losses of a step below {LARGEST_LOSS:g}, "
-                f"got {self.pair.noise!r}"
-            )
 
     def largest_loss(self, order: Order) -> Bracket:
         """Return (low, high) around the largest total loss."""
@@ -101,29 +92,6 @@ class MixtureRun:
         subject = f"{self.times} steps at rate {pair.rate!r} and noise {1 / mu!r}"
         return DeltaLimits(merged, single, pair.two_sided, subject)
 
-    @property
-    def closed(self) -> SampledGaussian | None:
-        """The closed form of one step, in both orders."""
-        once = self.times == 1 and not self.pair.two_sided
-        return self.limits.merged if once else None
-
-    def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """Return how many losses x are expected beyond each of ``losses`` but the last.
-
-        Those are positive and increasing; both signs of x count, each with weight e^(tilt x).
-        """
-        return self.times * self.pair.counts(losses, tilt, order)
-
-    def sides(
-        self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
-    ) -> tuple[Parts, Parts]:
-        """Return parts that the pairs dominate, and parts that dominate them.
-
-        Absolute losses from ``inner`` to ``outer`` intervals are included, but for neglected tails.
-        """
-        lower, upper = self.pair.grid_pairs(interval, log_tails, inner, outer)
-        return [(lower, self.times)], [(upper, self.times)]
-
     def mirrored(self, above: bool, interval: float, log_tails: Tails) -> tuple[GridPair, int]:
         """Return one side of the mirrored pair of a one-sided one, and how often it occurs.
 
@@ -142,68 +110,19 @@ class MixtureRun:
         return united(above, interval, parts, parts[1].rounding), times
 
 
-@dataclass(frozen=True, eq=False)
-class GriddedRun:
-    """Pairs that are given on a grid."""
-
-    curve: ComposedCurve
-    closed: None = None
-
-    @property
-    def limits(self) -> DeltaLimits | None:
-        """Proven bounds on the deltas of all pairs, if any are known."""
-        return self.curve.limits
-
-    @property
-    def times(self) -> int:
-        """Number of pairs."""
-        return sum(times for _, times in self.curve.upper.parts)
-
-    @cached_property
-    def variance(self) -> float:
-        """Approximate variance of the total loss."""
-        total = 0.0
-        for pair, times in self.curve.upper.parts:
-            mean = float(pair.p @ pair.losses)
-            total += times * float(pair.p @ (pair.losses - mean) ** 2)
-        return total
-
-    def reach(self, log_tails: Tails) -> float:
-        """Length of the range of one pair's losses."""
-        return max(pair.p.size * pair.interval for pair, _ in self.curve.upper.parts)
-
-    def check(self, steps: int) -> None:
-        """Do nothing: the losses are on a grid already."""
-
-    def largest_loss(self, order: Order) -> Bracket:
-        """Return (low, high) around the largest total loss."""
-        return 0.0, math.inf
-
-    def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """Return how many losses are expected beyond each of ``losses`` but the last."""
-        total = np.zeros(losses.size - 1)
-        for pair, times in self.curve.upper.parts:
-            law = pair if order is Order.FORWARD else pair.swapped()
-            rank = np.searchsorted(losses, np.abs(law.losses), side="right") - 1
-            for positive in (True, False):
-                chosen = (rank >= 0) & (rank < total.size) & ((law.losses > 0) == positive)
-                masses = np.bincount(rank[chosen], law.p[chosen], total.size).astype(float)
-                total += times * tilted_counts(masses, losses, tilt if positive else -tilt)
-        return total
-
-    def sides(
-        self, interval: float, log_tails: Tails, inner: int = 0, outer: int | None = None
-    ) -> tuple[Parts, Parts]:
-        """Return parts that the pairs dominate, and parts that dominate them."""
-        most = math.inf if outer is None else outer * interval
-        lower, upper = (
-            [(regridded(pair, interval, inner * interval, most), n) for pair, n in side.parts]
-            for side in (self.curve.lower, self.curve.upper)
-        )
-        return lower, upper
+def check_losses(runs: Sequence[MixtureRun], steps: int) -> None:
+    """Raise ``ValueError`` if losses are beyond the range of a grid, for ``steps`` pairs."""
+    for pair in (run.pair for run in runs):
+        if max(map(abs, pair.losses(log_tails(steps)))) > LARGEST_LOSS:
+            raise ValueError(
+                f"noise_multiplier must keep the losses of a step below {LARGEST_LOSS:g}, "
+                f"got {pair.noise!r}"
+            )
 
 
-Run = MixtureRun | GriddedRun
+def rare_reach(reach: float, steps: int) -> float:
+    """Return the range of few rare losses together, with as many cells as a transform can hold."""
+    return max(1.0, min(steps, _RARE_STEPS) / 2) * reach
 
 
 def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> float:
@@ -225,7 +144,7 @@ class RefinedCurve(DominatingCurve):
     `ComposedCurve`.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[MixtureRun, ...]
     accuracy: float
     moments: Moments | None
     same: bool
@@ -234,8 +153,7 @@ class RefinedCurve(DominatingCurve):
     )
 
     def __post_init__(self) -> None:
-        for run in self.runs:
-            run.check(self._steps)
+        check_losses(self.runs, self._steps)
 
     @property
     def symmetric(self) -> bool:
@@ -244,15 +162,14 @@ class RefinedCurve(DominatingCurve):
 
     @cached_property
     def limits(self) -> DeltaLimits | None:  # type: ignore[override]
-        """Proven bounds that every bracket is compared with, if all runs have some."""
-        known = [run.limits for run in self.runs]
-        found = [one for one in known if one is not None]
-        return DeltaLimits.of(found) if len(found) == len(known) else None
+        """Proven bounds that every bracket is compared with."""
+        return DeltaLimits.of([run.limits for run in self.runs])
 
     @cached_property
     def _closed(self) -> SampledGaussian | None:
-        """The closed form of a single step, if that is all there is."""
-        return self.runs[0].closed if len(self.runs) == 1 else None
+        """The closed form of a single step in both orders, if that is all there is."""
+        run = self.runs[0]
+        return run.limits.merged if self._steps == 1 and not run.pair.two_sided else None
 
     @cached_property
     def _steps(self) -> int:
@@ -417,7 +334,7 @@ class RefinedCurve(DominatingCurve):
 
 
 def _bounds(
-    runs: Sequence[Run], interval: float, reach: float, tilt: float, order: Order
+    runs: Sequence[MixtureRun], interval: float, reach: float, tilt: float, order: Order
 ) -> list[int]:
     """Return the ends of the layers, in intervals of the first one; the last layer is unbounded.
 
@@ -430,7 +347,7 @@ def _bounds(
     choices = _FEWEST_CELLS * 2 ** np.arange(44)
     choices = choices[choices * interval < reach / 2]
     losses = np.geomspace(_FEWEST_CELLS * interval, 1.01 * reach, _COUNTED)
-    counts = sum(run.counts(losses, tilt, order) for run in runs)
+    counts = sum(run.times * run.pair.counts(losses, tilt, order) for run in runs)
     expected = np.interp(np.log(choices * interval), np.log(losses[:-1]), counts)
     for choice, count in zip(choices, expected, strict=True):
         wider = _COARSER ** (len(found) + 1)
@@ -447,33 +364,33 @@ def _largest_layer(bounds: Sequence[int], interval: float, reach: float) -> floa
 
 
 def _sides(
-    runs: Sequence[Run], tails: Tails, interval: float, bounds: Sequence[int]
+    runs: Sequence[MixtureRun], tails: Tails, interval: float, bounds: Sequence[int]
 ) -> tuple[GridComposition, GridComposition]:
     """Return compositions in layers that all runs dominate, and that dominate all runs."""
-    ends = [*bounds, None]
-    first: tuple[Parts, Parts] = ([], [])
-    for run in runs:
-        for parts, found in zip(first, run.sides(interval, tails, 0, ends[0]), strict=True):
-            parts += found
-    layers: tuple[list[list[Piece]], list[list[Piece]]] = ([], [])
-    for number, (inner, outer) in enumerate(itertools.pairwise(ends), 1):
-        wider = _COARSER**number
-        assert inner is not None
+
+    def pairs(wider: int, inner: int, outer: int | None) -> list[tuple[GridPair, GridPair]]:
         low, high = inner // wider, None if outer is None else outer // wider
-        pieces: tuple[list[Piece], list[Piece]] = ([], [])
-        for run in runs:
-            bases = run.sides(interval * wider, tails, 0, low)
-            parts_beyond = run.sides(interval * wider, tails, low, high)
-            for side in (0, 1):
-                pieces[side].extend(
-                    (base, part, times)
-                    for (base, times), (part, _) in zip(
-                        bases[side], parts_beyond[side], strict=True
-                    )
-                )
-        for side in (0, 1):
-            layers[side].append(pieces[side])
-    return GridComposition(first[0], layers[0]), GridComposition(first[1], layers[1])
+        return [run.pair.grid_pairs(interval * wider, tails, low, high) for run in runs]
+
+    ends = [*bounds, None]
+    first, layers = pairs(1, 0, ends[0]), []
+    for number, (inner, outer) in enumerate(zip(bounds, ends[1:], strict=True), 1):
+        wider = _COARSER**number
+        layers.append((pairs(wider, 0, inner), pairs(wider, inner, outer)))
+
+    def side(k: int) -> GridComposition:
+        return GridComposition(
+            [(pair[k], run.times) for pair, run in zip(first, runs, strict=True)],
+            [
+                [
+                    (base[k], part[k], run.times)
+                    for base, part, run in zip(*layer, runs, strict=True)
+                ]
+                for layer in layers
+            ],
+        )
+
+    return side(0), side(1)
 
 
 def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> DominatingCurve:
@@ -482,7 +399,7 @@ def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> Dominat
     square = math.fsum(squares)
     if len(squares) == len(curves):
         return GaussianDominatingCurve(math.sqrt(square))
-    runs = [run for curve in curves for run in _runs(curve)]
+    runs = [run for curve in curves if isinstance(curve, RefinedCurve) for run in curve.runs]
     if squares:
         runs.append(gaussian_run(math.sqrt(square)))
 
@@ -490,21 +407,50 @@ def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> Dominat
         return np.asarray(np.sum([curve._renyi(alpha, order) for curve in curves], axis=0))
 
     same = all(curve.symmetric for curve in curves)
-    return RefinedCurve(tuple(runs), accuracy, moments, same)
+    uppers = [curve.upper if isinstance(curve, EnclosedCurve) else curve for curve in curves]
+    gridded = [curve for curve in uppers if isinstance(curve, ComposedCurve)]
+    if not gridded:
+        return RefinedCurve(tuple(runs), accuracy, moments, same)
+    found = _on_one_grid(runs, gridded, accuracy)
+    return replace(found, moments=moments, same=same)
+
+
+def _on_one_grid(
+    runs: Sequence[MixtureRun], gridded: Sequence[ComposedCurve], accuracy: float
+) -> ComposedCurve:
+    """Return the composition of runs, and of pairs that are given on grids of their own."""
+    known = [part for curve in gridded for part in curve.upper.parts]
+    steps = sum(run.times for run in runs) + sum(times for _, times in known)
+    tails = log_tails(steps)
+    check_losses(runs, steps)
+    variance = sum(run.variance for run in runs)
+    for pair, times in known:
+        mean = float(pair.p @ pair.losses)
+        variance += times * float(pair.p @ (pair.losses - mean) ** 2)
+    reach = max(
+        *(run.reach(tails) for run in runs), *(pair.p.size * pair.interval for pair, _ in known)
+    )
+
+    def side(k: int, width: float) -> GridComposition:
+        others = (part for curve in gridded for part in (curve.lower, curve.upper)[k].parts)
+        return GridComposition(
+            [
+                *((run.pair.grid_pairs(width, tails)[k], run.times) for run in runs),
+                *((regridded(pair, width), times) for pair, times in others),
+            ]
+        )
+
+    rough = side(1, reach / _ROUGH_CELLS)
+    window = max(rough.window, rough.swapped.window, rare_reach(reach, steps))
+    width = grid_width(math.sqrt(variance / steps), steps, window, accuracy)
+    lower, upper = (side(k, width) for k in (0, 1))
+    limits = [curve.limits for curve in gridded]
+    all_known = [one for one in limits if one is not None]
+    whole = DeltaLimits.of([*(run.limits for run in runs), *all_known])
+    return ComposedCurve(lower, upper, limits=whole if len(all_known) == len(limits) else None)
 
 
 def gaussian_run(mu: float) -> MixtureRun:
     """Return N(mu, 1) against N(0, 1) as several equal pairs, whose losses are bounded."""
     times = math.ceil((mu / _LARGEST_MU) ** 2)
     return MixtureRun(MixturePair(1.0, math.sqrt(times) / mu, 1.0, False), times)
-
-
-def _runs(curve: DominatingCurve) -> tuple[Run, ...]:
-    if isinstance(curve, GaussianDominatingCurve):
-        return ()
-    if isinstance(curve, RefinedCurve):
-        return curve.runs
-    if isinstance(curve, ComposedCurve):
-        return (GriddedRun(curve),)
-    assert isinstance(curve, EnclosedCurve)
-    return _runs(curve.upper)

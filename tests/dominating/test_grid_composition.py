@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
 from audit.dominating.curve import ComposedCurve, DominatingCurve, GridComposition, compose
-from audit.dominating.grid import GridPair, dominated, dominating, mixed, regridded
+from audit.dominating.grid import GridPair, dominated, dominating, mixed
 from audit.numerics.normal import log_density
 
 Array = NDArray[np.float64]
@@ -101,13 +101,6 @@ def test_different_pairs_compose_and_mix() -> None:
         exact = 0.25 * exact_delta(P, Q, 1, 0.5) + 0.75 * GaussianCurve(1.0).delta(0.5)
         assert sign * coin.delta(0.5) <= sign * exact + 1e-7
         assert coin.delta(0.5) == pytest.approx(exact, abs=2e-3)
-
-
-def test_losses_on_a_border_are_in_one_layer() -> None:
-    for pair in finite_sides(0.01):
-        for border in np.abs(pair.losses[pair.p > 0]):
-            near, far = regridded(pair, 0.02, 0.0, border), regridded(pair, 0.02, border)
-            assert near.p.sum() + far.p.sum() == pytest.approx(pair.p.sum(), rel=1e-3)
 
 
 def test_the_largest_loss_is_bounded_from_below() -> None:
