@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -145,8 +145,8 @@ class Growth:
     In both cases it grows by at most ``speed``, and never beyond ``widest``.
     """
 
-    free: Callable[[float], float | Array]
-    met: Callable[[float], float | Array]
+    free: HolderModulus
+    met: HolderModulus
     shift: float
     speed: float
     widest: float
@@ -155,7 +155,7 @@ class Growth:
         """Return the distances before the first and after each step, until they are constant."""
         distances, now = [0.0], 0.0
         for met in meetings:
-            grown = float(self.met(now)) + self.shift if met else float(self.free(now))
+            grown = self.met(now) + self.shift if met else self.free(now)
             now = min(grown, now + self.speed, self.widest)
             distances.append(now)
             if now == self.widest:
@@ -178,21 +178,16 @@ class Growth:
         return distance
 
 
-def lipschitz_growth(mechanism: NoisySGD, batch: int, surplus: float) -> Growth:
-    """Return Lemma 3.5: min(c d + 2 eta K/batch, d + 2 eta K), with c = 1 + surplus."""
+def growth_of(
+    mechanism: NoisySGD, batch: int, free: HolderModulus, met: HolderModulus | None = None
+) -> Growth:
+    """Return Lemmas 3.5, 3.10 and A.2: min(g(d) + 2 eta K/batch at a meeting, d + 2 eta K, D).
 
-    def grow(distance: float) -> float:
-        return distance + surplus * distance
-
-    return Growth(
-        grow, grow, step_shift(mechanism, batch), clip_speed(mechanism), domain(mechanism)
-    )
-
-
-def holder_growth(mechanism: NoisySGD, batch: int, share: float = 1.0) -> Growth:
-    """Return Lemmas 3.10 and A.2: g(d) + 2 eta K/batch at a meeting, with ``share`` of L in g."""
-    free, met = holder_modulus(mechanism), holder_modulus(mechanism, share)
-    return Growth(free, met, step_shift(mechanism, batch), clip_speed(mechanism), domain(mechanism))
+    g is ``free``, and ``met`` at a meeting where that is another one; c d is the modulus of order 1
+    with the constant c - 1.
+    """
+    shift = step_shift(mechanism, batch)
+    return Growth(free, met or free, shift, clip_speed(mechanism), domain(mechanism))
 
 
 def others_share(mechanism: NoisySGD) -> float:
@@ -321,8 +316,8 @@ def theorem_3_7(
     shifts: Values a_t for t = tau..T-1; requires ``tau``.
     """
     meetings = Meetings(mechanism.steps)
-    distance = holder_growth(mechanism, mechanism.dataset_size).after(meetings)
     size, modulus = step_shift(mechanism, mechanism.dataset_size), holder_modulus(mechanism)
+    distance = growth_of(mechanism, mechanism.dataset_size, modulus).after(meetings)
     start = None if tau is None else checked_tau(mechanism.steps, tau)
     if shifts is None:
         length = None if start is None else mechanism.steps - start
@@ -396,19 +391,19 @@ _LONGEST = 4096
 
 def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | None, float]]:
     """Return (tracking, modulus or None, c - 1) for each condition that the mechanism meets."""
-    b = mechanism.batch_size
-    speed, widest = clip_speed(mechanism), domain(mechanism)
-    branches: list[tuple[Growth, HolderModulus | None, float]] = []
+    b, share = mechanism.batch_size, (mechanism.batch_size - 1) / mechanism.batch_size
+    found: list[tuple[HolderModulus, HolderModulus | None, float]] = []
     if HOLDER.holds(mechanism):
-        met = holder_modulus(mechanism, (b - 1) / b)
-        growth = Growth(met, met, speed / b, speed, widest)
-        branches.append((growth, holder_modulus(mechanism), 0.0))
+        found.append((holder_modulus(mechanism, share), holder_modulus(mechanism), 0.0))
     if SMOOTH.holds(mechanism):
         surplus = excess(mechanism)
-        base = lipschitz_growth(mechanism, b, surplus * ((b - 1) / b if surplus > 0 else 1.0))
-        growth = Growth(base.free, base.met, speed / b, speed, widest)
-        branches.append((growth, None, surplus))
-    return branches
+        found.append((HolderModulus(surplus * (share if surplus > 0 else 1), 1.0), None, surplus))
+    # any record may take the place of another one, in both relations
+    shift = clip_speed(mechanism) / b
+    return [
+        (replace(growth_of(mechanism, b, met), shift=shift), modulus, surplus)
+        for met, modulus, surplus in found
+    ]
 
 
 def _absorbing_costs(mechanism: NoisySGD) -> tuple[Array, Array]:

@@ -30,11 +30,10 @@ from audit.bounds.accounting.update import checked_tau
 from audit.bounds.assumptions import HOLDER, SMOOTH, Assumption
 from audit.bounds.cl25 import (
     Branch,
-    Growth,
     clip_speed,
     domain,
     excess,
-    holder_growth,
+    growth_of,
     holder_modulus,
     others_share,
     step_shift,
@@ -72,9 +71,9 @@ def _cyclic_square(
         return 0.0
     squares = []
     if HOLDER.holds(mechanism) and losses is None:
-        growth = holder_growth(mechanism, batch, others_share(mechanism))
-        distance = growth.after(meetings)
         modulus = holder_modulus(mechanism)
+        met = holder_modulus(mechanism, others_share(mechanism))
+        distance = growth_of(mechanism, batch, modulus, met).after(meetings)
         squares.append(cheapest_holder(meetings, shift, modulus, distance, length))
     if SMOOTH.holds(mechanism) or losses is not None:
         squares.append(_smooth_cyclic_square(mechanism, meetings, losses, length))
@@ -97,11 +96,10 @@ def _smooth_cyclic_square(
 
     tracked = None
     if surplus > 0:  # the repulsion of the differing record's own gradient can be omitted
-        constant = mechanism.step_sizes[0] * (mechanism.smoothness or 0.0)
-        free = HolderModulus(float(constant), 1.0)
-        met = HolderModulus(float(constant) * others_share(mechanism), 1.0)
-        growth = Growth(free, met, shift, speed, widest)
-        tracked = growth.after(meetings)
+        constant = float(mechanism.step_sizes[0]) * (mechanism.smoothness or 0.0)
+        free = HolderModulus(constant, 1.0)
+        met = HolderModulus(constant * others_share(mechanism), 1.0)
+        tracked = growth_of(mechanism, mechanism.batch_size, free, met).after(meetings)
 
     def cost(lengths: Array) -> Array:
         done = steps - lengths

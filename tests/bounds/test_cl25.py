@@ -18,8 +18,8 @@ from audit.bounds.cl25 import (
     Branch,
     Growth,
     excess,
-    holder_growth,
-    lipschitz_growth,
+    growth_of,
+    holder_modulus,
     others_share,
 )
 from audit.bounds.cl25_cyclic import (
@@ -62,17 +62,19 @@ def distances(growth: Growth, steps: int, period: int = 1, position: int = 0) ->
 
 def lemma_3_5(m: NoisySGD, losses: Branch | None = None) -> Array:
     """D_t = min(c D_(t-1) + 2 eta K/n, D_(t-1) + 2 eta K, D): full batches, smooth losses."""
-    return distances(lipschitz_growth(m, m.dataset_size, excess(m, losses)), m.steps)
+    modulus = HolderModulus(excess(m, losses), 1.0)
+    return distances(growth_of(m, m.dataset_size, modulus), m.steps)
 
 
 def lemma_3_10(m: NoisySGD) -> Array:
     """The same with g(x) = x + eta L x^lambda for c x: Hoelder continuous gradients."""
-    return distances(holder_growth(m, m.dataset_size), m.steps)
+    return distances(growth_of(m, m.dataset_size, holder_modulus(m)), m.steps)
 
 
 def lemma_a_2(m: NoisySGD, position: int) -> Array:
     """Cyclic batches: 0 until the batch with the record, which has g(.; eta L (b-1)/b)."""
-    growth = holder_growth(m, m.batch_size, others_share(m))
+    free, met = holder_modulus(m), holder_modulus(m, others_share(m))
+    growth = growth_of(m, m.batch_size, free, met)
     return distances(growth, m.steps, m.dataset_size // m.batch_size, position)
 
 

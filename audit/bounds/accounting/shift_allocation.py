@@ -25,11 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Number = TypeVar("Number", float, Array)
 
 SMALLEST_LOG = -700.0
 """Logarithm of a contraction that is 0."""
@@ -225,10 +227,10 @@ class HolderModulus:
     constant: float
     order: float
 
-    def __call__(self, z: ArrayLike) -> Array:
-        """Return g(z)."""
-        distance = np.asarray(z, dtype=np.float64)
-        return distance + self.constant * distance**self.order
+    def __call__(self, z: Number) -> Number:
+        """Return g(z), of a float as a float: distances are tracked step by step."""
+        grown: Number = z + self.constant * z**self.order
+        return grown
 
     def slope(self, z: ArrayLike) -> Array:
         """Return g'(z); infinite at 0 for orders below 1."""
