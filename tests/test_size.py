@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
     "audit": 60_360,
-    "audit/bounds": 9_915,
+    "audit/bounds": 9_880,
     "audit/claims": 5_133,
     "audit/estimation": 6_861,
     "audit/report": 4_170,
