@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves import Order
+from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import (
     Counts,
     JointShape,
@@ -21,7 +22,7 @@ from audit.estimation.regions import (
     hull_points,
     hull_renyi,
     joint,
-    rectangle_at,
+    kept_inside,
 )
 
 Array = NDArray[np.float64]
@@ -144,8 +145,13 @@ class CountedTest:
         if self.local_levels is None:
             least = -math.expm1(math.log(self.error) / totals[1])
             return math.inf if least <= 0 else max(0.0, math.log1p(-delta) - math.log(least))
-        best, least = rectangle_at(Counts(totals[0], totals[0], 0, totals[1]), *self.local_levels)
-        return max(0.0, math.log(max(best - delta, 1e-300)) - math.log(least))
+        levels = self.local_levels
+        low, high = (
+            lower_limit(totals[0], totals[0], levels[0]),
+            upper_limit(0, totals[1], levels[1]),
+        )
+        best, least = kept_inside(low, high)
+        return max(0.0, math.log(max(float(best) - delta, 1e-300)) - math.log(float(least)))
 
     def complement(self) -> CountedTest:
         """Return the same evidence for the complementary event, in the other order."""

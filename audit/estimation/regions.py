@@ -109,15 +109,6 @@ def two_point_renyi(alpha: Array, p: Array, q: Array) -> Array:
     return np.asarray(np.where(small, near, far))
 
 
-def rectangle_at(counts: Counts, first_error: float, second_error: float) -> tuple[float, float]:
-    """Return the limits of the two rates, each at its own error."""
-    first, second = kept_inside(
-        lower_limit(counts.first, counts.first_total, first_error),
-        upper_limit(counts.second, counts.second_total, second_error),
-    )
-    return float(first), float(second)
-
-
 def kept_inside(first: Array, second: Array) -> tuple[Array, Array]:
     """Keep limits away from 1 and 0, so that rounding cannot make a rate exactly 1 or 0."""
     return np.minimum(first, 1 - _MARGIN), np.maximum(second, _MARGIN)
