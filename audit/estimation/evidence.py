@@ -141,17 +141,13 @@ class CountedTest:
         with probability at most ``error`` then cannot exclude that the second rate is q while
         (1 - q)^second_total > error. A band attains its limit at the local levels.
         """
-        totals = self.counts.first_total, self.counts.second_total
+        first, second = self.counts.first_total, self.counts.second_total
         if self.local_levels is None:
-            least = -math.expm1(math.log(self.error) / totals[1])
+            least = -math.expm1(math.log(self.error) / second)
             return math.inf if least <= 0 else max(0.0, math.log1p(-delta) - math.log(least))
         levels = self.local_levels
-        low, high = (
-            lower_limit(totals[0], totals[0], levels[0]),
-            upper_limit(0, totals[1], levels[1]),
-        )
-        best, least = kept_inside(low, high)
-        return max(0.0, math.log(max(float(best) - delta, 1e-300)) - math.log(float(least)))
+        p, q = kept_inside(lower_limit(first, first, levels[0]), upper_limit(0, second, levels[1]))
+        return max(0.0, math.log(max(float(p) - delta, 1e-300)) - math.log(float(q)))
 
     def complement(self) -> CountedTest:
         """Return the same evidence for the complementary event, in the other order."""
