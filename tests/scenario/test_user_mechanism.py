@@ -1,8 +1,8 @@
-"""A user-defined mechanism: true bounds, caught mistakes, and one-line errors."""
+"""What users run: mechanisms, canaries of one run, trainings; bounds, mistakes, one-line errors."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,27 @@ from scipy import stats
 import dp_sgd  # of the shipped scenarios
 import pure_dp
 from audit.curves import GaussianCurve, Order
-from audit.estimation import BestColumn, ScoreSource, audit_samples, per_record_epsilon
+from audit.estimation import (
+    BestColumn,
+    Canaries,
+    ScoreSource,
+    audit_one_run,
+    audit_samples,
+    per_record_epsilon,
+)
+from audit.progress import Silent
 from audit.results import AtDelta, Estimator, Verdict
+from audit.scenario import TrainingSetting
 from audit.scenario.config import read_setting
+from audit.scenario.definition import RunContext
 from audit.scenario.run_user_mechanism import audit_scores
-from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting
+from audit.scenario.sampling import Sampling, Unfinished
+from audit.scenario.user_mechanism import OneRunSetting, UserClaim, UserMechanismSetting
+from audit.simulation import Parallel
+from audit.training import trials_of
+from tests.simulation.runs.jobs import recorded
+from tests.training import trainings
+from tests.training.test_run import audited as library
 
 TRIALS = 20_000
 DELTA = 1e-2
@@ -243,6 +259,13 @@ def test_broken_functions(function: str, message: str) -> None:
 
 CLAIMS = [{"name": "a", "epsilon": 1.0, "delta": 1e-2}]
 FUNCTION = {"function": "m:f"}
+CANARIES = {"claims": [{"name": "a", "epsilon": 2.3178, "delta": 1e-2}], "canaries": "independent"}
+DRAWN = {"function": "dp_sgd:one_training", "number": 2000}
+TRAINING = {
+    "train": f"{trainings.__name__}:score",
+    "claims": [{"name": "accountant", "epsilon": 2.4, "delta": 1e-2}],
+    "trials": 40,
+}
 
 
 @pytest.mark.parametrize(
@@ -269,6 +292,27 @@ FUNCTION = {"function": "m:f"}
         (
             {"own": FUNCTION, "claims": CLAIMS, "trails": 1000},
             "trails must be left out of .* got 1000; did you mean 'trials'",
+        ),
+        ({"one_run": {**CANARIES}}, "function and number must be given, or scores and coins"),
+        ({"one_run": {**CANARIES, **DRAWN, "scores": "a.npy"}}, "got function, number, scores"),
+        ({"one_run": {**CANARIES, **DRAWN, "claims": []}}, "claims must be one or more, each with"),
+        (
+            {"one_run": {**CANARIES, **DRAWN, "canaries": "many"}},
+            "canaries must be one of arbitrary, independent, got 'many'",
+        ),
+        ({"one_run": {"claims": CLAIMS, **DRAWN}}, "canaries must be given"),
+        ({"one_run": {**CANARIES, **DRAWN, "number": 3}}, "number must be .* at least 4, got 3"),
+        ({"one_run": {**CANARIES, **DRAWN, "delta": 2.0}}, r"delta must be in \[0, 1\], got 2.0"),
+        (
+            {"training": {**TRAINING, "trails": 4}},
+            "training.trails must be left out .*did you mean 'trials'",
+        ),
+        ({"training": {"train": "a:f", "trials": 40}}, "training.claims must be given"),
+        ({"training": {**TRAINING, "trials": 7}}, "trials must be .* at least 8, got 7"),
+        ({"training": {**TRAINING, "assume": "hope"}}, "assume must be one of arbitrary, indep"),
+        (
+            {"training": {**TRAINING, "train": "f"}},
+            "train must be package.module:function, got 'f'",
         ),
         ({"claims": CLAIMS}, "must hold one of one_run, own, pair, study, training, got claims"),
         ({}, "must hold one of one_run, own, pair, study, training, got nothing"),
@@ -327,3 +371,129 @@ def test_pure_differential_privacy(function: str, true: float, caught: bool) -> 
     assert row.delta == 0
     assert 0.85 * true < row.certified.epsilon <= true
     assert (row.bounds[0].verdict is Verdict.REFUTED) is caught
+
+
+# canaries of one run, and trainings
+
+
+def context(seed: int, confidence: float = 0.95, folder: Path | None = None) -> RunContext:
+    return RunContext(
+        seed=seed,
+        confidence=confidence,
+        threads=2,
+        bounds=(),
+        sampling=Sampling(Parallel(), folder),
+        progress=Silent(),
+    )
+
+
+def one_run(**changed: Any) -> OneRunSetting:
+    plain = {**CANARIES, **DRAWN, **changed}
+    read = read_setting("one", {"one_run": {k: v for k, v in plain.items() if v is not None}})
+    assert isinstance(read, OneRunSetting)
+    return read
+
+
+def test_right_and_wrong_training() -> None:
+    # four steps at noise multiplier 2 for one canary in or out
+    assert GaussianCurve(4**0.5 / dp_sgd.NOISE_MULTIPLIER).epsilon(1e-2) <= 2.3178
+    verdicts = {}
+    for function in ("one_training", "one_training_half_the_noise"):
+        one = one_run(function=f"dp_sgd:{function}")
+        found = one.run(context(3)).findings
+        verdicts[function] = found.statements[0].verdict
+        assert "assume that canaries are independent" in found.notes[0]
+        assert "independent canaries" in found.statements[0].claim
+        assert found.numbers["canaries"] == "independent"
+    assert list(verdicts.values()) == [Verdict.CONSISTENT, Verdict.REFUTED]
+
+
+def test_the_numbers_are_those_of_the_audit() -> None:
+    one = one_run(canaries="arbitrary", delta=1e-5)  # for which two numbers of guesses are tried
+    found = one.run(context(5, 0.9)).findings
+    options = {"confidence": 0.9, "seed": 5, "canaries": Canaries.ARBITRARY}
+    audited = audit_one_run(*one.draw(5), delta=1e-5, **options)
+    assert 0 <= audited.epsilon_lower(0.01) - found.statements[0].found <= 1e-5
+    assert found.notes[0] == "No assumption is made on the dependence between canaries."
+    row = found.tables[0].rows[0]
+    bound = audited.evidence(0.01)
+    assert row[2:6] == (*astuple(bound.counts), 1 - bound.confidence)
+
+
+def test_files_and_plain_data(tmp_path: Path) -> None:
+    scores, coins = dp_sgd.one_training(50, 1)
+    np.save(tmp_path / "s.npy", scores)
+    np.savetxt(tmp_path / "c.csv", coins, delimiter=",")
+    files = {"scores": str(tmp_path / "s.npy"), "coins": str(tmp_path / "c.csv")}
+    one = one_run(function=None, number=None, **files)
+    read, tossed = one.draw(0)
+    assert np.array_equal(read, scores)
+    assert np.array_equal(tossed, coins)
+    assert read_setting("one", one.to_plain()) == one
+    assert read_setting("one", one_run().to_plain()) == one_run()
+
+
+def not_two(number: int, seed: int) -> Any:
+    return np.zeros(number)
+
+
+def test_a_function_that_returns_something_else() -> None:
+    with pytest.raises(ValueError, match=r"what .*:not_two returns must be scores and coins, got"):
+        one_run(function=f"{__name__}:not_two").draw(1)
+
+
+def training(**changed: Any) -> TrainingSetting:
+    read = read_setting("mine", {"title": "Mine", "training": {**TRAINING, **changed}})
+    assert isinstance(read, TrainingSetting)
+    return read
+
+
+def test_it_is_the_audit_of_the_library() -> None:
+    found = training(arguments={"mistake": "no clipping"}).run(context(11))
+    same = library(
+        "score", trials=40, claims=[(2.4, 1e-2)], arguments={"mistake": "no clipping"}, processes=1
+    )
+    assert found.findings.numbers["scores"] == tuple(same.scores)
+    assert found.findings.tables == same.findings.tables
+    assert found.findings.statements[0].claim == "accountant: epsilon at delta 0.01"
+    assert found.parameters["arguments.mistake"] == "no clipping"
+
+
+def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
+    unfinished = Unfinished(tmp_path, "mine-0123", "audit scenario=mine")
+    broken = training(train=f"{trainings.__name__}:fails_at", arguments={"at": 0}, trials=20)
+    seeds = [trial.seed for trial in audited_trials(broken)]
+    # the last one fails, then the module is mended
+    failing = training(
+        train=f"{trainings.__name__}:fails_at", arguments={"at": seeds[-1]}, trials=20
+    )
+    with pytest.raises(ValueError, match=r"^trial 20 ") as caught, unfinished.kept():
+        failing.run(context(11, folder=unfinished.folder))
+    assert any("to go on from it: audit scenario=mine" in note for note in caught.value.__notes__)
+    assert len(recorded(unfinished.folder / "11")) >= 18
+    with unfinished.kept():
+        pass  # what a run that ended leaves
+    assert not unfinished.folder.exists()
+
+
+def audited_trials(one: TrainingSetting) -> list[Any]:
+    return list(trials_of(one.design, 11))
+
+
+def test_plain_data_goes_round() -> None:
+    for one in (
+        training(),
+        training(early_stop=True, minutes=2.5, columns={"kind": "WeightedColumns", "weights": [1]}),
+        training(canaries=100, trials=1, assume="independent"),
+    ):
+        plain = one.to_plain()
+        assert read_setting("mine", plain) == one
+    assert set(training().to_plain()["training"]) == {"train", "claims", "trials"}
+
+
+def test_verdicts_reach_the_result() -> None:
+    found = training(
+        canaries=1200, trials=1, assume="independent", train=f"{trainings.__name__}:many"
+    ).run(context(11))
+    assert found.findings.statements[0].verdict is Verdict.CONSISTENT
+    assert np.size(found.findings.numbers["scores"]) > 500
