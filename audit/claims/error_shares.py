@@ -5,9 +5,10 @@ The error is held over all claims by Holm's procedure.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from multiprocessing.pool import ThreadPool
 from typing import TypeVar
 
 from audit import validate
@@ -114,7 +115,24 @@ def in_threads(
     """Return the results of a function for each task, in the order of the tasks.
 
     The threads do not keep the process alive: an interrupt is raised here at once, whatever they
-    are doing.
+    are doing. Nothing here is a pipe, into which user code might write.
     """
-    with ThreadPool(jobs) as pool:
-        return tuple(pool.imap(function, tasks))
+    futures: list[Future[_Outcome]] = [Future() for _ in tasks]
+    waiting = iter(list(zip(tasks, futures, strict=True)))
+    stopped = threading.Event()
+
+    def work() -> None:
+        for task, future in waiting:
+            if stopped.is_set():
+                return
+            try:
+                future.set_result(function(task))
+            except BaseException as error:
+                future.set_exception(error)
+
+    for _ in range(min(jobs, len(tasks))):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        return tuple(future.result() for future in futures)
+    finally:
+        stopped.set()

@@ -54,16 +54,16 @@ def status_apart(command: Command, options: argparse.Namespace) -> int:
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal interrupted
         interrupted = True
-        _kill(child.pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid or 0, signal.SIGINT)
         signal.setitimer(signal.ITIMER_REAL, _KILL_AFTER_S)
 
     def kill(number: int, frame: FrameType | None) -> None:
-        _kill(child.pid, signal.SIGKILL)
+        child.kill()
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        _kill(child.pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(child.pid or 0, 0)
+        child.kill()
+        child.join()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -142,12 +142,6 @@ def _received(receiver: Connection, nonce: bytes) -> list[dict[str, Any]]:
         return []
     content: dict[str, Any] = json.loads(message[len(nonce) :])
     return [content]
-
-
-def _kill(process: int | None, number: int) -> None:
-    if process is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, number)
 
 
 def _how(code: int | None) -> str:
