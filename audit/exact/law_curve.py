@@ -15,7 +15,7 @@ That bounds f on the ellipses around panels of `audit.numerics.panels.log_panel_
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -96,17 +96,10 @@ def log_moment_bracket(grid: NormalCells, alpha: float, rate: float) -> tuple[fl
     grid = _moment_cells(grid, alpha)
     cells, count = grid.cells(), max(grid.points.size - 1, 0)
     lost = cells.log_lost_p, cells.log_lost_q
-    error = alpha * cells.error_p + (alpha - 1) * cells.error_q
     merged, upper = _terms(cells, alpha)
     certain = np.isfinite(upper) | (cells.log_p == -np.inf)
     if max(lost) > -np.inf:  # where laws are far above what is lost
         certain &= (cells.log_p > lost[0] + _SEEN) & (cells.log_q > lost[1] + _SEEN)
-        missing = np.exp(np.minimum(lost[0] - cells.log_p, 0.0)) * alpha
-        error = error + missing + (alpha - 1) * np.exp(np.minimum(lost[1] - cells.log_q, 0.0))
-    kept = certain & _kept(merged, upper, certain)
-    rest = certain & ~kept
-    inner = np.flatnonzero(kept[:count])
-    outer = np.flatnonzero(kept[count:]) + count
     tail = -math.inf
     if max(lost) > -np.inf or not certain.all():
         mass = _log_sum(np.append((cells.log_q + cells.error_q)[~certain], lost[1]))
@@ -117,27 +110,35 @@ def log_moment_bracket(grid: NormalCells, alpha: float, rate: float) -> tuple[fl
             missed = {side: float(grid.points[k]) for side, k, cell in ends if not certain[cell]}
             exact = log_tail_moment(p, q, alpha, missed)
             tail = min(tail, exact + alpha * (p.rounding + q.rounding))
-    integrals = None if tail == math.inf else _integrals(grid, inner, alpha, lost)
+    integrated = certain & _kept(merged, upper, certain)
+    integrated[count:] = False
+    integrals = None
+    if tail < math.inf:
+        integrals = _integrals(grid, np.flatnonzero(integrated), alpha, lost)
     if integrals is None:  # the cells enclose the moment, too
-        bounds = _log_sum((merged - error)[inner]), _log_sum((upper + error)[inner])
+        integrals = -math.inf, -math.inf, -math.inf
         if max(lost) == -math.inf:
-            finer = grid.refined(moment_cuts(grid.points, cells, alpha))
-            inside = finer.cells().part(slice(finer.points.size - 1))
-            bounds, rest[:count] = inside.enclosure().log_moment(alpha), False
-        integrals = *bounds, -math.inf
+            cells = grid.refined(moment_cuts(grid.points, cells, alpha)).cells()
+            certain = np.append(np.full(cells.log_p.size - 2, True), certain[-2:])
+        integrated = np.zeros(certain.size, dtype=np.bool_)
     low, high, quadrature = integrals
-    lows = [_log_sum((merged - error)[outer]), low]
-    single = cells.high - cells.low <= 4 * (cells.error_p + cells.error_q)  # one loss: an atom
-    at_ends = np.where(single, merged + error, upper)
-    highs = [_log_sum(np.minimum(at_ends, upper)[outer]), high, quadrature]
-    lows.append(_log_sum((merged - error)[rest]))
-    highs.append(_log_sum((upper + error)[rest]))
-    total = _log_sum(np.array(lows))
-    # a bound that says nothing is none
-    highs.append(tail if tail < total - 1 else math.inf)
+    others = cells.part(certain & ~integrated)
+    if max(lost) > -np.inf:
+        beside = [np.exp(part) for part in (lost[0] - others.log_p, lost[1] - others.log_q)]
+        others = replace(
+            others,
+            low=others.low - sum(beside),
+            high=others.high + sum(beside),
+            error_p=others.error_p + beside[0],
+            error_q=others.error_q + beside[1],
+        )
+    least, most = others.enclosure().log_moment(alpha)
+    total = _log_sum(np.array([low, least]))
     share = math.exp(min(quadrature - total, 0.0))
     least = total + math.log1p(-share) if share < 1 else -math.inf
-    return least, _log_sum(np.array(highs))
+    # a bound that says nothing is none
+    beyond = tail if tail < total - 1 else math.inf
+    return least, _log_sum(np.array([high, quadrature, most, beyond]))
 
 
 def _integrals(

@@ -126,8 +126,9 @@ class Reference:
         self.points = self._grid(centres, scales)
         if self.points.size:
             self.losses = self.loss(self.points)
-            for _ in range(4):  # closer around extreme losses
+            for _ in range(4):  # closer around extreme losses, not those of rounding far away
                 at = np.flatnonzero(np.diff(np.sign(np.diff(self.losses))))
+                at = at[self.seen[at + 1]]
                 at = at[np.argsort(self.losses[at + 1])]
                 at = np.unique(np.concatenate([at[:60], at[-60:]]))
                 more = np.linspace(self.points[at], self.points[at + 2], 120).ravel()

@@ -77,6 +77,21 @@ def test_largest_losses_between_far_bumps(gap: float, order: Order) -> None:
         assert low <= high < low * (1 + 1e-8)
 
 
+def test_the_reference_sees_a_flat_top_beside_rounding() -> None:
+    """The loss has a maximum at -10, and turns by rounding wherever it is larger, far away."""
+    weights = (9.281030496988501e-07, 2.0837908112885782e-09, 0.9999990698131596)
+    others = (0.46447226820363047, 0.14291357369849575, 0.24746071866073904, 0.14515343943713468)
+    means = (-0.021261931384449075, -0.049246633645612686, -0.02790150934350246)
+    moved = (
+        -0.048012356144222584,
+        -0.013737894409963362,
+        -0.00083287910635485,
+        0.02868734129377275,
+    )
+    pair = Mixtures(Mixture(weights, means, (1.0,) * 3), Mixture(others, moved, (1.0,) * 4))
+    assert _wrong(pair, Question("epsilon", 3e-234, FORWARD)) == []
+
+
 @pytest.mark.parametrize("apart", [1e-3, 1e-2, 0.1, 3.0])
 def test_half_lines_on_which_losses_settle_slowly(apart: float) -> None:
     """The largest loss is the limit log(.5/.1), which is far away: (1.609, 2.052) once."""
