@@ -23,15 +23,13 @@ from audit.curves.bracketed import BracketedCurve, Brackets, Measure, bracket_wi
 from audit.curves.brackets import TINY, Bracket, checked_all
 from audit.curves.finite_pair import Cells
 from audit.exact.law import UNIT
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 # Rounds of refinement, and the relative width at which it ends.
 _ROUNDS, _WIDTH = 24, 4e-14
 # Where a cell is cut besides the place of the loss: shares of the cell around it.
 _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
 _EVEN = np.arange(9) / 9
-_UNIT = 2.0**-53
 _MOMENT_CELLS = 200_000  # that a Renyi moment is summed over
 
 
@@ -138,7 +136,7 @@ class CellCurve(BracketedCurve):
             low, high = self._log_moment(alpha, order)
             # exp and log, and differences from the largest term: on average the entropy of the
             # terms, at most the log of their number, below 16; of the division
-            slack = _UNIT * (36 + 4 * abs(low)) if np.isfinite(low) else 0.0
+            slack = UNIT * (36 + 4 * abs(low)) if np.isfinite(low) else 0.0
             found.append(((low - slack) / (alpha - 1), (high + slack) / (alpha - 1)))
         lows, highs = np.maximum(np.array(found).reshape(-1, 2).T, 0.0)
         return lows, highs
@@ -317,13 +315,10 @@ def _log_factorials(most: int) -> Array:
 
 def _counts(times: int, outcomes: int) -> Array:
     """Return every way to spread ``times`` draws over the outcomes, shape (ways, outcomes)."""
-    if outcomes == 1:
-        return np.array([[float(times)]])
-    rows = []
-    for first in range(times + 1):
-        rest = _counts(times - first, outcomes - 1)
-        rows.append(np.column_stack([np.full(len(rest), float(first)), rest]))
-    return np.concatenate(rows)
+    last = times + outcomes - 1
+    bars = list(itertools.combinations(range(last), outcomes - 1))  # between stars, one a draw
+    ends = np.array([(-1, *each, last) for each in bars], dtype=np.float64)
+    return np.diff(ends, axis=1) - 1
 
 
 _CELLS = 2_000  # of all pieces, that refinement starts from

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.constructions.explicit import (
     Densities,
@@ -34,8 +33,8 @@ from audit.exact.law_curve import LawCurve
 from audit.exact.normal_cells import NormalCells
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 from audit.mechanism import Composition, Relation
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Drawn = Mixtures | LaplaceMixtures | Finite
 
 _MOST_COUNTS = 300_000  # of the outcomes of repeated draws, that are listed one by one

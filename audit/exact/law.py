@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, log_ndtr, ndtri
 
+from audit.numerics.arrays import Array
 from audit.numerics.normal import log_interval
-
-Array = NDArray[np.float64]
 
 UNIT = 2.0**-53
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
@@ -124,6 +123,11 @@ class Law:
     def lost_mass(self) -> float:
         """Bound on the mass that was left out."""
         return math.exp(self.log_lost)
+
+    @property
+    def log_lost_density(self) -> float:
+        """Log of a bound on the density of what was left out."""
+        return self.log_lost - math.log(self.narrowest) - _LOG_SQRT_TWO_PI
 
     def error_at(self, log_density: Array, square: Array | float = 0.0) -> Array:
         """Bound the error of log densities at points, and of log masses around them.

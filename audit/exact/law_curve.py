@@ -29,9 +29,8 @@ from audit.curves.finite_pair import Cells
 from audit.exact.cell_curve import CellCurve, moment_cuts
 from audit.exact.law import UNIT, WINDOW, EdgeTable, Law, edge_table, score_range
 from audit.exact.normal_cells import NormalCells, law_range
+from audit.numerics.arrays import Array
 from audit.numerics.panels import ellipse, gauss_legendre, log_panel_error
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +78,6 @@ _MOST_POINTS = 4_000_000
 _ROUNDS, _PARTS, _MOST_CELLS = 12, 8, 1_000_000
 # Deviations of a tilted normal beyond which nothing matters, and pairs of normals that are tried.
 _FAR, _MOST_PAIRS = 12.0, 4_000_000
-_LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def log_moment_bracket(grid: NormalCells, alpha: float, rate: float) -> tuple[float, float]:
@@ -181,8 +179,9 @@ def _integrals(
     slope = alpha * np.abs(at_p.score) + (alpha - 1) * np.abs(at_q.score)
     error = error + UNIT * (4 * np.abs(points) * slope + 16 + 4 * np.abs(log_weights))
     for law, values, log_lost, share in ((p, at_p, lost[0], alpha), (q, at_q, lost[1], alpha - 1)):
-        density = log_lost - math.log(law.narrowest) - _LOG_SQRT_TWO_PI
-        error = error + share * np.exp(np.minimum(density - values.log_density, 0.0))
+        if log_lost > -math.inf:
+            beside = np.minimum(law.log_lost_density - values.log_density, 0.0)
+            error = error + share * np.exp(beside)
     # the maximum on the ellipse
     a, b = ellipse(h, _RHO)
     ends_p, ends_q = (

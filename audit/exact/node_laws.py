@@ -46,7 +46,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.constructions.process import Path, Process, split
 from audit.constructions.updates import UpdateMap
@@ -55,10 +54,9 @@ from audit.exact.propagation import Counter, Progress, Reached, Runner, domain_e
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.step_panels import REACH, StepPanels, step_panels
 from audit.exact.transfer import EQUAL
+from audit.numerics.arrays import Array
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels, ellipse, log_panel_error
-
-Array = NDArray[np.float64]
 
 # Standard deviations of a step's noise that are followed at most: over two panels the noise's
 # density then falls by e^680, and products within a block of the operator underflow.

@@ -24,17 +24,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.curves.finite_pair import Cells
 from audit.exact.cell_curve import Grid
 from audit.exact.law import UNIT, WINDOW, EdgeTable, Law, cell_masses, edge_table, log_tail
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 # Lost densities so far below a density, in logarithms, are less than its rounding.
 _NEGLIGIBLE = 46.0
-_LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Cells of a standard deviation that refinement starts from.
 _CELLS = 4
 _MOST_CELLS = 2_000_000
@@ -268,9 +265,8 @@ class NormalCells(Grid):
             return lost
         bend = float(np.max(np.diff(self.points))) ** 2 / (2 * law.narrowest**2)
         least = float(np.min(table.log_density)) - bend
-        density = lost - math.log(law.narrowest) - _LOG_SQRT_TWO_PI
         least = min(least, *(atom for atom in law.log_atoms))
-        return -math.inf if max(density, lost) < least - _NEGLIGIBLE else lost
+        return -math.inf if max(law.log_lost_density, lost) < least - _NEGLIGIBLE else lost
 
 
 def _outermost(law: Law, side: int) -> tuple[tuple[float, float], float]:

@@ -15,14 +15,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.constructions.process import DependentStep, Path, Process, Segment, Step, Wall, split
 from audit.constructions.updates import Affine, UpdateMap
 from audit.exact.transfer import DenseOperator, State, first_step, mixture, squaring_pays
 from audit.numerics.panels import Panels
 
-Array = NDArray[np.float64]
 Parts = dict[int, Any]  # densities by memory, in the form of an operator
 
 # Beyond this many nodes the band structure beats dense matrices at any length.

@@ -18,13 +18,12 @@ from scipy.special import ndtr
 
 from audit.constructions.process import Path, Process, Step
 from audit.constructions.updates import Staircase
-from audit.exact.law import Law
+from audit.exact.law import UNIT, Law
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Masses = dict[int, Array]  # on the stairs, by memory of the batches
 Sources = list[tuple[int, tuple[float, ...], Array]]  # memory, points, masses there
 
-_UNIT_ROUNDOFF = 2.0**-53
 _TAIL = 38.0  # standard deviations: beyond, less than 1e-300
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -75,7 +74,7 @@ class _Chain:
         shortest = float(np.min(np.diff(self.edges))) / std
         farthest = float(np.max(np.abs(self.edges))) / std
         # differences of distribution functions over a stair, and positions that are rounded
-        self.step_error = _UNIT_ROUNDOFF * (64 + 32 / min(shortest, 1.0) + 4 * _TAIL * farthest)
+        self.step_error = UNIT * (64 + 32 / min(shortest, 1.0) + 4 * _TAIL * farthest)
         self.kernel = lru_cache(maxsize=64)(self._kernel)
         self.values = lru_cache(maxsize=64)(self._values)
 

@@ -35,7 +35,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.constructions.holder import HolderUpdate
 from audit.constructions.process import Process
@@ -46,9 +45,8 @@ from audit.constructions.updates import (
     PowerUpdate,
     UpdateMap,
 )
+from audit.numerics.arrays import Array
 from audit.numerics.panels import Panels, ellipse, log_panel_error
-
-Array = NDArray[np.float64]
 
 # R of the theorem: far beyond the noise that is followed.
 REACH = 90.0
