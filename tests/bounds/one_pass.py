@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import logsumexp, ndtr
 
 from audit import Batching, bounds
@@ -56,9 +57,4 @@ def mixed_epsilon(delta, first, second, variances):
         return np.mean([ndtr((m - t) / s) for m, s in zip(means, stds, strict=True)], axis=0)
 
     p, q = above(first), above(second)
-    low, high = 0.0, 100.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        worst = np.max(p - math.exp(middle) * q)
-        low, high = (middle, high) if worst > delta else (low, middle)
-    return low
+    return brentq(lambda e: np.max(p - math.exp(e) * q) - delta, 0.0, 100.0)

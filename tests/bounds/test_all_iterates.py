@@ -134,14 +134,10 @@ def violations(
             yield id, f"delta({epsilon}) is {claimed} {where}, but at least {least}"
 
 
-def sound_claims(m: NoisySGD, told: NoisySGD | None = None) -> list[tuple[str, PrivacyCurve]]:
-    """What sound entries say of a mechanism, or what they would say of another one."""
-    found = []
-    for id in bounds.applicable(m):
-        entry = bounds.CATALOGUE[id]
-        if entry.status.sound and not entry.slow:
-            found.append((id, entry.evaluate(told or m)))
-    return found
+def sound_claims(m: NoisySGD) -> list[tuple[str, PrivacyCurve]]:
+    """What sound entries say of a mechanism."""
+    entries = [bounds.CATALOGUE[id] for id in bounds.applicable(m)]
+    return [(e.id, e.evaluate(m)) for e in entries if e.status.sound and not e.slow]
 
 
 def test_no_bound_is_below_an_adversary():

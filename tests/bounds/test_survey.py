@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
 from audit import Batching, Relation, bounds, exact
@@ -48,7 +49,7 @@ def applying(m):
 
 
 def randomised_response_epsilon(epsilon, times, delta):
-    """Exact epsilon of ``times`` randomised responses, by bisection on the binomial sum."""
+    """Exact epsilon of ``times`` randomised responses, from the binomial sum."""
     j = np.arange(times + 1)
     binomial = gammaln(times + 1) - gammaln(j + 1) - gammaln(times - j + 1)
     log_p = binomial + j * epsilon - times * np.logaddexp(0, epsilon)
@@ -58,11 +59,7 @@ def randomised_response_epsilon(epsilon, times, delta):
         above = loss > e
         return logsumexp(log_p[above] + np.log(-np.expm1(e - loss[above])))
 
-    low, high = 0.0, times * epsilon * 0.999
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if log_delta(middle) > math.log(delta) else (low, middle)
-    return high
+    return brentq(lambda e: log_delta(e) - math.log(delta), 0.0, times * epsilon * 0.999)
 
 
 def test_shortcut_of_advanced_composition_is_refuted_by_randomised_response():
