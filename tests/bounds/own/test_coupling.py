@@ -316,7 +316,7 @@ def test_one_step_and_composition_are_reproduced():
 
 def test_merged_steps_are_close_to_single_ones():
     run = WorstRun(120, 0.1, 0.01, 0.0, 1.0, 1, 1.0)
-    curve = coupling_curves(run, (run.steps,), 32, 240)[0].curves[0]
+    curve = coupling_curves(run, (run.steps,), 24, 120)[0].curves[0]
     assert curve.table.merged == 2
     single, merged = (
         replace(curve, table=replace(curve.table, merged=count)).epsilon(1e-5) for count in (1, 3)
