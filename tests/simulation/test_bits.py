@@ -24,15 +24,25 @@ from audit.constructions import (
     HolderPair,
     ResetWalk,
 )
-from audit.simulation import Parallel, Pool, final_iterates, run_job, walk_counts
+from audit.simulation import Parallel, Pool, final_iterates, run_job, simulate, walk_counts
+from audit.simulation.fingerprint import software
 from audit_dimensions import (
     Ball,
+    Box,
+    Clipped,
     Dataset,
     Huber,
+    Linear,
+    Logistic,
     NoisySGDPair,
+    Quadratic,
+    WholeSpace,
     final_points,
     linear_score_counts,
-)
+)  # fmt: skip
+from tests.dimensions import cases as dimensions
+
+from .cases import COMPILED
 
 STORED = Path(__file__).with_name("bits.json")
 SEEDS = 0, 7, 2**40 + 1
@@ -117,12 +127,28 @@ def digests(where: Parallel | Pool, seeds: Sequence[int] = SEEDS) -> dict[str, s
     return found
 
 
+def other_digests() -> dict[str, str]:
+    """Digests of further walks and families of losses, and what random numbers they are of."""
+    found = {"random numbers": software()["random numbers"]}
+    for name in ("biased", "slopes", "resets, Poisson", "Hölder", "random stop"):
+        found[f"walk: {name}"] = digest(simulate(COMPILED[name](), trials=300, seed=1))
+    for made in (
+        dimensions.pair(Quadratic(0.8), Ball(1.6)),
+        dimensions.pair(Huber(1.5, 0.7), Box(0.9), Batching.SHUFFLED),
+        dimensions.pair(Clipped(Logistic(0.4), 0.6), WholeSpace(), Batching.POISSON),
+        dimensions.pair(Linear(), Ball(1.6), Batching.WITHOUT_REPLACEMENT),
+    ):
+        points = final_points(made, trials=130, seed=1)
+        found[f"points: {type(made.loss).__name__}"] = digest(*points)
+    return found
+
+
 def stored() -> dict[str, str]:
     return dict(json.loads(STORED.read_text(encoding="utf-8")))
 
 
 def test_bits_are_the_stored_ones() -> None:  # those of processes and clusters: test_processes
-    assert digests(Parallel(workers=2)) == stored()
+    assert digests(Parallel(workers=2)) | other_digests() == stored()
 
 
 def test_one_bit_is_noticed() -> None:
@@ -136,5 +162,5 @@ def test_one_bit_is_noticed() -> None:
 
 
 if __name__ == "__main__":
-    text = json.dumps(digests(Parallel()), indent=1) + "\n"
+    text = json.dumps(digests(Parallel()) | other_digests(), indent=1, ensure_ascii=False) + "\n"
     STORED.write_text(text, encoding="utf-8")
