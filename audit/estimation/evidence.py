@@ -7,7 +7,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -292,19 +291,12 @@ class RegionCertificate(Certificate):
         return np.maximum(one, super().renyis(alphas, order))
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
-        """Return the lower hull of all regions' points."""
-        return self._hulls[order]
-
-    @cached_property
-    def _hulls(self) -> dict[Order, tuple[Array, Array]]:
-        # a region of many corners enters with its bounding rectangle
-        return {
-            o: hull_points(
-                1 - np.minimum.reduceat(corners.first, self._starts),
-                np.maximum.reduceat(corners.second, self._starts),
-            )
-            for o, corners in self._corners.items()
-        }
+        """Return the lower hull of all regions' points, a region's those of its rectangle."""
+        corners = self._corners[order]
+        return hull_points(
+            1 - np.minimum.reduceat(corners.first, self._starts),
+            np.maximum.reduceat(corners.second, self._starts),
+        )
 
     def _largest(self, bound: Callable[[Region], Array], order: Order | None) -> Array:
         """Return the largest over the tests of the minimum over a test's corners; >= 0."""

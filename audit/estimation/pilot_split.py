@@ -270,6 +270,10 @@ def _best_shape(counts: Counts, delta: float, error: float, rates: Rates) -> Joi
 class PilotSplit(Thresholds):
     """Choose thresholds on a random part of each sample, and certify on the rest.
 
+    The part chooses events {x >= t} and {x <= t} and the law that favours each. Named deltas share
+    the error equally, and within each the two orders of the pair share its part. A small part goes
+    to a few thresholds that serve every other delta and every other question.
+
     Parameters
     ----------
     fraction : float, optional

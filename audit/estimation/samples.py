@@ -53,18 +53,10 @@ def audit_samples(
     """Certify lower bounds on the privacy loss of a pair from independent samples of both laws.
 
     The error 1 - confidence is divided between tests, and ``thresholds`` decides how these are
-    chosen:
-
-    - `OrderStatistics` (the default if either sample has fewer than 20,000 scores): the thresholds
-      are fixed ranks of either sample, all scores certify, and every delta is treated alike. One
-      exact test of two rates per rank; tightest with few scores.
-    - `PilotSplit` (the default otherwise): a random part of each sample chooses events {x >= t} and
-      {x <= t} and the law that favours each; the rest is counted. Named deltas share the error
-      equally, and within each the two orders of the pair share its part. A small part goes to a few
-      thresholds that serve every other delta and every other question. Tightest for one delta.
-    - `SimultaneousBand`: every threshold at once; all scores certify, and every delta is treated
-      alike.
-    - `FixedThresholds`: thresholds chosen in advance; see `Summary` for counts that add up.
+    chosen. By default they are `OrderStatistics`, tightest with few scores, if either sample has
+    fewer than 20,000 scores, and otherwise a `PilotSplit`, tightest for one delta. With the others,
+    `SimultaneousBand` and `FixedThresholds` (whose counts add up, see `Summary`), all scores
+    certify.
 
     Parameters
     ----------

@@ -149,10 +149,25 @@ class Thresholds(ABC):
     def power(
         self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float
     ) -> float:
-        """Return the probability that an audit refutes a claim, given as its epsilon and its delta.
+        """Return the probability that an audit refutes a claim.
 
-        By default the share of simulated audits of so many ``trials`` that refute it; ``rates`` are
-        those of the events of the score, and ``error`` is that of all tests together.
+        By default the share of simulated audits that refute it.
+
+        Parameters
+        ----------
+        rates : EventRates
+            The rates of the events of the score under both laws.
+        trials : int
+            Number of scores of each law.
+        claim : tuple of (float, float)
+            The claimed epsilon, and its delta.
+        error : float
+            The error of all tests together.
+
+        Returns
+        -------
+        float
+            The probability.
         """
         epsilon, delta = claim
         generator = np.random.default_rng(0)  # the same draws for every plan
