@@ -7,19 +7,23 @@ from typing import Any
 from audit.mechanism import NoisySGD, encode_mechanism
 from audit.numerics.number_format import plain
 
-_SYMBOLS = {
+SYMBOLS = {
     "steps": "T",
     "dataset_size": "n",
     "batch_size": "b",
-    "step_size": "eta",
-    "noise_std": "sigma",
+    "step_size": "η",
+    "noise_std": "σ",
     "lipschitz": "L",
-    "gradient_sensitivity": "S",
     "smoothness": "M",
     "strong_convexity": "m",
     "diameter": "D",
+}
+_IN_LINES = {
+    **SYMBOLS,
+    "step_size": "eta",
+    "noise_std": "sigma",
+    "gradient_sensitivity": "S",
     "holder": "Hoelder",
-    "clip_norm": "clip norm",
     "max_batch_size": "B",
     "participations": "k",
 }
@@ -28,14 +32,14 @@ _MOST_SIZES = 6  # step sizes of a schedule that are written out
 
 def mechanism_line(mechanism: NoisySGD) -> str:
     """Return the parameters of a mechanism: ``T=40, n=100, b=100, eta=0.1, ...``."""
-    fields = encode_mechanism(mechanism, defaults=False)
-    found = [f"{_SYMBOLS[name]}={_value(fields[name])}" for name in _SYMBOLS if name in fields]
-    found += [
-        f"{name.replace('_', ' ')}: {fields[name]}"
-        for name in ("batching", "relation", "release", "divisor", "losses")
-        if name in fields
-    ]
-    return ", ".join([*found, *([] if fields.get("convex", True) else ["not convex"])])
+    numbers, words = [], []
+    for name, value in encode_mechanism(mechanism, defaults=False).items():
+        spelt = name.replace("_", " ")
+        if isinstance(value, str):
+            words.append(f"{spelt}: {value}")
+        elif not isinstance(value, bool):
+            numbers.append(f"{_IN_LINES.get(name, spelt)}={_value(value)}")
+    return ", ".join([*numbers, *words, *([] if mechanism.convex else ["not convex"])])
 
 
 def _value(value: Any) -> str:

@@ -31,6 +31,7 @@ from audit.report.document import (
 )
 from audit.report.figures import curves, laws
 from audit.report.figures.style import Look
+from audit.report.mechanism_line import SYMBOLS
 from audit.report.queries import ComparedResult, shown_claims
 from audit.results import (
     AtDelta,
@@ -216,15 +217,7 @@ _LABELS = {
     "holder": "Hölder constant and order",
 }
 _SYMBOLS = {
-    "steps": "T",
-    "dataset_size": "n",
-    "batch_size": "b",
-    "step_size": "η",
-    "noise_std": "σ",
-    "lipschitz": "L",
-    "smoothness": "M",
-    "strong_convexity": "m",
-    "diameter": "D",
+    **SYMBOLS,
     "step_std": "ησ",
     "diameter_in_step_std": "D/ησ",
     "sampling_rate": "b/n",

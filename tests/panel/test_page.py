@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from audit import NoisySGD
+from audit import Batching, NoisySGD, Release
 from audit.codec import decode
 from audit.curves import Order
 from audit.report.mechanism_line import mechanism_line
@@ -135,3 +135,6 @@ def test_a_mechanism_on_one_line() -> None:
     steps = tuple(0.1 / t for t in range(1, 11))
     long = replace(MECHANISM, steps=10, step_size=steps)
     assert "eta=0.1 to 0.01," in mechanism_line(long)
+    everything = {"batch_size": 1, "release": Release.ALL_ITERATES}
+    sampled = replace(MECHANISM, **everything, batching=Batching.POISSON, poisson_rate=0.3)
+    assert "L=1, poisson rate=0.3, batching: poisson, " in mechanism_line(sampled)

@@ -15,6 +15,7 @@ from audit.report import queries
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.joined_rows import JoinedRow
+from audit.report.mechanism_line import SYMBOLS
 from audit.report.queries import ComparedResult
 from audit.report.runs import Run
 from audit.results import PairResult, Verdict
@@ -26,8 +27,6 @@ _ROW = 0.2  # inches
 LONGEST_NAME = 34  # letters
 _MOST_TICKS, _MOST_WRITTEN = 12, 14  # of a map's axis; columns whose cells have room for a number
 _MOST_LEVEL = 30  # letters of all labels below a map that stand level
-_LABELS = {"steps": "T", "noise_std": "σ", "step_size": "η", "batch_size": "b", "diameter": "D",
-           "dataset_size": "n", "lipschitz": "L"}  # fmt: skip
 
 
 def draw(rows: Sequence[JoinedRow]) -> Picture | None:
@@ -250,7 +249,7 @@ def _ticks(size: int) -> list[int]:
 
 
 def _label(name: str) -> str:
-    return _LABELS.get(name, name.replace("_", " "))
+    return SYMBOLS.get(name, name.replace("_", " "))
 
 
 def _caption(data: _Map) -> str:
