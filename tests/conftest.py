@@ -43,7 +43,6 @@ LONG = (
     "estimation/test_coverage.py",
     "claims/test_judge.py",
     "cli/test_audit.py",
-    "simulation/runs/test_command.py",
 )
 
 
