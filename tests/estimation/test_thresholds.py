@@ -164,10 +164,6 @@ def test_evidence_recounts_and_recomputes(audit: Audit, delta: float) -> None:
         assert evidence.first_rate < evidence.first_count / evidence.first_total
 
 
-def test_mu_has_the_evidence_of_its_bound(audit: Audit) -> None:
-    assert audit.mu_evidence().value == audit.mu_lower()
-
-
 def test_spends_the_whole_error_and_no_more(audit: Audit) -> None:
     spent = sum(one.error for one in audit.spent)
     assert spent == audit.record().error_spent == pytest.approx(0.05, rel=1e-12)
