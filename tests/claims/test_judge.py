@@ -561,15 +561,18 @@ def test_samples_decide_where_there_is_no_time():
         assert (judged.witness is not None) == (verdict is Verdict.REFUTED)
 
 
-def test_samples_that_could_not_refute_are_inconclusive():
+@pytest.mark.parametrize(
+    ("statement", "verb"),
+    [(at(6.0), "refute"), (statement_of(not_private={"epsilon": 6.0, "delta": 1e-5}), "exceed")],
+)
+def test_samples_that_could_not_refute_are_inconclusive(statement, verb):
     few = Budget(trials=20, seconds=1e-9, seed=3)
-    m, statement = full(diameter=2.0), at(6.0)
-    judged = judge(claimed(statement, m, pair=TWO_SIDED, budget=few))
+    judged = judge(claimed(statement, full(diameter=2.0), pair=TWO_SIDED, budget=few))
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.evidence is Evidence.SAMPLED
     reason, _, tried = judged.message.partition("; ")
     assert reason.startswith("this many scores certify at most")
-    assert tried.startswith("the pair tried does not refute it: certified epsilon")
+    assert tried.startswith(f"the pair tried does not {verb} it: certified epsilon")
 
 
 def test_without_time_and_samples_nothing_is_said():
