@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -19,10 +18,6 @@ def halved(mechanism, delta):
 
 def whole(mechanism, delta):
     return bounds.evaluate("bsa24.theorem_4_1", mechanism).epsilon(delta)
-
-
-def divergence(mechanism, order):
-    return GAUSSIAN.renyi(order)
 
 
 def less(mechanism, order):
@@ -67,7 +62,3 @@ RETURNED = {
     "zero_dimensions": np.array(3.0, dtype=np.float32),
     "tensor": NumpyLike("torch.bfloat16"),
 }
-
-
-def returning(mechanism, delta):
-    return RETURNED[sorted(RETURNED)[round(-math.log10(delta)) - 1]]
