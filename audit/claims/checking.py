@@ -8,7 +8,6 @@ error of one of the two.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import enum
 import importlib.util
 import itertools
@@ -200,13 +199,13 @@ def check_file(
 
 def with_seed(claim: Claim, seed: int) -> Claim:
     """Return the claim with another seed for its samples."""
-    return dataclasses.replace(claim, budget=dataclasses.replace(claim.budget, seed=seed))
+    return replace(claim, budget=replace(claim.budget, seed=seed))
 
 
 def _with_search(claim: Claim, evaluations: int) -> Claim:
     """Return the claim with this many evaluations of the worst-case search, from its own seed."""
     seed = 0 if claim.search is None else claim.search.seed
-    return dataclasses.replace(claim, search=Search(evaluations=evaluations, seed=seed))
+    return replace(claim, search=Search(evaluations=evaluations, seed=seed))
 
 
 def complaint(judgement: Judgement) -> InputError:
