@@ -125,7 +125,7 @@ class GridComposition:
         stretch = max(pair.loss_stretch for pair, _ in self.parts)
         return np.asarray(total + stretch * np.abs(epsilon))
 
-    def epsilon(self, delta: float, near: float | None = None) -> float:
+    def epsilon(self, delta: float) -> float:
         """Return a bound on the least epsilon >= 0 with delta(epsilon) <= ``delta``.
 
         It is an upper bound if the pairs dominate, and a lower one if they are dominated.
@@ -136,7 +136,7 @@ class GridComposition:
             return math.inf
         if self._proves_nothing:
             return 0.0
-        start = near or self._layers[-1].epsilon_guess(max(delta, 1e-300))
+        start = self.epsilon_guess(max(delta, 1e-300))
         floor = math.log(max(delta, 1e-300)) + _LOG_SMALL
         found: list[float] = []
         for _ in range(_TILTS):
@@ -240,9 +240,19 @@ class DominatingCurve(BracketedCurve):
     ``epsilon`` and ``delta`` are upper ends and ``beta`` is a lower end: they are bounds for
     everything that the pair dominates. Of Renyi divergences only upper ends are computed here:
     `audit.exact` has brackets. Every bracket is compared with the ``limits``, if any are known.
+
+    moments: Upper bounds on Renyi divergences, by order and order of the pair, if any are known.
+    same: Whether (Q, P) equals (P, Q), so that one order suffices.
     """
 
     limits: DeltaLimits | None = None
+    moments: Moments | None = None
+    same: bool = False
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both orders have the same values."""
+        return self.same
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         ask = self._epsilon_ends if delta else self._pure_ends
@@ -280,6 +290,11 @@ class DominatingCurve(BracketedCurve):
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         raise NotImplementedError
 
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        if self.moments is None:
+            return np.full_like(alpha, np.inf)
+        return np.asarray(self.moments(alpha, order))
+
     def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
         high = float(self._renyi(np.array([alpha]), order)[0])
         return checked(f"Renyi divergence of order {alpha:g}", (0.0, high), order)
@@ -289,10 +304,7 @@ class DominatingCurve(BracketedCurve):
 class ComposedCurve(DominatingCurve):
     """Curve of a pair between a composition that it dominates and one that dominates it.
 
-    lower, upper: Dominated and dominating composition.
-    moments: Upper bounds on Renyi divergences, by order and order of the pair, if any are known.
-    same: Whether (Q, P) equals (P, Q), so that one order suffices.
-    limits: As in `DominatingCurve`.
+    lower, upper: Dominated and dominating composition; the rest is that of `DominatingCurve`.
     """
 
     lower: GridComposition
@@ -305,22 +317,13 @@ class ComposedCurve(DominatingCurve):
         if self.lower.above or not self.upper.above:
             raise ValueError("lower must be dominated and upper must dominate, got them otherwise")
 
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same values."""
-        return self.same
-
     def _sides(self, order: Order) -> tuple[GridComposition, GridComposition]:
         if order is Order.FORWARD or self.same:
             return self.lower, self.upper
         return self.lower.swapped, self.upper.swapped
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        return self.epsilon_ends(delta, order)
-
-    def epsilon_ends(self, delta: float, order: Order, near: float | None = None) -> Bracket:
-        """Return a bracket of epsilon at ``delta``, in one order, from a start ``near`` it."""
-        low, high = (side.epsilon(delta, near) for side in self._sides(order))
+        low, high = (side.epsilon(delta) for side in self._sides(order))
         return low, high
 
     def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
@@ -352,11 +355,6 @@ class ComposedCurve(DominatingCurve):
         if not self.same:
             deltas = np.maximum(deltas, self._delta(points, Order.REVERSE))
         return points, deltas
-
-    def _renyi(self, alpha: Array, order: Order) -> Array:
-        if self.moments is None:
-            return np.full_like(alpha, np.inf)
-        return np.asarray(self.moments(alpha, order))
 
 
 def _exact(side: GridComposition) -> GridComposition:

@@ -49,7 +49,6 @@ _COUNTED = 300
 _ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
 # How many times as wide a grid is made, in steps of 2, before its layers must have fewer cells.
 _COARSEST = 32
-_NEAR = 0.002  # relative width
 _KEPT = 5  # compositions that are kept
 _RARE_STEPS = 64  # that have a large loss, at most, in compositions on one grid
 _LARGEST_MU = 5.0  # largest parameter of one Gaussian pair on a grid
@@ -140,8 +139,7 @@ def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> floa
 class RefinedCurve(DominatingCurve):
     """Curve of independent runs on a grid that is refined where a bracket of epsilon is wide.
 
-    ``accuracy`` is the target for its relative width; ``moments`` and ``same`` are those of
-    `ComposedCurve`.
+    ``accuracy`` is the target for its relative width.
     """
 
     runs: tuple[MixtureRun, ...]
@@ -155,13 +153,8 @@ class RefinedCurve(DominatingCurve):
     def __post_init__(self) -> None:
         check_losses(self.runs, self._steps)
 
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same values."""
-        return self.same
-
     @cached_property
-    def limits(self) -> DeltaLimits | None:  # type: ignore[override]
+    def limits(self) -> DeltaLimits:  # type: ignore[override]
         """Proven bounds that every bracket is compared with."""
         return DeltaLimits.of([run.limits for run in self.runs])
 
@@ -241,11 +234,10 @@ class RefinedCurve(DominatingCurve):
         tails = log_tails(self._steps, delta, order)
         rough = self._rough(tails, order)
         tilt, interval = rough.tilt(rough.epsilon_guess(delta)), self._width
-        bounded = self.limits is not None and math.isfinite(self.limits.largest(order))
-        if bounded:
+        if math.isfinite(self.limits.largest(order)):
             # next to the largest loss a rough grid is often enough
             with suppress(TooManyCells):
-                ends = self._composed(0.0, tails, 0.0, Order.FORWARD).epsilon_ends(delta, order)
+                ends = self._composed(0.0, tails, 0.0, Order.FORWARD)._epsilon_ends(delta, order)
                 if self._relative_width(delta, ends, order) <= _TOLERATED:
                     return ends
         low, high = 0.0, math.inf
@@ -253,7 +245,7 @@ class RefinedCurve(DominatingCurve):
         while rounds < _ROUNDS:
             try:
                 curve = self._composed(interval, tails, tilt, order)
-                ends = curve.epsilon_ends(delta, order, high if low > 0.999 * high else None)
+                ends = curve._epsilon_ends(delta, order)
             except TooManyCells:
                 interval = self._wider(interval, tails)
                 if math.isfinite(high) or interval == math.inf:
@@ -266,9 +258,6 @@ class RefinedCurve(DominatingCurve):
             wide = self._relative_width(delta, (low, high), order)
             if wide <= _TOLERATED or interval <= self._finest:
                 break
-            near = bounded and self._limited(delta, (low, high), order)[1] < high
-            if near and wide * self.accuracy < _NEAR:
-                break  # the limits are the upper end, and finer grids cost much for little
             # the width of a bracket is quadratic in the interval
             interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), self._finest)
         return low, high
@@ -326,11 +315,6 @@ class RefinedCurve(DominatingCurve):
     def _beta(self, alpha: Array, order: Order) -> Array:
         epsilon = self._rough(log_tails(self._steps), order).epsilon_guess(_SMALLEST_DELTA)
         return self._on_first_grid(epsilon, order, lambda one: one._beta(alpha, order))
-
-    def _renyi(self, alpha: Array, order: Order) -> Array:
-        if self.moments is None:
-            return np.full_like(alpha, np.inf)
-        return np.asarray(self.moments(alpha, order))
 
 
 def _bounds(

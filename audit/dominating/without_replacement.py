@@ -73,20 +73,16 @@ class MirroredCurve(DominatingCurve):
 
     runs: The composed runs.
     interval: Interval of the grid, in nats.
-    moments: The Renyi divergences, which bound the smallest deltas as well.
+    divergences: The Renyi divergences, which bound the smallest deltas as well.
     """
 
     runs: tuple[MixtureRun, ...]
     interval: float
-    moments: RenyiCurve
+    divergences: RenyiCurve
+    same: bool = field(default=True, init=False)
     _known: dict[tuple[bool, bool, float], GridComposition] = field(
         default_factory=dict, init=False, repr=False
     )
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same values."""
-        return True
 
     @cached_property
     def limits(self) -> DeltaLimits | None:  # type: ignore[override]
@@ -139,7 +135,9 @@ class MirroredCurve(DominatingCurve):
     def _most_epsilon(self, delta: float) -> float:
         small = delta < _SMALL_DELTA
         high = self._ask(True, small, lambda side: side.epsilon(delta))
-        return min(high, float(self.moments.epsilon(delta))) if small or high == math.inf else high
+        return (
+            min(high, float(self.divergences.epsilon(delta))) if small or high == math.inf else high
+        )
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         few = epsilon.size < _MANY  # many share one transform
@@ -150,7 +148,7 @@ class MirroredCurve(DominatingCurve):
         if small.any():
             far = epsilon[small]
             most[small] = self._ask(True, True, lambda side: side.deltas(far))
-            most[small] = np.minimum(most[small], self.moments.delta(far))
+            most[small] = np.minimum(most[small], self.divergences.delta(far))
         return most
 
     def _beta(self, alpha: Array, order: Order) -> Array:
@@ -162,7 +160,7 @@ class MirroredCurve(DominatingCurve):
         return points, self._ask(True, False, lambda side: side.profile(points))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self.moments.renyi(alpha))
+        return np.asarray(self.divergences.renyi(alpha))
 
 
 def mirrored_curve(

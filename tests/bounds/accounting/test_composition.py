@@ -222,7 +222,7 @@ def test_small_deltas_lie_between_what_is_attained_and_renyi_divergences():
     for delta in (1e-13, 1e-30, 1e-100):
         low, high = curve.epsilon_bracket(delta)
         assert attained.epsilon_bracket(delta, Order.FORWARD)[0] <= high
-        assert low <= high <= min(low * (1 + 1e-5), curve.moments.epsilon(delta))
+        assert low <= high <= min(low * (1 + 1e-5), curve.divergences.epsilon(delta))
     deltas = np.geomspace(1e-16, 0.5, 40)
     assert np.all(np.diff(np.asarray(curve.epsilon(deltas))) <= 0)
     assert np.all(np.asarray(curve.delta(curve.epsilon(deltas))) >= deltas * (1 - 1e-9))
