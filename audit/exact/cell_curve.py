@@ -41,7 +41,7 @@ class Grid(ABC):
     """
 
     points: Array
-    most_cuts: int = 8_000  # besides 64 for each value asked for
+    most_cuts: int = 8_000  # besides 128 for each value asked for
     proven: bool = True
 
     @abstractmethod
@@ -107,7 +107,7 @@ class CellCurve(BracketedCurve):
     def _narrowed(self, asked: Measure, at: Array, order: Order) -> Brackets:
         """Cut the cells that decide each value until its bracket is narrow."""
         grid, width = self.grid, None
-        most = grid.points.size + grid.most_cuts + 64 * at.size
+        most = grid.points.size + grid.most_cuts + 128 * at.size
         for _ in range(_ROUNDS):
             cells = _ordered(grid.cells(), order)
             enclosure = cells.enclosure(complement=asked is Measure.BETA)
@@ -201,10 +201,12 @@ def _cuts(grid: Grid, cells: Cells, order: Order, losses: Array, guesses: Array)
     # cutting does not help where the range is that of rounding
     wide = high - low > 4 * (cells.error_p + cells.error_q)[:count]
     rank = np.argsort(low, kind="stable")
+    # before the first, no range reaches as high
+    firsts = np.searchsorted(np.maximum.accumulate(high[rank]), losses, side="left")
     ends = np.searchsorted(low[rank], losses, side="right")
     found_cells, found_losses = [np.zeros(0, np.intp)], [np.zeros(0)]
-    for at, end, goal in zip(losses, ends, guesses, strict=True):
-        chosen = rank[:end]
+    for at, first, end, goal in zip(losses, firsts, ends, guesses, strict=True):
+        chosen = rank[first:end]
         chosen = chosen[(high[chosen] >= at) & wide[chosen]]
         found_cells.append(chosen)
         found_losses.append(np.full(chosen.size, goal))

@@ -137,6 +137,14 @@ def test_each_is_the_one_asked_for_alone(exact: LawCurve, name: str, order: Orde
     assert np.all(highs[np.isfinite(highs)] - lows[np.isfinite(highs)] < 1e-6)
 
 
+def test_a_thousand_at_once_are_as_narrow_as_one() -> None:
+    """Relative widths were 2e-5 where too few cuts were left for each."""
+    first = Mixture((0.3, 0.7), (0.0, 2.0), (1.0, 0.5))
+    law = curve(Mixtures(first, Mixture((1.0,), (1.0,), (0.8,))))
+    lows, highs = law.epsilon_bracket(np.geomspace(1e-9, 0.3, 1000), FORWARD)
+    assert np.max((highs - lows) / np.maximum(lows, 1e-3)) < 1e-9
+
+
 def test_the_tradeoff_function_between_the_errors_at_an_atom() -> None:
     """A line there: an error of the threshold would be one of the first order."""
     exact = curve(constructions.TwoSidedWalk(replace(MECHANISM, noise_std=0.2)))
