@@ -10,8 +10,8 @@ Q to X'. Steps are composed on a grid of the logarithm of dP/dQ:
 - `compose` (`curve.py`) takes (lower, upper, times), ... and returns a `DominatingCurve`: a
   `PrivacyCurve` whose brackets contain the true value in each order. Each side is a
   `GridComposition`, which convolves the pairs with errors relative to delta (`layer.py`).
-- `RefinedCurve` (`runs.py`) refines the grid where a bracket is wide. Its runs can be
-  discretised on any grid, so that runs of several kinds are composed on one.
+- `RefinedCurve` (`runs.py`) refines the grid where a bracket is wide. Pairs that are given on grids
+  are composed with its runs on one grid (`composed_runs`).
 - Each sampler has a function from numbers (noise multiplier, rate or steps of an
   epoch, steps or epochs, relation) to such a curve; its docstring states the pair and the proof.
 - `dominating_curve` (`dispatch.py`) takes a `NoisySGD` or a `Composition` of them. Mechanisms that

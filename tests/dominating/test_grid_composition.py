@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 
+import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
 from audit.dominating.curve import ComposedCurve, DominatingCurve, GridComposition, compose
-from audit.dominating.grid import GridPair, dominated, dominating, mixed
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated, dominating, mixed
 from audit.numerics.normal import log_density
 
 Array = NDArray[np.float64]
@@ -130,6 +131,17 @@ def test_a_planted_error_is_caught(planted: str) -> None:
         lower = replace(lower, lifted=lower.p * math.exp(-0.005))
     with pytest.raises(BracketError, match=r"at delta 1e-06 in forward order .* low <= high"):
         composed((lower, upper), 10).epsilon_bracket(1e-6, Order.FORWARD)
+
+
+def test_exchanged_laws_state_their_rounding() -> None:
+    """Products of an index and the interval are rounded by more, the larger they are."""
+    cells = 400
+    pair = GridPair(True, 0.1, 6000, np.full(cells, 0.5), np.full(cells, 0.5))
+    other = pair.swapped()
+    with mp.workdps(40):
+        exact = [mp.exp(-mp.mpf(0.1) * (6000 + k)) / 2 for k in range(cells)]
+        errors = [abs(mp.mpf(float(p)) / e - 1) for p, e in zip(other.p[::-1], exact, strict=True)]
+    assert 20 * UNIT_ROUNDOFF < max(errors) <= other.rounding
 
 
 def test_sides_and_intervals_must_match() -> None:
