@@ -49,6 +49,7 @@ _COUNTED = 300
 _ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
 # How many times as wide a grid is made, in steps of 2, before its layers must have fewer cells.
 _COARSEST = 32
+_NEAR = 0.002  # relative width
 _KEPT = 5  # compositions that are kept
 _RARE_STEPS = 64  # that have a large loss, at most, in compositions on one grid
 _LARGEST_MU = 5.0  # largest parameter of one Gaussian pair on a grid
@@ -234,7 +235,8 @@ class RefinedCurve(DominatingCurve):
         tails = log_tails(self._steps, delta, order)
         rough = self._rough(tails, order)
         tilt, interval = rough.tilt(rough.epsilon_guess(delta)), self._width
-        if math.isfinite(self.limits.largest(order)):
+        bounded = math.isfinite(self.limits.largest(order))
+        if bounded:
             # next to the largest loss a rough grid is often enough
             with suppress(TooManyCells):
                 ends = self._composed(0.0, tails, 0.0, Order.FORWARD)._epsilon_ends(delta, order)
@@ -258,6 +260,9 @@ class RefinedCurve(DominatingCurve):
             wide = self._relative_width(delta, (low, high), order)
             if wide <= _TOLERATED or interval <= self._finest:
                 break
+            near = bounded and self._limited(delta, (low, high), order)[1] < high
+            if near and wide * self.accuracy < _NEAR:
+                break  # the limits are the upper end, and finer grids cost much for little
             # the width of a bracket is quadratic in the interval
             interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), self._finest)
         return low, high
