@@ -24,7 +24,6 @@ from audit.curves.quantities import (
     PowerAtAlpha,
     Quantity,
     RenyiAtOrder,
-    TotalVariation,
 )
 from audit.numerics.normal import gaussian_delta
 
@@ -80,6 +79,16 @@ class _Line:
         return np.asarray(np.exp(logs - logsumexp(logs)))
 
 
+@dataclass(frozen=True)
+class _Goal:
+    """A certified number of several draws, and the ``gap`` that a claim leaves, relative to it."""
+
+    quantity: Quantity
+    at: float
+    certified: float
+    gap: float
+
+
 def _difference(log_p: Array, log_q: Array) -> Array:
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(log_p - log_q, nan=0.0, posinf=1e300, neginf=-1e300)
@@ -123,21 +132,20 @@ def partition_of(
             f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
             f"for a partition, got {claimed!r} and {certified!r}"
         )
-    if times > 1 and isinstance(quantity, Mu):  # it is decided at an epsilon, by its delta
-        at = float(gaussian_delta(np.array(at), np.array(claimed)))
-        quantity = EpsilonAtDelta(at)
+    goal = _Goal(quantity, at, certified if math.isfinite(certified) else claimed, gap)
+    if isinstance(quantity, Mu):
+        goal = _goal_of_mu(at, claimed, certified)
     if plain["kind"] == "finite":
-        return {} if times == 1 or alone else _finite_scores(plain, quantity, at, gap, swap)
+        return {} if times == 1 or alone else _finite_scores(plain, goal, swap)
     lines = [line for part in parts if (line := _line(part, law, swap)) is not None]
     if len(lines) < len(parts):  # vectors on a plane
         if times == 1 or alone:
             return {"cuts": _coordinate_cuts(plain).tolist()}
-        return _vector_scores(plain, quantity, at, gap, swap)
+        return _vector_scores(plain, goal, swap)
     partition: dict[str, Any] = {}
     if times > 1 and not alone:
         each = [int(part["times"]) for part in parts]
-        own, modulus = _line_scores(list(zip(lines, each, strict=True)), quantity, at, gap)
-        partition["modulus"] = modulus
+        own, partition = _line_scores(list(zip(lines, each, strict=True)), goal)
     else:
         levels = claimed / times, certified / times
         own = [_alone(line, quantity, at, gap, *levels) for line in lines]
@@ -149,6 +157,16 @@ def partition_of(
     if plain["kind"] in ("run", "process"):
         partition |= _reach(lines[0], quantity, at, np.array(partition["cuts"]), gap, walls)
     return partition
+
+
+def _goal_of_mu(at: float, claimed: float, certified: float) -> _Goal:
+    """Return the claim of mu as one of the epsilon ``at``, where a larger mu is certified.
+
+    That mu is at least what `Mu.witness_at` wants there.
+    """
+    proven = min(1.1 * claimed, (claimed + certified) / 2)
+    delta = float(gaussian_delta(np.array(at), np.array(proven)))
+    return _Goal(EpsilonAtDelta(delta), delta, at, 1 - claimed / proven if proven else 1.0)
 
 
 def _alone(
@@ -360,17 +378,17 @@ def _tilted(draws: Sequence[Draws], theta: float) -> list[Array]:
     return [np.exp(own - logsumexp(own)) for own in logs]
 
 
-def _tilt(draws: Sequence[Draws], quantity: Quantity, at: float) -> float:
+def _tilt(draws: Sequence[Draws], goal: _Goal) -> float:
     """Return the tilt under which the sum of losses is where the number is decided."""
-    if isinstance(quantity, PowerAtAlpha | TotalVariation):
+    if not isinstance(goal.quantity, EpsilonAtDelta):
         return -0.5
-    probability = min(max(at, 1e-300), 0.5)
+    probability = min(max(goal.at, 1e-300), 0.5)
 
     def reached(theta: float) -> bool:
         weights = _tilted(draws, theta)
         slope = sum(n * float(w @ own) for w, (own, _, n) in zip(weights, draws, strict=True))
         total = sum(n * float(logsumexp(np.log(m) + theta * own)) for own, m, n in draws)
-        return bool(theta * slope - total >= -math.log(probability))
+        return bool(slope >= goal.certified or theta * slope - total >= -math.log(probability))
 
     low, high = 0.0, 1.0
     while high < 1e6 and not reached(high):
@@ -381,33 +399,31 @@ def _tilt(draws: Sequence[Draws], quantity: Quantity, at: float) -> float:
     return low
 
 
-def _scoring(
-    draws: Sequence[Draws], quantity: Quantity, at: float, gap: float
-) -> tuple[float, list[tuple[float, float]], int]:
-    """Return the unit of scores, their limits for each kind of draw, and a modulus.
+def _scoring(draws: Sequence[Draws], goal: _Goal) -> tuple[float, list[tuple[float, float]], Plain]:
+    """Return the unit of scores, their limits for each kind of draw, and the modulus and bits.
 
     The limits cut off what no sum of draws that matters contains.
     """
-    times = sum(n for *_, n in draws)
     draws = [(losses[m > 0], m[m > 0] / m[m > 0].sum(), n) for losses, m, n in draws]
-    # rounding hides a share (unit/spread)^2/12 of the variance, and of the number at most that
-    share = min(max(math.sqrt(gap), 0.01), 0.25)
-    spread, reach, ends = _spread(draws, quantity, at)
-    if isinstance(quantity, EpsilonAtDelta) and _width(ends) > spread * share * _MOST_SCORES:
+    rare = 0.0
+    if isinstance(goal.quantity, EpsilonAtDelta):
         # the largest losses are rarer than what the claim lacks: they may have lower scores
-        draws = [_without_largest(draw, 1e-3 * gap * at / times) for draw in draws]
-        spread, reach, ends = _spread(draws, quantity, at)
-    unit = max(spread * share, _width(ends) / _MOST_SCORES)  # where the largest losses are alike
+        rare = 1e-3 * goal.gap * goal.at / sum(n for *_, n in draws)
+        draws = [_without_largest(draw, rare) for draw in draws]
+    unit, reach, ends = _spread(draws, goal)
+    unit = max(unit, _width(ends) / _MOST_SCORES)  # where the largest losses are alike
     whole = sum(n * (high - low) for (low, high), (*_, n) in zip(ends, draws, strict=True))
-    return unit, ends, max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
+    modulus = max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
+    # of the masses of sums, rounded down, that decide the number
+    bits = math.ceil(10 - math.log2(max(rare, 1e-300))) if rare else _BITS
+    return unit, ends, {"modulus": modulus, "bits": max(bits, _BITS)}
 
 
-def _spread(
-    draws: Sequence[Draws], quantity: Quantity, at: float
-) -> tuple[float, float, list[tuple[float, float]]]:
-    """Return the deviation of a draw's loss, the reach of their sum, and the limits of losses."""
+def _spread(draws: Sequence[Draws], goal: _Goal) -> tuple[float, float, list[tuple[float, float]]]:
+    """Return the unit of scores, the reach of the sum of losses, and the limits of losses."""
     times = sum(n for *_, n in draws)
-    weights = _tilted(draws, _tilt(draws, quantity, at))
+    theta = _tilt(draws, goal)
+    weights = _tilted(draws, theta)
     tilted = [_moments(own, w) for w, (own, _, _) in zip(weights, draws, strict=True)]
     plain = [_moments(own, m) for own, m, _ in draws]
     spreads = [
@@ -423,7 +439,19 @@ def _spread(
         ends.append((float(low), float(high)))
     moved = sum(n * abs(a[0] - b[0]) for a, b, (*_, n) in zip(tilted, plain, draws, strict=True))
     reach = 2 * _SUM_REACH * math.sqrt(times) * max(spreads) + 2 * moved + 2 * _width(ends)
-    return min(spreads), reach, ends
+    # rounding hides a part of the variance, and of power and distance at most that part
+    allowed = times * min(spreads) ** 2 / 12 * min(max(goal.gap, 1e-4), 0.06)
+    if theta > 0:  # and of delta at most theta^2/2 times the variance; the claim lacks more
+        lacks = -math.expm1(-theta * goal.gap * goal.certified)
+        allowed = min(lacks / (6 * theta**2), times * spreads[0] ** 2 / 12 * 0.06)
+    kept = [np.clip(own, *end) for (own, *_), end in zip(draws, ends, strict=True)]
+    unit = _width(ends)
+    while unit > 0 and allowed < sum(
+        n * _moments(own - unit * np.rint(own / unit), w)[1]
+        for own, w, (*_, n) in zip(kept, weights, draws, strict=True)
+    ):
+        unit /= 1.5
+    return unit, reach, ends
 
 
 def _width(ends: Sequence[tuple[float, float]]) -> float:
@@ -451,11 +479,11 @@ def _moments(losses: Array, masses: Array) -> tuple[float, float]:
 
 
 def _line_scores(
-    lines: Sequence[tuple[_Line, int]], quantity: Quantity, at: float, gap: float
-) -> tuple[list[dict[str, Any]], int]:
-    """Return the cuts and scores of each kind of draw, and the modulus."""
+    lines: Sequence[tuple[_Line, int]], goal: _Goal
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the cuts and scores of each kind of draw, and the modulus and bits of their sum."""
     draws = [(line.losses, line.shares(1.0), times) for line, times in lines]
-    unit, limits, modulus = _scoring(draws, quantity, at, gap)
+    unit, limits, whole = _scoring(draws, goal)
     found = []
     for (line, _), (low, high) in zip(lines, limits, strict=True):
         levels = unit * (np.arange(round(low / unit), round(high / unit), dtype=np.float64) + 0.5)
@@ -463,7 +491,7 @@ def _line_scores(
         ends = np.concatenate([line.points[:1], cuts, line.points[-1:]])
         losses = line.loss((ends[1:] + ends[:-1]) / 2)
         found.append({"cuts": cuts.tolist(), "scores": _scores(losses, unit, low, high)})
-    return found, modulus
+    return found, dict(whole)
 
 
 def _scores(losses: Array, unit: float, low: float, high: float) -> list[int]:
@@ -477,9 +505,7 @@ def _sums_are_apart(plain: Plain) -> bool:
     return plain["kind"] == "finite" and len(plain["first"]) <= 2
 
 
-def _finite_scores(
-    plain: Plain, quantity: Quantity, at: float, gap: float, swap: bool
-) -> dict[str, Any]:
+def _finite_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
     times = int(plain["times"])
     laws = [np.array(plain[name], dtype=float) for name in _NAMES]
     p, q = laws[::-1] if swap else laws
@@ -487,19 +513,20 @@ def _finite_scores(
     scores = np.full(p.size, None)
     if not shared.any():
         return {"scores": scores.tolist(), "modulus": 1}
+    whole: Plain
     losses = np.log(p[shared]) - np.log(q[shared])
     different = np.unique(np.round(losses, 12))
     if different.size <= 2:  # all sums are apart
         losses, high = losses - different[0], float(np.ptp(different))
-        unit, low, modulus = high or 1.0, 0.0, 1 + times * (different.size - 1)
+        unit, low, whole = high or 1.0, 0.0, {"modulus": 1 + times * (different.size - 1)}
     else:
         draws = [(losses, p[shared], times)]
-        unit, [(low, high)], modulus = _scoring(draws, quantity, at, gap)
+        unit, [(low, high)], whole = _scoring(draws, goal)
     found = _scores(losses, unit, low, high)
     scores[shared] = found
     # outcomes that only the wanted law has stand apart; those of the other one do not matter
-    scores[(q if isinstance(quantity, PowerAtAlpha) else p) == 0] = min(found)
-    return {"scores": scores.tolist(), "modulus": modulus}
+    scores[(q if isinstance(goal.quantity, PowerAtAlpha) else p) == 0] = min(found)
+    return {"scores": scores.tolist(), **whole}
 
 
 # ---------------------------------------------------------------------------- planes
@@ -514,9 +541,7 @@ def _coordinate_cuts(plain: Plain) -> Array:
     return np.linspace(means.min() - 8 * std, means.max() + 8 * std, _COORDINATE_CELLS)
 
 
-def _vector_scores(
-    plain: Plain, quantity: Quantity, at: float, gap: float, swap: bool
-) -> dict[str, Any]:
+def _vector_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
     cuts = _coordinate_cuts(plain)
     strategy = np.array(plain["strategy"], dtype=float)
     std, times = plain["noise_std"], int(plain["times"])
@@ -532,6 +557,5 @@ def _vector_scores(
     log_p, log_q = logs[::-1] if swap else logs
     masses = np.exp(log_p - logsumexp(log_p))
     losses = log_p - log_q
-    unit, [limits], modulus = _scoring([(losses, masses, times)], quantity, at, gap)
-    scores = _scores(losses, unit, *limits)
-    return {"cuts": cuts.tolist(), "scores": scores, "modulus": modulus}
+    unit, [limits], whole = _scoring([(losses, masses, times)], goal)
+    return {"cuts": cuts.tolist(), "scores": _scores(losses, unit, *limits), **whole}
