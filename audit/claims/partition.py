@@ -109,8 +109,8 @@ def partition_of(
 
     ``plain`` is the pair as plain numbers, and ``law`` the exact curve of a process, which holds
     its two laws as ``first`` and ``second``; ``walls`` are the ends of its domain. If ``swap``, the
-    second law comes first. The lower end of the number's bracket, ``certified``, decides how fine
-    the cells are.
+    second law comes first. What the law is certified to have at ``at``, ``certified``, decides how
+    fine the cells are.
 
     The partition has ``cuts`` between intervals of a line, or of each coordinate; ``scores`` of the
     cells and a ``modulus`` for several draws; ``window`` and ``direction`` where a law needs them;
@@ -133,8 +133,9 @@ def partition_of(
             f"for a partition, got {claimed!r} and {certified!r}"
         )
     goal = _Goal(quantity, at, certified if math.isfinite(certified) else claimed, gap)
-    if isinstance(quantity, Mu):
-        goal = _goal_of_mu(at, claimed, certified)
+    if isinstance(quantity, Mu):  # a claim of the epsilon ``at``, where the law has this delta
+        delta = float(gaussian_delta(np.array(at), np.array(goal.certified)))
+        goal = _Goal(EpsilonAtDelta(delta), delta, at, gap)
     if plain["kind"] == "finite":
         return {} if times == 1 or alone else _finite_scores(plain, goal, swap)
     lines = [line for part in parts if (line := _line(part, law, swap)) is not None]
@@ -157,16 +158,6 @@ def partition_of(
     if plain["kind"] in ("run", "process"):
         partition |= _reach(lines[0], quantity, at, np.array(partition["cuts"]), gap, walls)
     return partition
-
-
-def _goal_of_mu(at: float, claimed: float, certified: float) -> _Goal:
-    """Return the claim of mu as one of the epsilon ``at``, where a larger mu is certified.
-
-    That mu is at least what `Mu.witness_at` wants there.
-    """
-    proven = min(1.1 * claimed, (claimed + certified) / 2)
-    delta = float(gaussian_delta(np.array(at), np.array(proven)))
-    return _Goal(EpsilonAtDelta(delta), delta, at, 1 - claimed / proven if proven else 1.0)
 
 
 def _alone(
