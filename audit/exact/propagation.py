@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from audit.constructions.process import DependentStep, Path, Process, Segment, Step, Wall, split
-from audit.constructions.updates import Affine, UpdateMap
+from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap
 from audit.exact.transfer import DenseOperator, State, first_step, mixture, squaring_pays
 from audit.numerics.panels import Panels
 
@@ -40,9 +40,12 @@ def domain_ends(processes: Sequence[Process], tail: float) -> tuple[float, float
     check_domain(processes)
     lower, upper = processes[0].lower, processes[0].upper
     if math.isinf(lower) or math.isinf(upper):
-        ranges = [_range(process, tail) for process in processes]
-        lower = min(r[0] for r in ranges) if math.isinf(lower) else lower
-        upper = max(r[1] for r in ranges) if math.isinf(upper) else upper
+        # maps are as steep as where the iterate is, or as far out but for what bends them
+        ways = [[_range(process, tail, far) for process in processes] for far in (False, True)]
+        if math.isinf(lower):
+            lower = max(min(low for low, _ in ranges) for ranges in ways)
+        if math.isinf(upper):
+            upper = min(max(high for _, high in ranges) for ranges in ways)
     return lower, upper
 
 
@@ -224,7 +227,7 @@ def _steepest(phi: UpdateMap, lower: float, upper: float) -> float:
     return float(np.max(np.abs(np.diff(phi(x))) / np.diff(x)))
 
 
-def _range(process: Process, tail: float) -> tuple[float, float]:
+def _range(process: Process, tail: float, far: bool) -> tuple[float, float]:
     """Interval that holds the iterate of an unbounded process, but for its far tails."""
     lowest = highest = process.start
     for path in process.paths:
@@ -236,7 +239,7 @@ def _range(process: Process, tail: float) -> tuple[float, float]:
             moves = [(*ends, *move) for b, ends in ranges.items() for move in step.transitions(b)]
             for low, high, phi, _, after in moves:
                 spread = max(high - low, step.noise_std)
-                image_low, image_high, steepness = _image(phi, low, high, spread)
+                image_low, image_high, steepness = _image(phi, low, high, spread, far)
                 images.setdefault(after, []).append((image_low, image_high))
                 slope = max(slope, steepness)
             ranges = {
@@ -253,11 +256,21 @@ def _range(process: Process, tail: float) -> tuple[float, float]:
     return lowest, highest
 
 
-def _image(phi: UpdateMap, low: float, high: float, spread: float) -> tuple[float, float, float]:
-    """Range of a map on [low, high], and how steep it is there and ``spread`` around it."""
+def _image(
+    phi: UpdateMap, low: float, high: float, spread: float, far: bool
+) -> tuple[float, float, float]:
+    """Range of a map on [low, high], and how steep it is there and ``spread`` around it.
+
+    With ``far``, a map that is a line but for a bounded term is as steep as the line, and its range
+    as wide as the term may make it.
+    """
+    bends = np.zeros(1)
+    if far and isinstance(phi, PiecewiseLinear) and phi.slopes[0] == phi.slopes[1]:
+        bends = np.array(phi.values) - phi.slopes[0] * np.array(phi.points)
+        phi = Affine(slope=phi.slopes[0])
     if isinstance(phi, Affine):
         ends = phi.slope * low + phi.shift, phi.slope * high + phi.shift
-        return min(ends), max(ends), abs(phi.slope)
+        return min(ends) + float(bends.min()), max(ends) + float(bends.max()), abs(phi.slope)
     image = phi(np.linspace(low, high, 33))
     slope = _steepest(phi, low - spread, high + spread)
     return float(image.min()), float(image.max()), slope

@@ -10,11 +10,12 @@ import pytest
 from scipy.stats import norm
 
 from audit import Batching, Composition, NoisySGD, Order, Relation, Release
-from audit.constructions import Affine, TwoSidedWalk
+from audit.constructions import Affine, GradientPair, PiecewiseLinear, TwoSidedWalk
 from audit.constructions.explicit_laws import AllIterates, Laplace
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.exact import GaussianPairCurve, LawCurve, curve, curves, dominating_curve, law
 from audit.exact.from_pair import divergence_rates
+from audit.exact.propagation import domain_ends
 from tests.exact.cases import CASES, Pair, mechanism, noisy, process
 
 NAMES = ["without replacement", "cyclic, first batch", "double well", "full, at the end"]
@@ -221,6 +222,36 @@ class TestClosedForm:
         assert own.log_probability(-100.0, -90.0) == pytest.approx(norm.logcdf(-47.0), rel=1e-12)
         assert own.probability(3.0, 2.0) == 0
         assert own.atoms == (0.0, 0.0)
+
+
+def test_maps_that_are_steep_at_few_points_take_no_wider_line() -> None:
+    """A step of slope -4.8 between two kinks: a line for such slopes everywhere took minutes."""
+    m = mechanism(
+        steps=6,
+        dataset_size=5,
+        batch_size=5,
+        step_size=0.1,
+        noise_std=0.9955,
+        lipschitz=1.0,
+        gradient_sensitivity=1.9979,
+        convex=False,
+        smoothness=None,
+        diameter=None,
+    )
+    pair = GradientPair(
+        m,
+        others=PiecewiseLinear((0.1444, 0.172), (-0.99894, 0.99894), (0.0, 0.0)),
+        record=PiecewiseLinear((0.0,), (0.99894,), (0.0, 0.0)),
+        record_prime=PiecewiseLinear((0.0,), (-0.99894,), (0.0, 0.0)),
+        start=-0.2378,
+    )
+    low, high = domain_ends(pair.processes(), 38.0)
+    assert high - low < 30
+    walled = curve(replace(pair, mechanism=replace(m, diameter=40.0)))
+    for found, wanted in zip(
+        curve(pair).epsilon_bracket(1e-5), walled.epsilon_bracket(1e-5), strict=True
+    ):
+        assert found == pytest.approx(wanted, rel=1e-10)
 
 
 def test_shuffled_means_that_agree_are_one_normal_law() -> None:
