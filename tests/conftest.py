@@ -30,19 +30,22 @@ with contextlib.suppress(ImportError):  # the tests of adapters do without Hypot
 
 RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 
-# Files whose tests take a quarter of a minute or more begin first: one of them left for the end
+# Files whose tests take a third of a minute or more begin first: one of them left for the end
 # would keep one core busy and the other one waiting.
 LONG = (
     "test_docs.py",
     "panel/test_judging.py",
+    "claims/test_library_objects.py",
     "test_stored_numbers.py",
-    "scenario/test_shipped.py",
-    "bounds/test_soundness.py",
-    "claims/test_witness.py",
+    "bounds/own/test_soundness.py",
+    "isolation/test_workers.py",
     "training/test_run.py",
+    "scenario/test_shipped.py",
+    "dominating/test_checked_brackets.py",
+    "bounds/test_extremes.py",
+    "cli/test_child_process.py",
+    "claims/test_user_code.py",
     "estimation/test_coverage.py",
-    "claims/test_judge.py",
-    "cli/test_audit.py",
 )
 
 

@@ -11,14 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
-    "audit": 59_200,
+    "audit": 59_170,
     "audit/bounds": 9_880,
     "audit/claims": 5_165,
     "audit/estimation": 6_861,
     "audit/report": 4_165,
-    "audit/simulation": 2_885,
+    "audit/simulation": 2_880,
     "extras/verify/audit_verify": 1_763,
-    "tests": 51_600,
+    "tests": 51_520,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.
