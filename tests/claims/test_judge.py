@@ -160,7 +160,7 @@ def test_a_pair_without_an_exact_law_comes_last():
         dataset_size=40,
         batch_size=4,
         step_size=0.1,
-        noise_std=0.25,
+        noise_std=3e-4,
         clip_norm=1.0,
         convex=False,
         batching=Batching.POISSON,
