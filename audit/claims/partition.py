@@ -143,16 +143,16 @@ def partition_of(
         if times == 1 or alone:
             return {"cuts": _coordinate_cuts(plain).tolist()}
         return _vector_scores(plain, goal, swap)
-    partition: dict[str, Any] = {}
+    sums: Plain = {}
     if times > 1 and not alone:
         each = [int(part["times"]) for part in parts]
-        own, partition = _line_scores(list(zip(lines, each, strict=True)), goal)
+        own, sums = _line_scores(list(zip(lines, each, strict=True)), goal)
     else:
         levels = claimed / times, certified / times
         own = [_alone(line, quantity, at, gap, *levels) for line in lines]
     if product:
-        return {**partition, "parts": own}
-    partition |= own[0]
+        return {**sums, "parts": own}
+    partition = {**sums, **own[0]}
     if lines[0].direction is not None:
         partition["direction"] = list(lines[0].direction)
     if plain["kind"] in ("run", "process"):
@@ -396,18 +396,18 @@ def _scoring(draws: Sequence[Draws], goal: _Goal) -> tuple[float, list[tuple[flo
     The limits cut off what no sum of draws that matters contains.
     """
     draws = [(losses[m > 0], m[m > 0] / m[m > 0].sum(), n) for losses, m, n in draws]
-    rare = 0.0
+    bits = _BITS
     if isinstance(goal.quantity, EpsilonAtDelta):
         # the largest losses are rarer than what the claim lacks: they may have lower scores
         rare = 1e-3 * goal.gap * goal.at / sum(n for *_, n in draws)
         draws = [_without_largest(draw, rare) for draw in draws]
+        # masses of sums are rounded down: fine enough for what the claim lacks
+        bits = max(math.ceil(10 - math.log2(max(rare, 1e-300))), bits)
     unit, reach, ends = _spread(draws, goal)
     unit = max(unit, _width(ends) / _MOST_SCORES)  # where the largest losses are alike
     whole = sum(n * (high - low) for (low, high), (*_, n) in zip(ends, draws, strict=True))
     modulus = max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
-    # of the masses of sums, rounded down, that decide the number
-    bits = math.ceil(10 - math.log2(max(rare, 1e-300))) if rare else _BITS
-    return unit, ends, {"modulus": modulus, "bits": max(bits, _BITS)}
+    return unit, ends, {"modulus": modulus, "bits": bits}
 
 
 def _spread(draws: Sequence[Draws], goal: _Goal) -> tuple[float, float, list[tuple[float, float]]]:
@@ -471,10 +471,10 @@ def _moments(losses: Array, masses: Array) -> tuple[float, float]:
 
 def _line_scores(
     lines: Sequence[tuple[_Line, int]], goal: _Goal
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], Plain]:
     """Return the cuts and scores of each kind of draw, and the modulus and bits of their sum."""
     draws = [(line.losses, line.shares(1.0), times) for line, times in lines]
-    unit, limits, whole = _scoring(draws, goal)
+    unit, limits, sums = _scoring(draws, goal)
     found = []
     for (line, _), (low, high) in zip(lines, limits, strict=True):
         levels = unit * (np.arange(round(low / unit), round(high / unit), dtype=np.float64) + 0.5)
@@ -482,13 +482,12 @@ def _line_scores(
         ends = np.concatenate([line.points[:1], cuts, line.points[-1:]])
         losses = line.loss((ends[1:] + ends[:-1]) / 2)
         found.append({"cuts": cuts.tolist(), "scores": _scores(losses, unit, low, high)})
-    return found, dict(whole)
+    return found, sums
 
 
 def _scores(losses: Array, unit: float, low: float, high: float) -> list[int]:
     """Return losses within limits as multiples of a unit."""
-    rounded: list[int] = np.rint(np.clip(losses, low, high) / unit).astype(int).tolist()
-    return rounded
+    return [int(score) for score in np.rint(np.clip(losses, low, high) / unit)]
 
 
 def _sums_are_apart(plain: Plain) -> bool:
@@ -504,20 +503,20 @@ def _finite_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
     scores = np.full(p.size, None)
     if not shared.any():
         return {"scores": scores.tolist(), "modulus": 1}
-    whole: Plain
+    sums: Plain
     losses = np.log(p[shared]) - np.log(q[shared])
     different = np.unique(np.round(losses, 12))
     if different.size <= 2:  # all sums are apart
         losses, high = losses - different[0], float(np.ptp(different))
-        unit, low, whole = high or 1.0, 0.0, {"modulus": 1 + times * (different.size - 1)}
+        unit, low, sums = high or 1.0, 0.0, {"modulus": 1 + times * (different.size - 1)}
     else:
         draws = [(losses, p[shared], times)]
-        unit, [(low, high)], whole = _scoring(draws, goal)
+        unit, [(low, high)], sums = _scoring(draws, goal)
     found = _scores(losses, unit, low, high)
     scores[shared] = found
     # outcomes that only the wanted law has stand apart; those of the other one do not matter
     scores[(q if isinstance(goal.quantity, PowerAtAlpha) else p) == 0] = min(found)
-    return {"scores": scores.tolist(), **whole}
+    return {"scores": scores.tolist(), **sums}
 
 
 # ---------------------------------------------------------------------------- planes
@@ -548,5 +547,5 @@ def _vector_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
     log_p, log_q = logs[::-1] if swap else logs
     masses = np.exp(log_p - logsumexp(log_p))
     losses = log_p - log_q
-    unit, [limits], whole = _scoring([(losses, masses, times)], goal)
-    return {"cuts": cuts.tolist(), "scores": _scores(losses, unit, *limits), **whole}
+    unit, [limits], sums = _scoring([(losses, masses, times)], goal)
+    return {"cuts": cuts.tolist(), "scores": _scores(losses, unit, *limits), **sums}

@@ -97,7 +97,8 @@ def certified_crossing(
         low = high / ratio if high > 1e-300 else 0.0
         if low == 0 and excess(0.0) <= 0:
             return 0.0
-    root = bracketed_root(excess, low, high, xtol=1e-320)
+    ends = np.array([low]), np.array([high])
+    root = float(decreasing_root(lambda x: np.array([excess(float(x[0]))]), *ends)[0])
     for width in (1e-15, 1e-14, 1e-13, 1e-12, 1e-9):
         left, right = root * (1 - width), root * (1 + width)
         low = left if low < left and excess(left) > 0 else low

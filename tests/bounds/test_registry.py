@@ -152,15 +152,12 @@ def test_an_assumption_may_speak_of_what_an_earlier_one_requires():
 
 
 def test_bounds_leave_slow_libraries_out():
-    """Those of sampled batches, too; the import alone is a part of it.
-
-    Crossings of composed losses take SciPy's roots, which load in a tenth of a second.
-    """
+    """Those of sampled batches, too; the import alone is a part of it."""
     code = (
         "import sys, audit; m = audit.NoisySGD(steps=40, dataset_size=100, batch_size=10, "
         "step_size=1.0, noise_std=0.05, lipschitz=0.125, smoothness=1.0, diameter=1.0, "
         "batching=audit.Batching.WITHOUT_REPLACEMENT); audit.bounds.best(m, delta=1e-5)"
-        "; slow = ('dp_accounting', 'numba', 'scipy.signal', 'scipy.stats')"
+        "; slow = ('dp_accounting', 'numba', 'scipy.optimize', 'scipy.signal', 'scipy.stats')"
         "; print([m for m in slow if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
