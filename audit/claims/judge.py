@@ -422,10 +422,8 @@ def _least_upper_bound(
     for id in bounds.applicable(mechanism):
         entry = bounds.entry(id)
         if entry.status.sound and (slow or not entry.slow):
-            value = quantity.upper_bound(entry.evaluate(mechanism))
-            if value is not None:
-                found.append((value * (1 + 1e-9), id))
-    if not found:
-        return None
-    value, id = min(found)
-    return id, value
+            with contextlib.suppress(ValueError):  # it cannot be computed here
+                value = quantity.upper_bound(entry.evaluate(mechanism))
+                if value is not None:
+                    found.append((value * (1 + 1e-9), id))
+    return min(found)[::-1] if found else None
