@@ -148,7 +148,7 @@ COMMAND_MISTAKES: tuple[tuple[str, list[str], str], ...] = (
     ("audit-search", [*WORDS, "budget=1", "seed=1"], "delta or renyi_order must be given"),
     ("audit-plan", [*PLAN, "delta=2"], "delta must be in [0, 1), got 2.0"),
     ("audit-plan", PLAN, "delta must be given, got nothing"),
-    ("audit-plan", [*PLAN, "delta=0", "epsilon=-1"], "epsilon must be a finite number of at leas"),
+    ("audit-plan", [*PLAN, "delta=0", "epsilon=-1"], "epsilon must be a finite number of at"),
     ("audit-plan", [*PLAN, "delta=0", "law=laplace"], "mu must be left out for law=laplace, got "),
     ("audit-plan", [*PLAN, "delta=0", "mu=null"], "mu must be given for law=gaussian, got None"),
     ("audit-plan", [*PLAN, "delta=0", "law=gauss"], "law must be one of gaussian, laplace, ran"),
