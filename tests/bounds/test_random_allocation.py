@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,18 +131,6 @@ def test_the_analytic_bound_needs_many_steps():
     assert math.isinf(bounds.evaluate("fs25.theorem_4_1", allocation(1.0, 10)).epsilon(1e-5))
     calm = bounds.evaluate("fs25.theorem_4_1", allocation(10.0, 1000))
     assert calm.epsilon(1e-5) == pytest.approx(0.015569, abs=1e-5)
-
-
-def test_assumptions_are_named():
-    with pytest.raises(bounds.NotApplicable, match="needs one allocation of each record"):
-        bounds.evaluate("fs25.theorem_4_3", allocation(1.0, 10, epochs=2))
-    begun = replace(allocation(1.0, 10, epochs=2), steps=19)  # a part of an epoch is no epoch less
-    for id in ("fs25.theorem_4_4", "fs25.theorem_4_1", "evd26.theorem_3_3", "evd26.theorem_3_5"):
-        with pytest.raises(bounds.NotApplicable, match=r"whole .*epochs.*, got .*steps=19"):
-            bounds.evaluate(id, begun)
-    replaced = replace(allocation(1.0, 10), relation=Relation.REPLACE_ONE)
-    with pytest.raises(bounds.NotApplicable, match="needs random allocation"):
-        bounds.evaluate("fs25.theorem_4_4", replaced)
 
 
 def test_records_in_every_step_are_full_batches():

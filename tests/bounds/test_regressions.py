@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import audit
-from audit import Batching, Losses, NoisySGD, NotApplicable, Release, bounds, exact
+from audit import Batching, Losses, NoisySGD, NotApplicable, bounds, exact
 from audit.bounds.accounting import iteration
 from audit.constructions import ChangingPair, Phase, PiecewiseLinear, TwoSidedWalk
 from tests.mechanisms import noisy_sgd
@@ -52,21 +52,6 @@ def test_many_places_are_taken_together():
     for position in (0, 500, 999):
         law = exact.curve(TwoSidedWalk(m, position=position))
         assert law.renyi(2.0) <= claimed
-
-
-@pytest.mark.parametrize("id", ["fmtt18.lemma_27_corrected", "at22.sampled_gaussian"])
-def test_the_exponential_mechanism_is_no_iterate(id):
-    m = noisy_sgd(
-        dataset_size=20,
-        batch_size=2,
-        step_size=0.01,
-        batching=Batching.WITHOUT_REPLACEMENT,
-        release=Release.EXPONENTIAL_MECHANISM,
-    )
-    if id.startswith("fmtt18"):
-        m = dataclasses.replace(m, dataset_size=1, batch_size=1, batching=Batching.FULL)
-    with pytest.raises(NotApplicable, match="exponential mechanism"):
-        bounds.evaluate(id, m)
 
 
 def test_sampled_gaussians_ask_for_more_than_a_sensitivity():

@@ -158,15 +158,6 @@ def test_mtz19_covers_the_sampled_gaussian_in_its_range_only():
     assert np.all(claimed >= true)
     assert claimed[0] == pytest.approx(7 * 2 * 0.01 * 1.01 / 36)
     assert claimed[-1] == math.inf
-    for changes, message in (
-        ({"noise_std": 3.9}, "needs noise of at least 4 sensitivities"),
-        ({"batch_size": 3, "noise_std": 9.0}, "needs a sampling rate of at most 1/5"),
-        ({"relation": Relation.REPLACE_ONE}, "a record that is removed or zeroed out"),
-    ):
-        with pytest.raises(bounds.NotApplicable, match=message):
-            bounds.evaluate(
-                "survey.sampled_gaussian_mtz19", poisson(**{"noise_std": 6.0, **changes})
-            )
 
 
 def test_wbk19_agrees_with_a_library():
@@ -211,8 +202,6 @@ def test_section_vi_a_reference_values():
     assert first == pytest.approx(0.1)
     with pytest.raises(ValueError, match=r"batch must be at most .* \(10\), got 11"):
         bounds.evaluate("survey.section_vi_a", m, batch=11)
-    with pytest.raises(bounds.NotApplicable, match="needs a whole number of epochs"):
-        bounds.evaluate("survey.section_vi_a", cyclic(steps=11))
 
 
 def test_section_vi_a_is_refuted_by_linear_losses():
@@ -263,8 +252,6 @@ def test_theorem_vii_2_reference_values_and_the_literal_reading():
     assert low == pytest.approx(0.68865, abs=5e-6)
     assert claim < low
     assert high <= bounds.evaluate("survey.theorem_vii_2", two).renyi(2.0)
-    with pytest.raises(bounds.NotApplicable, match="at least one epoch"):
-        bounds.evaluate("survey.theorem_vii_2_literal", sampled(steps=9, strong_convexity=0.1))
 
 
 def test_theorem_vii_2_recursion_step_by_step():
@@ -302,8 +289,6 @@ def test_theorem_vii_1_holds_against_gaussians_from_any_start():
     m = mechanism(steps=30, strong_convexity=0.7, step_size=0.5)
     expected = 4 / 0.35 * (1 - math.exp(-0.35 * 15)) * 3 / (2 * 10.0**2)
     assert bounds.evaluate("survey.theorem_vii_1", m).renyi(3.0) == pytest.approx(expected)
-    with pytest.raises(bounds.NotApplicable, match="needs eta < 1/M"):
-        bounds.evaluate("survey.theorem_vii_1", mechanism(strong_convexity=0.5, step_size=1.0))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -16,7 +16,7 @@ from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.run import WorstRun
 from audit.constructions import QuadraticPair, TwoSidedWalk
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi, two_sided_log_moment
-from tests.bounds.own.soundness import check, mechanism
+from tests.bounds.own.soundness import check
 from tests.mechanisms import noisy_sgd
 
 GAPS = np.array([0.05, 0.5, 3.0])
@@ -227,11 +227,6 @@ def test_strong_pushes_on_the_map():
     assert found.compared["own.adaptive_shifts"] > found.epsilon  # weak pushes are not its field
 
 
-def test_other_batches_are_refused():
-    with pytest.raises(bounds.NotApplicable, match="batches sampled without replacement"):
-        bounds.evaluate("own.adaptive_shifts", mechanism(1.0, 0.2, 3))
-
-
 # --- soundness ---
 
 
@@ -414,27 +409,6 @@ def test_rates_and_pushes_that_are_too_small_are_found_below(made, planted):
     pair, epsilons = TwoSidedWalk(m), (2.0, 4.0)
     assert check({"planted": made(dataclasses.replace(right, **planted))}, [pair], epsilons).wrong
     assert not check({"right": made(right)}, [pair], epsilons).wrong
-
-
-@pytest.mark.parametrize("id", ["own.adaptive_shifts", "own.forgetting", "own.coupling"])
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"smoothness": 0.21}, r"needs eta M n/b <= 2 .*smoothness=0\.21"),
-        ({"diameter": None, "strong_convexity": 0.1}, "needs a bounded domain"),
-        ({"lipschitz": None, "gradient_sensitivity": 1.0}, "needs gradients whose bound alone"),
-    ],
-)
-def test_refusals_name_the_assumption(id, changes, words):
-    m = on_the_map(1, 1, 0.2, Relation.REPLACE_ONE, **changes)
-    with pytest.raises(bounds.NotApplicable, match=words):
-        bounds.evaluate(id, m)
-
-
-def test_other_batches_have_the_record_in_both_datasets():
-    m = on_the_map(1, 1, 0.2, Relation.ADD_REMOVE, batching=Batching.WITHOUT_REPLACEMENT)
-    with pytest.raises(bounds.NotApplicable, match="needs equally many records"):
-        bounds.evaluate("own.forgetting", m)
 
 
 def test_batches_that_may_be_empty_move_points_no_closer():

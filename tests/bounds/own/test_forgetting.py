@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from audit import Batching, NotApplicable, Relation, bounds, exact
+from audit import Batching, Relation, bounds, exact
 from audit.bounds.own.forgetting import KilledWalk, Lengths, walk_of
 from audit.bounds.own.run import WorstRun
 from audit.constructions import BiasedWalk, Construction, Process
@@ -204,23 +204,6 @@ def test_sampled_batches():
     assert found.delta(1.0) <= composed.delta(1.0)
     zero_out = replace(sampled, relation=Relation.ZERO_OUT)
     assert WorstRun.of(zero_out).shift == pytest.approx(2 * WorstRun.of(sampled).shift)
-
-
-@pytest.mark.parametrize("id", ["own.forgetting", "own.coupling"])
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"convex": False, "strong_convexity": 0.0}, "needs convex losses, got convex=False"),
-        ({"smoothness": 2.5}, "needs eta <= 2/M"),
-        ({"diameter": None, "strong_convexity": 0.0}, "needs a bounded domain, or strongly convex"),
-        ({"batching": Batching.POISSON, "batch_size": 4}, "needs eta M n/b <= 2"),
-        ({"lipschitz": 1.0, "clip_norm": 0.5}, "needs unclipped gradients"),
-    ],
-)
-def test_refusals_name_the_assumption(id, changes, words):
-    m = mechanism(0.1, 0.2, 10, **changes)
-    with pytest.raises(NotApplicable, match=words):
-        bounds.evaluate(id, m)
 
 
 def test_lengths_out_of_range():

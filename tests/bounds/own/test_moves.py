@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from audit import Batching, NoisySGD, Release, bounds, exact
+from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds.own.moves import (
     Coupling,
     Modulus,
@@ -463,15 +463,3 @@ def test_a_searched_pair_is_below_it() -> None:
     m = rough(steps=60, noise_std=0.5, diameter=0.3)
     found = worst_case(m, delta=1e-5, evaluations=40, seed=0)
     assert found.bracket[0] < bounds.evaluate(ID, m).epsilon(1e-5)
-
-
-def test_refusals() -> None:
-    sampled = rough(batching=Batching.WITHOUT_REPLACEMENT, batch_size=5)
-    with pytest.raises(bounds.NotApplicable, match="needs batches that are fixed before the run"):
-        bounds.evaluate(ID, sampled)
-    with pytest.raises(bounds.NotApplicable, match="needs a bound on how far an update takes two"):
-        bounds.evaluate(ID, rough(strong_convexity=0.5))
-    with pytest.raises(bounds.NotApplicable, match="needs one step size for all steps"):
-        bounds.evaluate(ID, rough(steps=2, step_size=(0.1, 0.2)))
-    with pytest.raises(bounds.NotApplicable, match="needs another release, got release='all"):
-        bounds.evaluate(ID, rough(release=Release.ALL_ITERATES))

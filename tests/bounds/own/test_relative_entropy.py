@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from audit import Batching, Losses, NoisySGD, Release, bounds, exact
+from audit import Batching, Losses, NoisySGD, bounds, exact
 from audit.bounds.own import relative_entropy
 from audit.bounds.own.relative_entropy import RelativeEntropyCurve, _largest_sum, _ranges, rates
 from audit.bounds.own.run import WorstRun
@@ -186,16 +186,6 @@ def test_unusual_mechanisms(changes: dict[str, Any]) -> None:
     law = exact.curve(pair)
     low = [law.epsilon_bracket(delta)[0] for delta in (1e-3, 1e-6)]
     assert np.all(low <= epsilon)
-
-
-def test_refusals() -> None:
-    with pytest.raises(bounds.NotApplicable, match="needs a bounded domain, got diameter=None"):
-        bounds.evaluate(ID, mechanism(0.1, 0.2, 5, diameter=None, strong_convexity=0.5))
-    sampled = mechanism(0.1, 0.2, 5, batching=Batching.WITHOUT_REPLACEMENT, batch_size=10)
-    with pytest.raises(bounds.NotApplicable, match="needs batches that are fixed before the run"):
-        bounds.evaluate(ID, sampled)
-    with pytest.raises(bounds.NotApplicable, match="needs another release, got release='all"):
-        bounds.evaluate(ID, mechanism(0.1, 0.2, 5, release=Release.ALL_ITERATES))
 
 
 def _weak(push: float) -> RelativeEntropyCurve:
