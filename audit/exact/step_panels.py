@@ -90,9 +90,9 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
         )
 
     def divided(order: int) -> tuple[Panels, Array]:
-        def errors(edges: Array) -> Array:
+        def errors(left: Array, right: Array) -> Array:
             own = [
-                bound.errors(edges, order, std, domain) / width
+                bound.errors(left, right, order, std, domain) / width
                 for bound, (_, std), width in zip(bounds, kernels, widths, strict=True)
             ]
             return np.asarray(np.max(own, axis=0))
@@ -108,7 +108,7 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
 
 
 def _divided(
-    errors: Callable[[Array], Array], equal: Iterable[Array], order: int
+    errors: Callable[[Array, Array], Array], equal: Iterable[Array], order: int
 ) -> tuple[Panels, Array]:
     """Return panels with few enough errors, and the error of each.
 
@@ -117,7 +117,7 @@ def _divided(
     """
     most: tuple[Array, Array] | None = None
     for edges in equal:
-        error = errors(edges)
+        error = errors(edges[:-1], edges[1:])
         if error.sum() <= _GOAL:
             break
         if most is None and np.median(error) <= _GOAL / error.size:
@@ -125,15 +125,16 @@ def _divided(
     else:
         edges, error = most or (edges, error)
     for _ in range(_MOST_ROUNDS):
-        wide = error > _GOAL / error.size
-        if float(error.sum()) <= _GOAL or not wide.any():
+        left, right = edges[:-1], edges[1:]
+        middle = 0.5 * (left + right)
+        cut = (error > _GOAL / error.size) & (middle > left) & (middle < right)
+        count = int(np.count_nonzero(cut))
+        if float(error.sum()) <= _GOAL or not count or (edges.size + count) * order > _MOST_NODES:
             break
-        middles = 0.5 * (edges[:-1] + edges[1:])[wide]
-        middles = middles[(middles > edges[:-1][wide]) & (middles < edges[1:][wide])]
-        if middles.size == 0 or (edges.size + middles.size) * order > _MOST_NODES:
-            break
-        edges = np.sort(np.concatenate([edges, middles]))
-        error = errors(edges)
+        halves = errors(left[cut], middle[cut]), errors(middle[cut], right[cut])
+        edges = np.sort(np.concatenate([edges, middle[cut]]))
+        error = np.repeat(error, 1 + cut)
+        error[np.repeat(cut, 1 + cut)] = np.stack(halves, axis=1).ravel()
     return Panels(edges, order), error
 
 
@@ -189,17 +190,16 @@ class _MapBounds:
         past = max(lower - float(image.min()), float(image.max()) - upper, 0.0) + room
         return cls(phi, kinks, steepest, spread, past, proven)
 
-    def errors(self, edges: Array, order: int, std: float, domain: _Domain) -> Array:
+    def errors(self, left: Array, right: Array, order: int, std: float, domain: _Domain) -> Array:
         """Bound the error of each panel over the maximum of the integrand."""
-        h = np.diff(edges)[:, None]
-        middle = 0.5 * (edges[1:] + edges[:-1])[:, None]
+        h, middle = (right - left)[:, None], 0.5 * (right + left)[:, None]
         a, b = ellipse(h, _RHOS)
         first, second = self._derivatives(middle, h, a, b)
         inner = domain.narrowest
         with np.errstate(over="ignore", invalid="ignore"):
             growth = b**2 / (2 * inner**2) + (b * first) ** 2 / (2 * std**2)
             growth = growth + REACH * b**2 * second / (2 * std)
-            growth = growth + REACH * self._deviations(edges, middle, a) / std
+            growth = growth + REACH * self._deviations(middle, a) / std
             for side, end in ((-1, domain.lower), (1, domain.upper)):
                 over = np.maximum(a + side * (middle - end), 0.0)
                 growth = growth + over * self._end_rate(side, end, std, middle, first, domain)
@@ -226,7 +226,7 @@ class _MapBounds:
         )
         return np.full(a.shape, self.steepest), np.broadcast_to(2 * local[:, None], a.shape)
 
-    def _deviations(self, edges: Array, middle: Array, a: Array) -> Array:
+    def _deviations(self, middle: Array, a: Array) -> Array:
         """Bound the distance of the continued map from the map, on the ellipses' real parts."""
         if self.kinks.size == 0:
             return np.zeros(a.shape)
