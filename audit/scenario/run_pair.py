@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,38 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from audit import bounds, estimation, exact
+from audit import bounds, estimation, exact, results
 from audit.constructions import BiasedWalk, Construction
 from audit.curves import Order, PrivacyCurve
 from audit.estimation import Audit, Evidence
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.mechanism import Batching, NoisySGD, Release
 from audit.progress import Report
-from audit.results import (
-    AtDelta,
-    AtOrder,
-    AtPosition,
-    BoundCurve,
-    BoundRow,
-    BurnIn,
-    ByOrder,
-    Certified,
-    Derived,
-    EpsilonAgainstSteps,
-    EpsilonAtDelta,
-    FoundBy,
-    LawCurves,
-    Laws,
-    NamedEpsilon,
-    Number,
-    OtherPair,
-    PairResult,
-    PositionAtDelta,
-    SampledEvidence,
-    TradeoffCurves,
-    Verdict,
-    judge_upper_bound,
-)
+from audit.results import Verdict, judge_upper_bound
 from audit.scenario.definition import RunContext, heading
 from audit.scenario.pair import PairSetting, SearchPlan, at_position
 from audit.search import Found, worst_case
@@ -69,14 +46,14 @@ class EvaluatedBound:
     curve: PrivacyCurve | None
     reason: str | None
 
-    def row(self, value: Callable[[PrivacyCurve], float], certified: float) -> BoundRow:
+    def row(self, value: Callable[[PrivacyCurve], float], certified: float) -> results.BoundRow:
         """Return a value of the curve, judged by a certified lower bound on what it bounds."""
         claimed = None if self.curve is None or self.reason else float(value(self.curve))
         verdict, ratio = Verdict.NOT_APPLICABLE, None
         if claimed is not None:
             verdict = judge_upper_bound(claimed, certified)
             ratio = claimed / certified if 0 < certified < math.inf else None
-        return BoundRow(
+        return results.BoundRow(
             id=self.entry.id,
             citation=str(self.entry.cite),
             status=self.entry.status,
@@ -87,7 +64,7 @@ class EvaluatedBound:
         )
 
 
-def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
+def run_pair(setting: PairSetting, context: RunContext) -> results.PairResult:
     """Compute, sample and bound a pair."""
     progress, threads, deltas = context.progress, context.threads, setting.deltas
     mechanism = setting.pair.mechanism
@@ -105,7 +82,9 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
     if setting.search is not None:
         report = progress.stage(f"{setting.name}: search")
         found = _search(setting.search, mechanism, context.seed, report)
-        by = FoundBy(delta=setting.search.delta, evaluations=found.evaluations, seed=found.seed)
+        by = results.FoundBy(
+            delta=setting.search.delta, evaluations=found.evaluations, seed=found.seed
+        )
         others.append(_other_pair(found.construction, found.law, deltas, by))
     against_steps = epsilon_against_steps(
         setting.pair,
@@ -123,7 +102,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         x, x_prime, confidence=context.confidence, deltas=deltas, seed=context.seed
     )
 
-    def at_delta(index: int, delta: float) -> AtDelta:
+    def at_delta(index: int, delta: float) -> results.AtDelta:
         """Compare what is known of epsilon, with bounds against the largest of all pairs."""
         lows = [(own[delta].worst.low, setting.pair.name)]
         lows += [(other.epsilons[index].epsilon.low, other.pair.name) for other in others]
@@ -136,18 +115,18 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
             for row in rows
             if row.sound and row.value is not None and row.value < math.inf
         }
-        return AtDelta(
+        return results.AtDelta(
             delta=delta,
             sampled=sampled_evidence(audited.evidence(delta)),
             exact=own[delta],
-            certified=Certified(epsilon=certified, by=by),
+            certified=results.Certified(epsilon=certified, by=by),
             bounds=rows,
             best=bounds.tightest(sound) if sound else None,
             estimates=(),
             errors=curve.errors(delta),
         )
 
-    return PairResult(
+    return results.PairResult(
         **heading(setting, context.seed),
         mechanism=mechanism,
         derived=_derived(mechanism),
@@ -168,22 +147,18 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
 
 
 def _other_pair(
-    pair: Construction, law: ExactCurve, deltas: Sequence[float], by: FoundBy | None = None
-) -> OtherPair:
+    pair: Construction, law: ExactCurve, deltas: Sequence[float], by: results.FoundBy | None = None
+) -> results.OtherPair:
     """Return a pair with its exact epsilon at each delta, in the worse order."""
-    epsilons = (EpsilonAtDelta(delta=d, epsilon=epsilon_by_order(law, d).worst) for d in deltas)
-    return OtherPair(pair=pair, epsilons=tuple(epsilons), found_by=by)
+    epsilons = (
+        results.EpsilonAtDelta(delta=d, epsilon=epsilon_by_order(law, d).worst) for d in deltas
+    )
+    return results.OtherPair(pair=pair, epsilons=tuple(epsilons), found_by=by)
 
 
 def _search(plan: SearchPlan, mechanism: NoisySGD, seed: int, report: Report) -> Found:
     """Return the best pair found; it is admissible, and its law is exact."""
-    tried = 0
-
-    def one_more(seconds: float, best: float) -> None:
-        nonlocal tried
-        tried += 1
-        report(tried, plan.evaluations)
-
+    tried = itertools.count(1)
     return worst_case(
         mechanism,
         delta=plan.delta,
@@ -191,13 +166,13 @@ def _search(plan: SearchPlan, mechanism: NoisySGD, seed: int, report: Report) ->
         seed=seed,
         evaluations=plan.evaluations,
         many_dimensions=plan.many_dimensions,
-        progress=one_more,
+        progress=lambda seconds, best: report(next(tried), plan.evaluations),
     )
 
 
-def _derived(mechanism: NoisySGD) -> Derived:
+def _derived(mechanism: NoisySGD) -> results.Derived:
     stds = mechanism.step_sizes * mechanism.noise_std
-    return Derived(
+    return results.Derived(
         step_std=float(stds[0]) if np.ptp(stds) == 0 else None,
         sensitivity=mechanism.sensitivity,
         diameter_in_step_std=(
@@ -211,21 +186,21 @@ def _derived(mechanism: NoisySGD) -> Derived:
 # numbers with their brackets
 
 
-def _number(value: float, bracket: tuple[float, float]) -> Number:
+def _number(value: float, bracket: tuple[float, float]) -> results.Number:
     """Return a number; a value that rounding puts outside its bracket is moved to the end."""
     low, high = bracket
-    return Number(float(min(max(value, low), high)), float(low), float(high))
+    return results.Number(float(min(max(value, low), high)), float(low), float(high))
 
 
 def _by_order(
     value: Callable[[Order], float], bracket: Callable[[Order], tuple[float, float]]
-) -> ByOrder:
+) -> results.ByOrder:
     forward, reverse = (_number(value(o), bracket(o)) for o in (Order.FORWARD, Order.REVERSE))
     ends = ((one.value, one.low, one.high) for one in (forward, reverse))
-    return ByOrder(forward=forward, reverse=reverse, worst=Number(*map(max, *ends)))
+    return results.ByOrder(forward=forward, reverse=reverse, worst=results.Number(*map(max, *ends)))
 
 
-def epsilon_by_order(curve: ExactCurve, delta: float) -> ByOrder:
+def epsilon_by_order(curve: ExactCurve, delta: float) -> results.ByOrder:
     """Return epsilon at ``delta`` in either order and the worse of the two."""
     return _by_order(
         lambda order: curve.epsilon(delta, order=order),
@@ -273,13 +248,13 @@ def with_best(
 
 def at_order(
     alpha: float, curve: ExactCurve, audited: Audit, evaluated: tuple[EvaluatedBound, ...]
-) -> AtOrder:
+) -> results.AtOrder:
     """Compare what is known of the Renyi divergence of one order, for the setting's own pair."""
     known = _by_order(
         lambda order: curve.renyi(alpha, order=order),
         lambda order: curve.renyi_bracket(alpha, order),
     )
-    return AtOrder(
+    return results.AtOrder(
         order=alpha,
         sampled_lower=audited.renyi_lower(alpha),
         exact=known,
@@ -293,7 +268,7 @@ def at_order(
 
 def _at_position(
     pairs: Sequence[Construction], position: int, deltas: Sequence[float], context: RunContext
-) -> AtPosition:
+) -> results.AtPosition:
     """Return the exact epsilons of the pairs moved to one batch of the cycle, and the bounds.
 
     The certified epsilon is the largest of all pairs.
@@ -305,9 +280,9 @@ def _at_position(
     ]
     evaluated = evaluated_bounds(mechanism, context.bounds, position)
 
-    def at(delta: float) -> PositionAtDelta:
+    def at(delta: float) -> results.PositionAtDelta:
         known = tuple(
-            NamedEpsilon(pair=name, epsilon=epsilon_by_order(curve, delta).worst)
+            results.NamedEpsilon(pair=name, epsilon=epsilon_by_order(curve, delta).worst)
             for name, curve in curves
         )
         certified = max(one.epsilon.low for one in known)
@@ -316,19 +291,19 @@ def _at_position(
             for bound in evaluated
             if bound.reason is None
         )
-        return PositionAtDelta(delta=delta, pairs=known, certified=certified, bounds=rows)
+        return results.PositionAtDelta(delta=delta, pairs=known, certified=certified, bounds=rows)
 
     index = position * mechanism.batch_size + 1
-    return AtPosition(position=position, index=index, deltas=tuple(map(at, deltas)))
+    return results.AtPosition(position=position, index=index, deltas=tuple(map(at, deltas)))
 
 
-def sampled_evidence(evidence: Evidence) -> SampledEvidence:
+def sampled_evidence(evidence: Evidence) -> results.SampledEvidence:
     """Return a certified epsilon and its counts by law (X, X'), whatever the order."""
     first = (evidence.first_count, evidence.first_total)
     second = (evidence.second_count, evidence.second_total)
     forward = evidence.order is Order.FORWARD
     (count, total), (prime, total_prime) = (first, second) if forward else (second, first)
-    return SampledEvidence(
+    return results.SampledEvidence(
         epsilon=evidence.value,
         order=evidence.order,
         tail=evidence.tail,
@@ -381,7 +356,7 @@ def epsilon_against_steps(
     delta: float,
     names: Sequence[str],
     progress: Report,
-) -> EpsilonAgainstSteps:
+) -> results.EpsilonAgainstSteps:
     """Exact epsilon and the named bounds after each number of steps."""
     values: dict[str, list[float | None]] = {name: [] for name in names}
     for done, count in enumerate(steps, 1):
@@ -390,12 +365,12 @@ def epsilon_against_steps(
                 None if bound.curve is None else float(bound.curve.epsilon(delta))
             )
         progress(done, len(steps))
-    return EpsilonAgainstSteps(
+    return results.EpsilonAgainstSteps(
         delta=delta,
         steps=tuple(steps),
         exact=tuple(epsilon_by_order(curve, delta).worst for curve in curves),
         bounds=tuple(
-            BoundCurve(id=name, values=tuple(row))
+            results.BoundCurve(id=name, values=tuple(row))
             for name, row in values.items()
             if any(value is not None for value in row)
         ),
@@ -403,7 +378,7 @@ def epsilon_against_steps(
     )
 
 
-def _burn_in(pair: Construction) -> BurnIn | None:
+def _burn_in(pair: Construction) -> results.BurnIn | None:
     """Return the burn-in of Altschuler and Talwar 2022; None where no theorem has one.
 
     Theorem 4.1 is on the biased walk; Theorem 3.1 takes convex, smooth and Lipschitz losses.
@@ -413,7 +388,7 @@ def _burn_in(pair: Construction) -> BurnIn | None:
         return None
     steps = m.diameter * m.dataset_size / (m.steepest_gradient * m.constant_step_size)
     if isinstance(pair, BiasedWalk):
-        return BurnIn(steps=_LOWER_BURN_IN * steps, theorem=_THEOREM_4_1)
+        return results.BurnIn(steps=_LOWER_BURN_IN * steps, theorem=_THEOREM_4_1)
     meets = (
         m.convex
         and m.strong_convexity == 0
@@ -423,10 +398,10 @@ def _burn_in(pair: Construction) -> BurnIn | None:
         and m.batching in (Batching.FULL, Batching.WITHOUT_REPLACEMENT)
         and m.release is Release.LAST_ITERATE
     )
-    return BurnIn(steps=steps, theorem=_THEOREM_3_1) if meets else None
+    return results.BurnIn(steps=steps, theorem=_THEOREM_3_1) if meets else None
 
 
-def laws(curve: ExactCurve, x: Array, x_prime: Array) -> Laws:
+def laws(curve: ExactCurve, x: Array, x_prime: Array) -> results.Laws:
     """Densities on a grid and histograms, over the range where either law has mass."""
     if isinstance(curve, exact.GaussianPairCurve):
         ends, means, std = (-np.inf, np.inf), (curve.first.mean, curve.second.mean), curve.first.std
@@ -443,19 +418,19 @@ def laws(curve: ExactCurve, x: Array, x_prime: Array) -> Laws:
         grid = grid[(grid >= low) & (grid <= high)]
     edges = np.linspace(low, high, _BINS + 1)
 
-    def law_curves(law: exact.Law, sample: Array) -> LawCurves:
+    def law_curves(law: exact.Law, sample: Array) -> results.LawCurves:
         inner = sample[(sample != ends[0]) & (sample != ends[1])]
         counts, _ = np.histogram(inner, bins=edges)
         left, right = (float(np.mean(sample == end)) if np.isfinite(end) else 0.0 for end in ends)
         atoms = law.atoms
-        return LawCurves(
+        return results.LawCurves(
             density=_floats(law.density(grid)),
             histogram=_floats(counts / (sample.size * np.diff(edges))),
             atoms=(float(atoms[0]), float(atoms[1])),
             atom_frequencies=(left, right),
         )
 
-    return Laws(
+    return results.Laws(
         grid=_floats(grid),
         edges=_floats(edges),
         ends=ends,
@@ -484,15 +459,15 @@ def _shown_range(curve: LawCurve, edges: Array) -> tuple[float, float]:
 
 def tradeoff(
     curve: ExactCurve, audited: Audit, evaluated: tuple[EvaluatedBound, ...]
-) -> TradeoffCurves:
+) -> results.TradeoffCurves:
     """Tradeoff functions on a grid that is even on the normal scale."""
     alpha = ndtr(np.linspace(-6.0, 3.5, 39))
-    return TradeoffCurves(
+    return results.TradeoffCurves(
         alpha=_floats(alpha),
         exact=_floats(curve.beta(alpha)),
         sampled_upper=_floats(audited.beta_upper(alpha)),
         bounds=tuple(
-            BoundCurve(id=bound.entry.id, values=_floats(bound.curve.beta(alpha)))
+            results.BoundCurve(id=bound.entry.id, values=_floats(bound.curve.beta(alpha)))
             for bound in evaluated
             if bound.curve is not None
         ),

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import estimation
+from audit import estimation, results
 from audit.estimation import Audit, JudgedClaim, JudgedScores, SequentialAudit
-from audit.results import (
-    AtDelta,
-    BoundRow,
-    Certified,
-    Estimate,
-    Estimator,
-    RefutedAfter,
-    ScoreHistograms,
-    UserClaim,
-    UserMechanismResult,
-)
+from audit.results import Estimate, Estimator
 from audit.results.comparisons import CLAIMED
 from audit.scenario.definition import heading
 from audit.scenario.run_pair import sampled_evidence
@@ -40,20 +30,9 @@ _ESTIMATORS: dict[type, Estimator] = {
 }
 
 
-def _sequential_lower(audited: SequentialAudit, group_size: int) -> float:
-    """Return the largest epsilon that is refuted together with all smaller ones; one delta."""
-    bound = 0.0
-    by_epsilon = sorted(zip(audited.claims, audited.evidence, strict=True), key=lambda one: one[0])
-    for (epsilon, _), evidence in by_epsilon:
-        if evidence.refuted_after is None:
-            break
-        bound = epsilon / group_size
-    return bound
-
-
 def audit_scores(
     setting: UserMechanismSetting, *, confidence: float, seed: int
-) -> UserMechanismResult:
+) -> results.UserMechanismResult:
     """Draw or read the scores, certify lower bounds, and judge the claims.
 
     The default of `estimation.audit_samples` certifies and judges: with probability at least
@@ -84,37 +63,31 @@ def audit_scores(
     rows = [_row(*one) for one in zip(setting.claims, judged, strict=True)]
     assert isinstance(judged.audit, Audit)
 
-    def at_delta(delta: float, audit: Audit = judged.audit) -> AtDelta:
-        here = [i for i, claim in enumerate(setting.claims) if claim.delta == delta]
-        own = tuple(rows[i] for i in here)
+    def at_delta(delta: float, audit: Audit = judged.audit) -> results.AtDelta:
+        claims = zip(setting.claims, rows, strict=True)
+        own = tuple(row for claim, row in claims if claim.delta == delta)
         standing = {row.id: row.value for row in own if row.stands and row.value is not None}
-        sequential = _sequential(setting, judged, delta, confidence)
+        certified = audit.per_record_epsilon_lower(delta)
         estimators = (
-            (_ESTIMATORS[type(audit.thresholds)], audit.per_record_epsilon_lower(delta), ()),
-            (Estimator.SIMULTANEOUS_BAND, band.per_record_epsilon_lower(delta), ()),
-            (
-                Estimator.SEQUENTIAL,
-                _sequential_lower(sequential, setting.group_size),
-                _refuted_after([setting.claims[i] for i in here], sequential, setting.group_size),
-            ),
+            (_ESTIMATORS[type(audit.thresholds)], certified),
+            (Estimator.SIMULTANEOUS_BAND, band.per_record_epsilon_lower(delta)),
         )
-        certified = estimators[0][1]
         sampled = sampled_evidence(audit.per_record_evidence(delta).evidence)
         limit = sampled.largest_certifiable / setting.group_size
-        return AtDelta(
+        return results.AtDelta(
             delta=delta,
             sampled=replace(sampled, epsilon=certified, largest_certifiable=limit),
             exact=None,
-            certified=Certified(epsilon=certified, by="samples"),
+            certified=results.Certified(epsilon=certified, by="samples"),
             bounds=own,
             best=min(standing, key=standing.__getitem__, default=None),
-            estimates=tuple(
-                Estimate(estimator=estimator, epsilon=epsilon, refuted_after=after)
-                for estimator, epsilon, after in estimators
+            estimates=(
+                *(Estimate(estimator=by, epsilon=e, refuted_after=()) for by, e in estimators),
+                _sequential(setting, judged, delta, confidence),
             ),
         )
 
-    return UserMechanismResult(
+    return results.UserMechanismResult(
         **heading(setting, seed),
         source=setting.own.described,
         trials=min(map(len, given)),
@@ -126,32 +99,34 @@ def audit_scores(
 
 def _sequential(
     setting: UserMechanismSetting, judged: JudgedScores, delta: float, confidence: float
-) -> SequentialAudit:
-    """Return the sequential audit of the claims at one delta and of a grid beside them."""
-    claimed = {claim.epsilon for claim in setting.claims if claim.delta == delta}
-    grid = sorted({*np.linspace(0.0, _FARTHEST, _GRID).tolist(), *claimed})
-    audited = SequentialAudit(
-        [estimation.group_claim(epsilon, delta, setting.group_size) for epsilon in grid],
-        confidence=confidence,
-    )
+) -> Estimate:
+    """Return what a sequential audit says of the claims at one delta, tested beside a grid.
+
+    It certifies the largest epsilon that is refuted together with all smaller ones.
+    """
+    claims = [claim for claim in setting.claims if claim.delta == delta]
+    grid = np.linspace(0.0, _FARTHEST, _GRID).tolist()
+    tested = {
+        epsilon: estimation.group_claim(epsilon, delta, setting.group_size)
+        for epsilon in sorted({*grid, *(claim.epsilon for claim in claims)})
+    }
+    audited = SequentialAudit([*tested.values()], confidence=confidence)
     pairs = min(judged.x.size, judged.x_prime.size)
     audited.update(judged.x[:pairs], judged.x_prime[:pairs])
-    return audited
-
-
-def _refuted_after(
-    claims: Sequence[UserClaim], audited: SequentialAudit, group_size: int
-) -> tuple[RefutedAfter, ...]:
-    after = dict(zip(audited.claims, audited.evidence, strict=True))
-    tested = (estimation.group_claim(one.epsilon, one.delta, group_size) for one in claims)
-    return tuple(
-        RefutedAfter(claim=claim.name, pairs=after[one].refuted_after)
-        for claim, one in zip(claims, tested, strict=True)
+    found = dict(zip(audited.claims, audited.evidence, strict=True))
+    after = {epsilon: found[claim].refuted_after for epsilon, claim in tested.items()}
+    refuted = itertools.takewhile(lambda epsilon: after[epsilon] is not None, after)
+    return Estimate(
+        estimator=Estimator.SEQUENTIAL,
+        epsilon=max((tested[epsilon][0] for epsilon in refuted), default=0.0) / setting.group_size,
+        refuted_after=tuple(
+            results.RefutedAfter(claim=claim.name, pairs=after[claim.epsilon]) for claim in claims
+        ),
     )
 
 
-def _row(claim: UserClaim, judged: JudgedClaim) -> BoundRow:
-    return BoundRow(
+def _row(claim: results.UserClaim, judged: JudgedClaim) -> results.BoundRow:
+    return results.BoundRow(
         id=claim.name,
         citation="claimed by the mechanism's author",
         status=CLAIMED,
@@ -162,7 +137,7 @@ def _row(claim: UserClaim, judged: JudgedClaim) -> BoundRow:
     )
 
 
-def score_histograms(x: Array, x_prime: Array) -> ScoreHistograms:
+def score_histograms(x: Array, x_prime: Array) -> results.ScoreHistograms:
     """Histograms of two samples of scores, shares of each per bin, over the range of both."""
     low, high = float(min(x.min(), x_prime.min())), float(max(x.max(), x_prime.max()))
     if low == high:
@@ -172,4 +147,4 @@ def score_histograms(x: Array, x_prime: Array) -> ScoreHistograms:
         tuple((np.histogram(sample, bins=edges)[0] / sample.size).tolist())
         for sample in (x, x_prime)
     )
-    return ScoreHistograms(edges=tuple(edges.tolist()), first=first, second=second)
+    return results.ScoreHistograms(edges=tuple(edges.tolist()), first=first, second=second)
