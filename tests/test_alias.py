@@ -15,6 +15,7 @@ import pytest
 
 import audit
 import noisy_sgd_audit
+from tests.mechanisms import noisy_sgd
 
 ROOT = Path(__file__).resolve().parents[1]
 ALIAS = ROOT / "noisy_sgd_audit"
@@ -152,19 +153,9 @@ nsa.testing.assert_bound_holds("bsa24.theorem_4_1", m, deltas=[1e-5])
 print(*nsa.exact.curve(TwoSidedWalk(m)).epsilon_bracket(1e-5))
 """
     low, high = (float(word) for word in run_well(shadowed, "-c", code).split())
-    m = audit.NoisySGD(
-        steps=5,
-        dataset_size=20,
-        batch_size=20,
-        step_size=0.1,
-        noise_std=0.5,
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=1.0,
-    )
-    assert (low, high) == audit.exact.curve(audit.constructions.TwoSidedWalk(m)).epsilon_bracket(
-        1e-5
-    )
+    m = noisy_sgd(steps=5, dataset_size=20, step_size=0.1, noise_std=0.5)
+    curve = audit.exact.curve(audit.constructions.TwoSidedWalk(m))
+    assert (low, high) == curve.epsilon_bracket(1e-5)
 
 
 def test_packages_beside_it_leave_another_audit_alone(shadowed: Path) -> None:

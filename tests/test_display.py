@@ -31,29 +31,10 @@ from audit.dominating import (
     square_root_strategy,
 )
 from audit.numerics.display import Marks, ShortRepr, sandwich
+from tests.mechanisms import dp_sgd, noisy_sgd
 
-M = NoisySGD(
-    steps=10,
-    dataset_size=100,
-    batch_size=100,
-    step_size=0.1,
-    noise_std=0.5,
-    lipschitz=1.25,
-    smoothness=1.0,
-    diameter=1.0,
-)
-SGD = NoisySGD(
-    steps=20,
-    dataset_size=1000,
-    batch_size=10,
-    step_size=0.1,
-    noise_std=0.1,
-    clip_norm=1.0,
-    convex=False,
-    batching=Batching.POISSON,
-    relation=Relation.ADD_REMOVE,
-    release=Release.ALL_ITERATES,
-)
+M = noisy_sgd(steps=10, dataset_size=100, step_size=0.1, noise_std=0.5, lipschitz=1.25)
+SGD = dp_sgd(dataset_size=1000, step_size=0.1)
 STORED = Path(__file__).parents[1] / "results" / "at22_lower_bound" / "result.json"
 
 

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 from scipy.stats import binom, chi2, norm
 
-from audit import Batching, Divisor, NoisySGD, Relation, Release, bounds, exact
+from audit import Batching, Divisor, NoisySGD, Relation, bounds, exact
 from audit.curves import GaussianCurve, Order
 from audit.dominating.poisson import poisson_curve
 from tests.dominating.random_brackets import poisson
+from tests.mechanisms import dp_sgd
 
-MADE: dict[str, Any] = {
-    "steps": 1,
-    "dataset_size": 12,
-    "batch_size": 3,
-    "step_size": 0.1,
-    "noise_std": 0.4,
-    "clip_norm": 1.0,
-    "convex": False,
-    "batching": Batching.POISSON,
-    "relation": Relation.ADD_REMOVE,
-    "release": Release.ALL_ITERATES,
-    "divisor": Divisor.ACTUAL,
-}
+MECHANISM = dp_sgd(steps=1, dataset_size=12, batch_size=3, noise_std=0.4, divisor=Divisor.ACTUAL)
 
 
 def actual_divisor_curve(
@@ -110,7 +98,7 @@ def witness_delta(m: NoisySGD, epsilon: float, order: Order, dimension: int) -> 
 @pytest.mark.parametrize(("noise_std", "dimension", "at_least"), [(0.4, 2000, 900), (1.5, 500, 10)])
 def test_a_witness_refutes_the_accounting_for_a_nominal_divisor(noise_std, dimension, at_least):
     """At the accountant's epsilon for delta = 1e-5 the true delta is many times as large."""
-    m = NoisySGD(**{**MADE, "noise_std": noise_std})
+    m = dataclasses.replace(MECHANISM, noise_std=noise_std)
     nominal = dataclasses.replace(m, divisor=Divisor.NOMINAL)
     claimed = bounds.evaluate("accounting.poisson", nominal).epsilon(1e-5)
     found = witness_delta(m, claimed, Order.FORWARD, dimension)
@@ -143,7 +131,7 @@ def test_the_sum_of_squares_of_many_coordinates_tells_the_size():
 
 
 def test_divisors_of_batches_of_one_size_are_the_same():
-    m = NoisySGD(**{**MADE, "batching": Batching.CYCLIC, "relation": Relation.ZERO_OUT})
+    m = dataclasses.replace(MECHANISM, batching=Batching.CYCLIC, relation=Relation.ZERO_OUT)
     same = dataclasses.replace(m, divisor=Divisor.NOMINAL)
     assert exact.dominating_curve(m).epsilon(1e-5) == exact.dominating_curve(same).epsilon(1e-5)
     # of nine steps, the first, the fifth and the ninth use one batch of four
@@ -164,7 +152,7 @@ def test_divisors_of_batches_of_one_size_are_the_same():
 )
 def test_what_is_not_known_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        exact.dominating_curve(NoisySGD(**{**MADE, **changes}))
+        exact.dominating_curve(dataclasses.replace(MECHANISM, **changes))
 
 
 def test_a_planted_error_is_caught():

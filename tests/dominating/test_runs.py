@@ -9,24 +9,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit import Batching, Composition, Divisor, NoisySGD, Relation, Release
+from audit import Batching, Composition, Divisor, NoisySGD, Relation
 from audit.curves import GaussianCurve, Order
 from audit.dominating import dominating_curve
 from audit.dominating.mixture import MixturePair
 from audit.dominating.runs import MixtureRun, RefinedCurve
+from tests.mechanisms import dp_sgd
 
-POISSON = NoisySGD(
-    steps=40,
-    dataset_size=100,
-    batch_size=5,
-    step_size=1.0,
-    noise_std=0.2,
-    clip_norm=1.0,
-    convex=False,
-    batching=Batching.POISSON,
-    relation=Relation.ADD_REMOVE,
-    release=Release.ALL_ITERATES,
-)
+POISSON = dp_sgd(steps=40, batch_size=5, noise_std=0.2)
 FULL = replace(POISSON, batching=Batching.FULL, batch_size=100, noise_std=0.02, steps=3)
 ALLOCATED = replace(POISSON, batching=Batching.RANDOM_ALLOCATION, batch_size=10, noise_std=0.1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ from audit.dominating.random_allocation import (
     mean_of_powers,
     random_allocation,
 )
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Relation
 from tests.dominating.random_brackets import poisson as poisson_steps
+from tests.mechanisms import dp_sgd
 from tests.reference import lognormal_excess
 
 
@@ -65,18 +67,9 @@ def test_the_largest_sum_has_a_closed_form() -> None:
 @pytest.mark.parametrize("relation", [Relation.ZERO_OUT, Relation.REPLACE_ONE])
 def test_epochs_of_one_incomplete_pass_are_mixtures(relation: Relation) -> None:
     """An epoch of one batch of 3 of 5 records holds the record with probability 3/5."""
-    m = NoisySGD(
-        steps=2,
-        dataset_size=5,
-        batch_size=3,
-        step_size=1.0,
-        noise_std=0.7 / 3 * (2 if relation is Relation.REPLACE_ONE else 1),
-        clip_norm=1.0,
-        convex=False,
-        batching=Batching.DROP_LAST,
-        relation=relation,
-        release=Release.ALL_ITERATES,
-    )
+    noise_std = 0.7 / 3 * (2 if relation is Relation.REPLACE_ONE else 1)
+    m = dp_sgd(steps=2, dataset_size=5, batch_size=3, noise_std=noise_std, relation=relation)
+    m = replace(m, batching=Batching.DROP_LAST)
     x = np.linspace(-7.0, 9.0, 1601)
 
     def density(mean: float) -> np.ndarray:  # type: ignore[type-arg]

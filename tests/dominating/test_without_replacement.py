@@ -16,20 +16,10 @@ from audit.curves import Order
 from audit.dominating import dominating_curve
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.runs import MixtureRun
-from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Composition, Divisor, Relation
+from tests.mechanisms import dp_sgd
 
-M = NoisySGD(
-    steps=20,
-    dataset_size=100,
-    batch_size=10,
-    step_size=0.1,
-    noise_std=0.2,
-    clip_norm=1.0,
-    convex=False,
-    batching=Batching.WITHOUT_REPLACEMENT,
-    relation=Relation.REPLACE_ONE,
-    release=Release.ALL_ITERATES,
-)
+M = dp_sgd(noise_std=0.2, batching=Batching.WITHOUT_REPLACEMENT, relation=Relation.REPLACE_ONE)
 
 
 def without_replacement(z: float, q: float, steps: int, accuracy: float):  # type: ignore[no-untyped-def]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Order, Relation
+from audit import Batching, Order, Relation
 from audit.constructions import (
     Affine,
     BiasedWalk,
@@ -20,6 +21,7 @@ from audit.constructions import (
 from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve, law, node_laws
 from tests.exact.cases import Pair, mapped_pair, mechanism, noisy, process
+from tests.mechanisms import noisy_sgd
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 
@@ -33,6 +35,7 @@ FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
         (30.0, 1000.0, 5),
         (30.0, 200.0, 1),
         (3.0, 2000.0, 50),
+        (60.0, 900.0, 5),  # it underflows: the bracket says that nothing is known
     ],
 )
 def test_pushes_of_many_deviations(push: float, diameter: float, steps: int) -> None:
@@ -57,14 +60,6 @@ def test_an_expanding_map_under_a_strong_push() -> None:
     assert high - low < 1e-6
 
 
-def test_what_cannot_be_computed_is_open() -> None:
-    """Noise of so many deviations underflows: the bracket says that nothing is known."""
-    pair = TwoSidedWalk(mechanism(steps=5, lipschitz=60.0, diameter=900.0))
-    truth = GaussianCurve(120 * math.sqrt(5)).epsilon(1e-5)
-    low, high = curve(pair).epsilon_bracket(1e-5)
-    assert low <= truth <= high
-
-
 def test_a_reach_that_is_not_counted_would_be_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test of the test: if what is left out is not lost, the bracket is narrow and wrong."""
     monkeypatch.setattr(node_laws._ProcessLaws, "_log_lost", lambda *_: -math.inf)
@@ -75,16 +70,8 @@ def test_a_reach_that_is_not_counted_would_be_believed(monkeypatch: pytest.Monke
 
 
 def test_a_domain_of_too_many_deviations_is_refused() -> None:
-    pair = BiasedWalk(
-        mechanism(
-            noise_std=1e-7,
-            lipschitz=0.01,
-            diameter=1.0,
-            steps=2,
-            dataset_size=2,
-            batching=Batching.WITHOUT_REPLACEMENT,
-        )
-    )
+    sampled = {"dataset_size": 2, "batching": Batching.WITHOUT_REPLACEMENT}
+    pair = BiasedWalk(noisy_sgd(steps=2, noise_std=1e-7, lipschitz=0.01, **sampled))
     with pytest.raises(ValueError, match="noise_std must be larger for a computed law"):
         curve(pair)
 
@@ -136,27 +123,17 @@ def test_walls_out_of_reach_leave_normal_laws(push: float, steps: int) -> None:
 @pytest.mark.parametrize("steps", [1, 5, 40])
 def test_an_unbounded_sampled_walk(steps: int) -> None:
     """A line cut where it is empty, against the twin on a line as long."""
-    m = mechanism(
-        steps=steps,
-        dataset_size=4,
-        lipschitz=1.0,
-        diameter=None,
-        batching=Batching.WITHOUT_REPLACEMENT,
-    )
-    exact = curve(TwoSidedWalk(m))
+    sampled = {"dataset_size": 4, "batching": Batching.WITHOUT_REPLACEMENT}
+    exact = curve(TwoSidedWalk(noisy_sgd(steps=steps, diameter=None, **sampled)))
     assert isinstance(exact, LawCurve)
     assert exact.first.lost_mass < 1e-250
     low, high = exact.epsilon_bracket(1e-5)
     assert high - low < 1e-8
     low, high = exact.renyi_bracket(2.0)
     assert high == math.inf or high - low < 1e-9  # a divergence may gain in the lost tails
-    binomial = _binomial_law(steps, 0.25)
+    binomial = [math.comb(steps, k) * 0.25**k * 0.75 ** (steps - k) for k in range(steps + 1)]
     truth = float(_mixture_delta(exact.epsilon(1e-5), binomial, math.sqrt(steps)))
     assert truth == pytest.approx(1e-5, rel=1e-6)
-
-
-def _binomial_law(steps: int, rate: float) -> list[float]:
-    return [math.comb(steps, k) * rate**k * (1 - rate) ** (steps - k) for k in range(steps + 1)]
 
 
 def _mixture_delta(epsilon: float, weights: list[float], std: float) -> float:
@@ -192,17 +169,12 @@ def test_a_scaled_pair_is_the_same() -> None:
 
 def test_a_domain_off_the_origin_widens_the_bracket() -> None:
     """Positions are rounded relative to their size."""
-    far = 1e7
-    pairs = [
-        Pair(
-            *(
-                process(noisy(Affine(s)), times=5, start=c, lower=c - 3, upper=c + 3)
-                for s in (0.25, -0.25)
-            )
-        )
-        for c in (0.0, far)
-    ]
-    near, off = (curve(pair) for pair in pairs)
+
+    def around(c: float) -> Pair:
+        ends = {"start": c, "lower": c - 3, "upper": c + 3}
+        return Pair(*(process(noisy(Affine(s)), times=5, **ends) for s in (0.25, -0.25)))
+
+    near, off = (curve(around(c)) for c in (0.0, 1e7))
     low, high = off.epsilon_bracket(1e-4)
     assert low <= near.epsilon(1e-4) <= high
     assert 1e-9 < high - low < 1e-5
@@ -250,17 +222,8 @@ def test_divergences_of_wide_domains_ignore_what_was_not_followed(
 ) -> None:
     # Walls so far away that the laws are normal; their far tails, beyond the noise that was
     # followed, are too small by unknown factors, where p^alpha q^(1-alpha) must not be looked at.
-    m = NoisySGD(
-        steps=steps,
-        dataset_size=2,
-        batch_size=2,
-        step_size=0.05,
-        noise_std=0.4,
-        lipschitz=0.1,
-        smoothness=1.0,
-        diameter=diameter,
-    )
-    law = curve(TwoSidedWalk(m, start=start))
+    m = noisy_sgd(steps=steps, dataset_size=2, step_size=0.05, noise_std=0.4, lipschitz=0.1)
+    law = curve(TwoSidedWalk(replace(m, diameter=diameter), start=start))
     mu = steps * 0.05 * 0.1 / (0.02 * math.sqrt(steps))
     low, high = law.renyi_bracket(alpha, order)
     assert low <= alpha * mu**2 / 2 * (1 + 1e-12)
@@ -271,18 +234,9 @@ def test_divergences_of_wide_domains_ignore_what_was_not_followed(
 
 def test_an_underflow_certifies_no_divergence() -> None:
     """Laws of noisy steps vanish nowhere: an infinite divergence would refute true claims."""
-    m = NoisySGD(
-        steps=1,
-        dataset_size=18,
-        batch_size=1,
-        step_size=0.0656,
-        noise_std=1.68,
-        gradient_sensitivity=1.0,
-        smoothness=1.57012,
-        diameter=4.51,
-        batching=Batching.RANDOM_ALLOCATION,
-        relation=Relation.ZERO_OUT,
-    )
+    m = noisy_sgd(dataset_size=18, step_size=0.0656, noise_std=1.68, smoothness=1.57012,
+                  diameter=4.51, batching=Batching.RANDOM_ALLOCATION,
+                  relation=Relation.ZERO_OUT)  # fmt: skip
     law = curve(BiasedWalk(m, start=-2.255))
     for order in Order:
         low, high = law.renyi_bracket(1.2, order)
@@ -291,28 +245,14 @@ def test_an_underflow_certifies_no_divergence() -> None:
         assert low < high
 
 
-def _valley() -> LawCurve:
+def test_a_valley_between_two_far_bumps() -> None:
     """The second law has a bump 16 deviations from another one, the first 20."""
-    m = NoisySGD(
-        steps=1,
-        dataset_size=2,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=0.11240545560478198,
-        lipschitz=1.946428132852142,
-        diameter=8.0,
-        batching=Batching.WITHOUT_REPLACEMENT,
-        relation=Relation.ZERO_OUT,
-    )
+    m = noisy_sgd(dataset_size=2, noise_std=0.11240545560478198, lipschitz=1.946428132852142,
+                  diameter=8.0, batching=Batching.WITHOUT_REPLACEMENT,
+                  relation=Relation.ZERO_OUT)  # fmt: skip
     line = PiecewiseLinear.constant
     others, record = line(-1.854484659557641), line(0.3939812278451249)
     law = curve(GradientPair(m, others=others, record=record, start=-4.0))
-    assert isinstance(law, LawCurve)
-    return law
-
-
-def test_a_valley_between_two_far_bumps() -> None:
-    law = _valley()
     # by mpmath: epsilon at delta, and delta at epsilon
     epsilons = {1e-10: 27.40193568024, 3e-11: 27.875914122458, 1e-12: 28.381247818476}
     deltas = {27.5: 8.04353847397e-11, 28.42: 2.77214389871e-13}
@@ -326,10 +266,7 @@ def test_a_valley_between_two_far_bumps() -> None:
 def test_functions_of_the_users_own_have_values_and_prove_nothing() -> None:
     known, own = (
         Pair(*(process(noisy(update(s)), times=5, lower=-2.0, upper=2.0) for s in (0.2, -0.2)))
-        for update in (
-            lambda s: Affine(s, 0.9),
-            lambda s: Mapped(lambda x: 0.9 * x + s),
-        )
+        for update in (lambda s: Affine(s, 0.9), lambda s: Mapped(lambda x: 0.9 * x + s))
     )
     assert curve(own).epsilon(1e-5) == pytest.approx(curve(known).epsilon(1e-5), rel=1e-9)
     assert curve(own).epsilon_bracket(1e-5) == (0.0, math.inf)

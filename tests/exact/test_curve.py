@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit import Batching, Composition, NoisySGD, Order, Relation, Release
+from audit import Batching, Composition, Order, Relation
 from audit.constructions import Affine, GradientPair, PiecewiseLinear, TwoSidedWalk
 from audit.constructions.explicit_laws import AllIterates, Laplace
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
@@ -17,6 +17,7 @@ from audit.exact import GaussianPairCurve, LawCurve, curve, curves, dominating_c
 from audit.exact.from_pair import divergence_rates
 from audit.exact.propagation import domain_ends
 from tests.exact.cases import CASES, Pair, mechanism, noisy, process
+from tests.mechanisms import dp_sgd, noisy_sgd
 
 NAMES = ["without replacement", "cyclic, first batch", "double well", "full, at the end"]
 
@@ -226,18 +227,8 @@ class TestClosedForm:
 
 def test_maps_that_are_steep_at_few_points_take_no_wider_line() -> None:
     """A step of slope -4.8 between two kinks: a line for such slopes everywhere took minutes."""
-    m = mechanism(
-        steps=6,
-        dataset_size=5,
-        batch_size=5,
-        step_size=0.1,
-        noise_std=0.9955,
-        lipschitz=1.0,
-        gradient_sensitivity=1.9979,
-        convex=False,
-        smoothness=None,
-        diameter=None,
-    )
+    m = noisy_sgd(steps=6, dataset_size=5, step_size=0.1, noise_std=0.9955, smoothness=None,
+                  gradient_sensitivity=1.9979, convex=False, diameter=None)  # fmt: skip
     pair = GradientPair(
         m,
         others=PiecewiseLinear((0.1444, 0.172), (-0.99894, 0.99894), (0.0, 0.0)),
@@ -255,15 +246,7 @@ def test_maps_that_are_steep_at_few_points_take_no_wider_line() -> None:
 
 
 def test_shuffled_means_that_agree_are_one_normal_law() -> None:
-    m = NoisySGD(
-        steps=12,
-        dataset_size=4,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=1.0,
-        lipschitz=1.0,
-        batching=CASES["shuffled"]().mechanism.batching,
-    )
+    m = noisy_sgd(steps=12, dataset_size=4, diameter=None, batching=Batching.SHUFFLED)
     pair = TwoSidedWalk(m)
     exact = curve(pair)
     assert isinstance(exact, GaussianPairCurve)
@@ -271,21 +254,11 @@ def test_shuffled_means_that_agree_are_one_normal_law() -> None:
     assert divergence_rates(*pair.processes(), [12])[0] >= exact.mu**2 / 2
 
 
-EARLY = NoisySGD(
-    steps=20,
-    dataset_size=100,
-    batch_size=10,
-    step_size=1.0,
-    noise_std=0.1,
-    clip_norm=1.0,
-    convex=False,
-    batching=Batching.POISSON,
-    relation=Relation.ADD_REMOVE,
-    release=Release.ALL_ITERATES,
-)
+EARLY = dp_sgd()
 LATE = replace(EARLY, steps=30, batch_size=20)
 FULL = replace(EARLY, batching=Batching.FULL, batch_size=100)
 ALLOCATED = replace(EARLY, batching=Batching.RANDOM_ALLOCATION)
+RESHUFFLED = replace(EARLY, batching=Batching.RESHUFFLED, relation=Relation.ZERO_OUT)
 
 
 def test_epsilon_and_delta_are_those_of_the_composition():
@@ -301,12 +274,7 @@ def test_epsilon_and_delta_are_those_of_the_composition():
     [
         (curve(Laplace(sensitivity=1.0, scale=1.0, times=30)), {"rounding", "grid"}),
         (dominating_curve(ALLOCATED), {"rounding", "grid"}),
-        (
-            dominating_curve(
-                replace(EARLY, batching=Batching.RESHUFFLED, relation=Relation.ZERO_OUT)
-            ),
-            {"rounding", "enclosure"},
-        ),
+        (dominating_curve(RESHUFFLED), {"rounding", "enclosure"}),
         (curve(AllIterates(FULL)), {"rounding"}),
     ],
 )

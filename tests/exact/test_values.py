@@ -2,72 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 
-from audit import Batching, NoisySGD, Order
+from audit import Batching, Order
 from audit.constructions import BiasedWalk, Construction, DriftedWalk, TwoSidedWalk
 from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve
+from tests.mechanisms import noisy_sgd
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 
 
-def two_sided() -> Construction:
-    """step_std .05, pushes +-.00375."""
-    m = NoisySGD(
-        steps=1000,
-        dataset_size=20,
-        batch_size=20,
-        step_size=0.1,
-        noise_std=0.5,
-        lipschitz=0.75,
-        diameter=1.0,
-    )
-    return TwoSidedWalk(m)
-
-
-def drifted() -> Construction:
-    """step_std .05, drifts -.015 +- .00125."""
-    m = NoisySGD(
-        steps=100,
-        dataset_size=20,
-        batch_size=20,
-        step_size=1.0,
-        noise_std=0.05,
-        lipschitz=0.025,
-        diameter=1.0,
-    )
-    return DriftedWalk(m, drift=-0.015)
-
-
-def biased() -> Construction:
-    """step_std .02, a jump of .05 with probability .2 against none."""
-    m = NoisySGD(
-        steps=150,
-        dataset_size=5,
-        batch_size=1,
-        step_size=0.05,
-        noise_std=0.4,
-        lipschitz=1.0,
-        diameter=1.0,
-        batching=Batching.WITHOUT_REPLACEMENT,
-    )
-    return BiasedWalk(m)
+# step_std .05, pushes +-.00375
+TWO_SIDED = TwoSidedWalk(
+    noisy_sgd(steps=1000, dataset_size=20, step_size=0.1, noise_std=0.5, lipschitz=0.75)
+)
+# step_std .05, drifts -.015 +- .00125
+DRIFTED = DriftedWalk(
+    noisy_sgd(steps=100, dataset_size=20, noise_std=0.05, lipschitz=0.025), drift=-0.015
+)
+WITHOUT_REPLACEMENT = {"batching": Batching.WITHOUT_REPLACEMENT}
+# step_std .02, a jump of .05 with probability .2 against none
+BIASED = BiasedWalk(
+    noisy_sgd(steps=150, dataset_size=5, step_size=0.05, noise_std=0.4, **WITHOUT_REPLACEMENT)
+)
 
 
 @pytest.mark.parametrize(
-    ("make", "delta", "order", "value"),
+    ("pair", "delta", "order", "value"),
     [
-        (two_sided, 1e-5, None, 3.08728040761),
-        (drifted, 1e-5, None, 1.84237952662),
-        (biased, 1e-3, FORWARD, 17.0911011604),
-        (biased, 1e-3, REVERSE, 4.30194685093),
+        (TWO_SIDED, 1e-5, None, 3.08728040761),
+        (DRIFTED, 1e-5, None, 1.84237952662),
+        (BIASED, 1e-3, FORWARD, 17.0911011604),
+        (BIASED, 1e-3, REVERSE, 4.30194685093),
     ],
 )
-def test_known_values(make, delta: float, order: Order | None, value: float) -> None:  # type: ignore[no-untyped-def]
-    exact = curve(make())
+def test_known_values(pair: Construction, delta: float, order: Order | None, value: float) -> None:
+    exact = curve(pair)
     low, high = exact.epsilon_bracket(delta, order)
     assert high - low < 1e-8
     # the values are known to their last digit
@@ -76,21 +50,12 @@ def test_known_values(make, delta: float, order: Order | None, value: float) -> 
 
 
 def test_the_drifted_walk_beats_the_two_sided_one_and_not_composition() -> None:
-    assert curve(drifted()).epsilon(1e-5) < GaussianCurve(0.0025 * 10 / 0.05).epsilon(1e-5)
+    assert curve(DRIFTED).epsilon(1e-5) < GaussianCurve(0.0025 * 10 / 0.05).epsilon(1e-5)
 
 
 def test_pairs_printed_in_the_catalogue() -> None:
     """n=20, b=2, step_std=.02, eta L=.05, T=150: 16.55 drifted where the paper's pair has 4.03."""
-    m = NoisySGD(
-        steps=150,
-        dataset_size=20,
-        batch_size=2,
-        step_size=0.05,
-        noise_std=0.4,
-        lipschitz=1.0,
-        diameter=1.0,
-        batching=Batching.WITHOUT_REPLACEMENT,
-    )
+    m = dataclasses.replace(BIASED.mechanism, dataset_size=20, batch_size=2)
     assert curve(DriftedWalk(m, drift=-0.01, start=0.5)).epsilon(1e-5) > 16.55
     assert curve(BiasedWalk(m)).epsilon(1e-5) == pytest.approx(4.03, abs=0.005)
 
@@ -98,19 +63,11 @@ def test_pairs_printed_in_the_catalogue() -> None:
 @pytest.fixture(scope="module")
 def paper() -> LawCurve:
     """Altschuler and Talwar 2022, footnote 9: n=10, b=1, D = 1000 eta L, T = T-bar = 7500."""
-    m = NoisySGD(
-        steps=7500,
-        dataset_size=10,
-        batch_size=1,
-        step_size=0.001,
-        noise_std=math.sqrt(0.001 / 7500) / 0.001,
-        lipschitz=1.0,
-        diameter=1.0,
-        batching=Batching.WITHOUT_REPLACEMENT,
+    noise_std = math.sqrt(0.001 / 7500) / 0.001
+    m = noisy_sgd(
+        steps=7500, dataset_size=10, step_size=0.001, noise_std=noise_std, **WITHOUT_REPLACEMENT
     )
-    result = curve(BiasedWalk(m), threads=2)
-    assert isinstance(result, LawCurve)
-    return result
+    return curve(BiasedWalk(m), threads=2)
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import digits_canary as digits
-from audit import Batching, NoisySGD, Relation, exact
-from audit.mechanism import Release
+from audit import Relation, exact
 from results.trainings import make
+from tests.mechanisms import dp_sgd
 
 Array = NDArray[np.float64]
 
@@ -42,21 +42,6 @@ def recorded(script: str, training: str) -> tuple[Array, Array]:
     return scores()[f"{name}/scores"], scores()[f"{name}/scores_prime"]
 
 
-def claimed_mechanism() -> NoisySGD:
-    return NoisySGD(
-        steps=digits.EPOCHS * digits.STEPS_PER_EPOCH,
-        dataset_size=digits.PICTURES,
-        batch_size=digits.BATCH_SIZE,
-        step_size=1.0,
-        noise_std=digits.NOISE_MULTIPLIER * digits.CLIP_NORM / digits.BATCH_SIZE,
-        clip_norm=digits.CLIP_NORM,
-        batching=Batching.POISSON,
-        relation=Relation.ZERO_OUT,
-        release=Release.ALL_ITERATES,
-        convex=False,
-    )
-
-
 def test_the_right_ones_are_consistent_and_each_mistake_is_refuted() -> None:
     for script, training in trainings():
         verdicts = {
@@ -69,7 +54,15 @@ def test_the_right_ones_are_consistent_and_each_mistake_is_refuted() -> None:
 
 
 def test_accountants_claim_the_exact_epsilon_of_the_right_training() -> None:
-    exactly = exact.dominating_curve(claimed_mechanism())
+    claimed = dp_sgd(
+        steps=digits.EPOCHS * digits.STEPS_PER_EPOCH,
+        dataset_size=digits.PICTURES,
+        batch_size=digits.BATCH_SIZE,
+        noise_std=digits.NOISE_MULTIPLIER * digits.CLIP_NORM / digits.BATCH_SIZE,
+        clip_norm=digits.CLIP_NORM,
+        relation=Relation.ZERO_OUT,
+    )
+    exactly = exact.dominating_curve(claimed)
     for row in table():
         if row["training"] != "Right":
             continue

@@ -6,20 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from audit import Batching, Composition, NoisySGD, Relation, Release, bounds, codec
+from audit import Composition, NoisySGD, Relation, Release, bounds, codec
+from tests.mechanisms import dp_sgd
 
-PART = NoisySGD(
-    steps=10,
-    dataset_size=100,
-    batch_size=5,
-    step_size=1.0,
-    noise_std=0.2,
-    clip_norm=1.0,
-    convex=False,
-    batching=Batching.POISSON,
-    relation=Relation.ADD_REMOVE,
-    release=Release.ALL_ITERATES,
-)
+PART = dp_sgd(steps=10, batch_size=5, noise_std=0.2)
 OTHER = replace(PART, steps=7, batch_size=20)
 
 
