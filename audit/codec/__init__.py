@@ -17,7 +17,8 @@ infinite or undefined float                ``"inf"``, ``"-inf"`` or ``"nan"``
 None, bool, int, float, str                itself
 =========================================  =====================================================
 
-``kind`` distinguishes the dataclasses of a union, one of which may have none. A class may accept
+``kind`` distinguishes the dataclasses of a union, one of which may have none; that of a `Tagged`
+class is its name. A class may accept
 shorthands: its class method ``expand_shorthand(plain)`` returns the full mapping, or its argument
 unchanged. Its attribute ``shorthands`` holds their hints for schemas, by field ("" for the whole
 mapping). An attribute ``alternatives`` lists groups of fields, exactly one of which must be given;
@@ -37,5 +38,6 @@ refuses by a ``ValueError``.
 
 from audit.codec.decoding import DecodeError, decode
 from audit.codec.encoding import encode
+from audit.codec.hints import Tagged
 
-__all__ = ["DecodeError", "decode", "encode"]
+__all__ = ["DecodeError", "Tagged", "decode", "encode"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_origin, get_type_hints
 
 import numpy as np
 
@@ -21,6 +21,16 @@ MISSING = dataclasses.MISSING
 # Metadata of a field that has a default in Python but must be given in plain data: the default
 # changes what the object is, so leaving it out of a file is probably a mistake.
 REQUIRED = MappingProxyType({"required": True})
+
+
+class Tagged:
+    """A class that plain data distinguish from others by its name, under ``kind``."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.kind = cls.__name__
 
 
 def kind_of(cls: type) -> str | None:

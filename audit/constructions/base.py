@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, TypeGuard
 import numpy as np
 
 from audit import validate
+from audit.codec import Tagged
 from audit.constructions.batches import (
     SAMPLERS,
     BatchUpdate,
@@ -36,7 +37,7 @@ class Inadmissible(ValueError):
 
 
 @dataclass(frozen=True)
-class Construction(ShortRepr, ABC):
+class Construction(Tagged, ShortRepr, ABC):
     """Neighbouring pair of a mechanism, as one-dimensional processes (X, X').
 
     The constructor checks admissibility: convexity, Lipschitz constant, smoothness, sensitivity and
@@ -70,15 +71,10 @@ class Construction(ShortRepr, ABC):
 
     mechanism: NoisySGD
 
-    kind: ClassVar[str]
     citation: ClassVar[str]
     is_neighbouring: ClassVar[bool] = True
     covers: ClassVar[tuple[Choice, ...]] = ()
     unsuggested: ClassVar[str] = ""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.kind = cls.__name__
 
     def __post_init__(self) -> None:
         validate.instance(NoisySGD, mechanism=self.mechanism)

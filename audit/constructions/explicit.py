@@ -16,6 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from audit import validate
+from audit.codec import Tagged
 from audit.constructions.registry import construction
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
@@ -24,14 +25,10 @@ _LEAST_PART = 0.1  # of the sum of all entries: what cancels is lost in rounding
 
 
 @dataclass(frozen=True)
-class ExplicitPair:
+class ExplicitPair(Tagged):
     """Two distributions, of X and X', given by formulas."""
 
-    kind: ClassVar[str]
     unsuggested: ClassVar[str] = "no mechanism determines its laws"
-
-    def __init_subclass__(cls) -> None:
-        cls.kind = cls.__name__
 
     @classmethod
     def suggested(cls, mechanism: NoisySGD | Composition) -> Iterator[Self]:

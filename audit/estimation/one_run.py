@@ -147,7 +147,7 @@ class OneRunBound:
     ----------
     assumption : Canaries
         The assumption about the canaries on which the bound relies.
-    value : float
+    value, confidence : float
         The bound, at least 0. Under the assumption, the mechanism's true value is at least this
         with probability at least ``confidence``.
     quantity : str
@@ -156,8 +156,6 @@ class OneRunBound:
         Numbers of correct guesses, of guesses and of canaries.
     delta : float or None
         The delta; None for a mu.
-    confidence : float
-        The confidence level.
     sampling_limit : float
         The bound that only correct guesses would have given.
     """
@@ -191,9 +189,8 @@ def one_run_bound(
     -------
     OneRunBound
         The bound: under the assumption, every claim of a smaller epsilon (or mu) gives this many
-        correct guesses with probability at most 1 - confidence. An epsilon holds for every law of
-        the mechanism. A mu refutes Gaussian claims below it and nothing else, and must not be
-        converted to an epsilon.
+        correct guesses with probability at most 1 - confidence. A mu must not be converted to an
+        epsilon.
 
     Raises
     ------
@@ -328,16 +325,11 @@ def _arbitrary_curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array
     def least_wrong(right: Array) -> Array:
         return np.asarray(np.max(lines(right[:, None]), axis=1))
 
+    def refuted(log_error: Array) -> NDArray[np.bool_]:
+        return _refuted(counts, np.exp(log_error), least_wrong)
+
     # The recursion is increasing in the error: find the largest error that it does not refute.
-    low, high = -_LARGEST_EPSILON, 0.0  # logarithms
-    while high - low > 1e-9:
-        errors = np.linspace(low, high, _SECTIONS)
-        refuted = _refuted(counts, np.exp(errors), least_wrong)
-        if not refuted.any():
-            break
-        index = int(np.argmax(refuted))
-        low, high = float(errors[max(index - 1, 0)]), float(errors[index])
-    return min(1.0, math.exp(high))
+    return min(1.0, math.exp(_change(refuted, -_LARGEST_EPSILON, 0.0, 1e-9)[1]))
 
 
 def _arbitrary_mu_lower(counts: GuessCounts, error: float) -> float:
@@ -400,14 +392,21 @@ def _largest_refuted(refuted: Callable[[Array], NDArray[np.bool_]], most: float)
     low, high = 0.0, 1.0
     while high < most and bool(refuted(np.array([high]))[0]):
         low, high = high, min(2 * high, most)
-    while high - low > 1e-10 * max(1.0, high):
+    return _change(lambda grid: ~refuted(grid), low, high, 1e-10)[0]
+
+
+def _change(
+    holds: Callable[[Array], NDArray[np.bool_]], low: float, high: float, tolerance: float
+) -> tuple[float, float]:
+    """Return ends around the first argument at which something holds; ``high`` twice if none."""
+    while high - low > tolerance * max(1.0, high):
         grid = np.linspace(low, high, _SECTIONS)
-        refutations = refuted(grid)
-        if bool(refutations.all()):
-            return float(high)
-        first = int(np.argmin(refutations))
+        holding = holds(grid)
+        if not holding.any():
+            return high, high
+        first = int(np.argmax(holding))
         low, high = float(grid[max(first - 1, 0)]), float(grid[first])
-    return low
+    return low, high
 
 
 def _independent_curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:

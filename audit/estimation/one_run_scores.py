@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.codec import Tagged
 from audit.curves import PrivacyCurve
 from audit.estimation.one_run import (
     Canaries,
@@ -57,12 +57,10 @@ Chosen = tuple[int, tuple[Guesses, ...]]
 
 
 @dataclass(frozen=True)
-class FixedGuesses:
+class FixedGuesses(Tagged):
     """Use numbers of guesses that were chosen in advance; the best of them gives the bound."""
 
     choices: tuple[Guesses, ...]
-
-    kind: ClassVar[str] = "FixedGuesses"
 
     def __post_init__(self) -> None:
         if not self.choices or len(set(self.choices)) < len(self.choices):
@@ -75,12 +73,10 @@ class FixedGuesses:
 
 
 @dataclass(frozen=True)
-class GuessesAtShares:
+class GuessesAtShares(Tagged):
     """Use several numbers of guesses, half "in" and half "out", that share the error equally."""
 
     shares: tuple[float, ...] = (0.05, 0.2, 0.5, 1.0)
-
-    kind: ClassVar[str] = "GuessesAtShares"
 
     def __post_init__(self) -> None:
         if not self.shares or len(set(self.shares)) < len(self.shares):
@@ -97,7 +93,7 @@ class GuessesAtShares:
 
 
 @dataclass(frozen=True)
-class PilotGuesses:
+class PilotGuesses(Tagged):
     """Choose the number of guesses on a random part of the canaries, and certify on the others.
 
     Only for independent canaries. The number of guesses must be fixed given the data it was chosen
@@ -106,8 +102,6 @@ class PilotGuesses:
     """
 
     fraction: float = 0.2
-
-    kind: ClassVar[str] = "PilotGuesses"
 
     def __post_init__(self) -> None:
         validate.open_unit(fraction=self.fraction)

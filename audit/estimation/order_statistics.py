@@ -380,24 +380,17 @@ class OrderStatistics(Thresholds):
     The events are the upper tails beyond the k-th largest score of one law and the lower tails
     beyond the k-th smallest score of the other, for ranks k that depend on the number of scores
     only. Under the law whose score is the threshold, the rate of the event has a known
-    distribution, so the test of the two rates has no nuisance parameter
-    (see the module). The error is shared between the tests in advance (`ladder`), and
-    the certified numbers hold for all deltas simultaneously. Ties are broken at random, which
-    splits atoms.
+    distribution, so the test of the two rates has no nuisance parameter (see the module). The error
+    is shared between the tests in advance (`ladder`). Ties are broken at random, which splits
+    atoms.
 
     Parameters
     ----------
     favours : tuple of Order, optional
-        The laws that high scores may favour: FORWARD the first, REVERSE the second. Naming only one
-        of them in advance halves the number of tests.
-
-    Raises
-    ------
-    ValueError
-        If no order is named, or one is repeated.
+        The laws that high scores may favour, one or both: FORWARD the first, REVERSE the second.
+        Naming only one of them in advance halves the number of tests.
     """
 
-    kind: ClassVar[str] = "OrderStatistics"
     title: ClassVar[str] = "order statistics"
     certificate: ClassVar[type[Certificate]] = RankCertificate
 

@@ -299,7 +299,6 @@ class PilotSplit(Thresholds):
         If a value is out of its range.
     """
 
-    kind: ClassVar[str] = "PilotSplit"
     title: ClassVar[str] = "a pilot split"
 
     fraction: float = 0.1

@@ -172,12 +172,10 @@ class AffineWalk:
 
     Attributes
     ----------
-    start : numpy.ndarray
-        The start point, shape (d,).
+    start, direction : numpy.ndarray
+        The start point, and the direction u of the events <u, X_T> >= threshold, shape (d,).
     steps : tuple of AffineStep
         The steps.
-    direction : numpy.ndarray
-        The direction u of the events <u, X_T> >= threshold, shape (d,); (1,) in one dimension.
     lower, upper : float
         The walls, infinite in more dimensions.
 
@@ -403,19 +401,16 @@ class EventBound:
 
     Attributes
     ----------
-    value : float
+    value, delta, confidence : float
         The bound, at least 0: epsilon at ``delta`` is at least this, in ``order``, with probability
         at least ``confidence``.
-    delta, confidence : float
-        The delta, and the confidence level.
     order : Order
         The order of the pair.
     threshold : float
         The event holds the iterates from here on that the order's first law favours.
-    first_rate : float
-        Lower confidence limit of the event's probability under the order's first law.
-    second_rate : float
-        Upper confidence limit of its probability under the second law.
+    first_rate, second_rate : float
+        Lower confidence limit of the event's probability under the order's first law, and upper
+        one of that under the second law.
     largest : tuple of float
         The proven maxima of the draws of the two laws.
     draws : int

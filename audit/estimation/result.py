@@ -80,8 +80,8 @@ def per_record_epsilon(lower: Callable[[float], float], delta: float, group_size
     Parameters
     ----------
     lower : callable
-        A lower bound on the epsilon of the pair as a function of delta in [0, 1), decreasing in
-        delta. If it holds at all deltas simultaneously with some confidence, so does the result.
+        A lower bound on the epsilon of the pair, decreasing in delta in [0, 1). If it holds at all
+        deltas simultaneously with some confidence, so does the result.
     delta : float
         The delta, in [0, 1], for one record.
     group_size : int
@@ -90,9 +90,7 @@ def per_record_epsilon(lower: Callable[[float], float], delta: float, group_size
     Returns
     -------
     float
-        The supremum, at least 0, of all e whose scaled claim `group_claim` is below the lower
-        bound. No true claim "every pair that differs in one record is (e, delta)-private" has a
-        smaller e.
+        The supremum, at least 0, of all e whose scaled claim `group_claim` is below the bound.
 
     Raises
     ------
@@ -190,12 +188,10 @@ class Audit(ShortRepr):
     """Lower bounds on privacy loss from two samples, certified simultaneously.
 
     With probability at least ``confidence`` over the samples and the pilot split, the regions of
-    all ``tests`` contain their true rates simultaneously; ``spent`` lists how the error was divided
-    in advance. In that event every number that any method returns, for any argument, is right,
-    because it is a minimum over these regions. One may therefore ask for any number of deltas,
-    orders and Renyi orders. With a pilot split, deltas that were named in advance have their own
-    tests and tighter bounds. Tests at order statistics have no regions; their bounds are the
-    hypotheses that no test rejects, and hold simultaneously too (see `OrderStatistics`).
+    all ``tests`` contain their true rates simultaneously. In that event every number that any
+    method returns, for any argument, is right, because it is a minimum over these regions. One may
+    therefore ask for any number of deltas, orders and Renyi orders. Tests at order statistics have
+    no regions; their bounds are the hypotheses that no test rejects, and hold simultaneously too.
 
     All methods accept a float (and return a float) or an array (and return an array of the same
     shape), and raise a ValueError for numbers out of their range. Without ``order`` they return the
@@ -205,8 +201,8 @@ class Audit(ShortRepr):
     ----------
     confidence : float
         Confidence level of all statements together.
-    deltas : tuple of float
-        The named deltas.
+    deltas, record_deltas : tuple of float
+        The named deltas, and those for one record if the pair differs in several.
     seed : int or None
         Seed of the pilot split or of tie-breaking; None if nothing was drawn.
     thresholds : PilotSplit, OrderStatistics, FixedThresholds or SimultaneousBand
@@ -217,15 +213,13 @@ class Audit(ShortRepr):
     tests : tuple of CountedTest
         Every test that can matter, with its share of the error.
     spent : tuple of Spent
-        The parts of the error 1 - confidence; they add up to it.
+        The parts of the error 1 - confidence, divided in advance; they add up to it.
     sources : tuple of str
         Names of the blocks that the counts come from, if they were named.
     columns : CombinedColumns or None
         How several numbers per run were combined; None if there was one.
     group_size : int
         Number of records in which the pair differs.
-    record_deltas : tuple of float
-        The named deltas for one record, if the pair differs in several.
     """
 
     confidence: float
@@ -299,8 +293,7 @@ class Audit(ShortRepr):
             The bound, at least 0; same shape as ``delta``.
         """
         d = validate.array_in(0, 1, open_ends=False, open_high=True, delta=delta)
-        _checked(order)
-        return _shaped(self._certificate.epsilons(d.ravel(), order), d)
+        return _shaped(self._certificate.epsilons(d.ravel(), _checked(order)), d)
 
     def evidence(self, delta: float, order: Order | None = None) -> Evidence:
         """Return the bound of `epsilon_lower` with its counts.
@@ -316,15 +309,8 @@ class Audit(ShortRepr):
         -------
         Evidence
             The bound and its counts.
-
-        Raises
-        ------
-        ValueError
-            If ``delta`` is not in [0, 1).
         """
-        validate.half_open_unit(delta=delta)
-        _checked(order)
-        return self._certificate.epsilon_evidence(float(delta), order)
+        return self._certificate.epsilon_evidence(_delta(delta), _checked(order))
 
     def per_record_epsilon_lower(self, delta: float) -> float:
         """Return a lower confidence bound on the epsilon of one record at ``delta``.
@@ -356,19 +342,13 @@ class Audit(ShortRepr):
         -------
         PerRecordEpsilon
             The bound and the pair's evidence.
-
-        Raises
-        ------
-        ValueError
-            If ``delta`` is not in [0, 1).
         """
-        validate.half_open_unit(delta=delta)
-        size = self.group_size
+        delta, size = _delta(delta), self.group_size
         epsilon = per_record_epsilon(self.epsilon_lower, delta, size)
         scaled = group_claim(epsilon, delta, size)[1]
         return PerRecordEpsilon(
             epsilon=epsilon,
-            delta=float(delta),
+            delta=delta,
             group_size=size,
             pair_delta=scaled,
             evidence=self.evidence(min(scaled, 1 - 2.0**-53)),
@@ -424,8 +404,7 @@ class Audit(ShortRepr):
             The bound, at least 0; same shape as ``alpha``.
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
-        _checked(order)
-        return _shaped(self._certificate.renyis(a.ravel(), order), a)
+        return _shaped(self._certificate.renyis(a.ravel(), _checked(order)), a)
 
     @overload
     def beta_upper(self, alpha: float, order: Order | None = None) -> float: ...
@@ -451,8 +430,7 @@ class Audit(ShortRepr):
             The bound on the type II error, in [0, 1]; same shape as ``alpha``.
         """
         a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
-        _checked(order)
-        bounds = [np.interp(a.ravel(), *self.beta_points(one)) for one in orders_of(order)]
+        bounds = [np.interp(a.ravel(), *self.beta_points(o)) for o in orders_of(_checked(order))]
         return _shaped(np.min(bounds, axis=0), a)
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
@@ -522,9 +500,15 @@ class Audit(ShortRepr):
         return self.thresholds.certificate(self.tests)
 
 
-def _checked(order: Order | None) -> None:
+def _delta(delta: float) -> float:
+    validate.half_open_unit(delta=delta)
+    return float(delta)
+
+
+def _checked(order: Order | None) -> Order | None:
     if order is not None:
         validate.instance(Order, order=order)
+    return order
 
 
 def _shaped(values: Array, like: Array) -> float | Array:

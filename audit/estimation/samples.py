@@ -83,9 +83,9 @@ def audit_samples(
         How thresholds are chosen; by default `OrderStatistics` or `PilotSplit`, whichever is
         tighter for this many scores.
     columns : LinearScore, BestColumn, LearnedColumns or WeightedColumns, optional
-        How several numbers per run, shapes (n, d) and (n', d), are combined into one score; by
-        default ``LinearScore()``. All but the last one use a part of the runs for the choice, which
-        then certifies nothing, and need a seed.
+        How several numbers per run, shapes (n, d) and (n', d), are combined into one score. All but
+        the last one use a part of the runs for the choice, which certifies nothing, and need a
+        seed.
     group_size : int, optional
         Number of records in which the two datasets differ. The bounds are for the pair;
         `Audit.per_record_epsilon_lower` gives the bound for one record, and ``deltas`` are those of
@@ -98,17 +98,13 @@ def audit_samples(
     -------
     Audit
         The bounds. With probability at least ``confidence`` all its lower bounds, for all arguments
-        simultaneously, are at most the true values. For a pilot split: conditionally on the pilot
-        the tests are fixed, the counts are independent binomial variables, and a union bound over
-        the tests spends 1 - confidence. For order statistics see `OrderStatistics`, for a band
-        `SimultaneousBand`.
+        simultaneously, are at most the true values.
 
     Raises
     ------
     ValueError
-        If a sample is empty, not one-dimensional, not finite or too short, if ``confidence`` is not
-        in (0, 1) or a delta not in [0, 1), a delta is named twice, ``seed`` is not a non-negative
-        integer or missing where one is needed, or ``favours`` contradicts that of ``thresholds``.
+        If a sample is empty, not finite or too short, a number is out of its range, a delta is
+        named twice, ``seed`` is missing, or ``favours`` contradicts that of ``thresholds``.
 
     Examples
     --------
@@ -265,12 +261,8 @@ class TrialPlan:
 
     Attributes
     ----------
-    epsilon, delta : float
-        The claim.
-    confidence : float
-        Confidence level of the planned audit.
-    power : float
-        The requested probability of refuting the claim.
+    epsilon, delta, confidence, power : float
+        The claim, the confidence level of the audit, and the requested probability of refuting.
     true_epsilon : float
         Epsilon of the assumed mechanism at ``delta``.
     trials : int or None
@@ -334,9 +326,8 @@ def plan(
     -------
     TrialPlan
         The plan. Its number of trials is accurate to one per cent. The power is that of the audit's
-        own tests: for ranks, from 2000 draws of the counts (standard error 0.01); for a pilot, from
-        64 draws for each of 12 pilots (0.05), without the tests that serve every delta; for a band,
-        from 400 simulated audits (0.025).
+        own tests, from random draws: its standard error is 0.01 for ranks, 0.05 for a pilot
+        (without the tests that serve every delta) and 0.025 for a band.
 
     Raises
     ------

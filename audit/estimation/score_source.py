@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.adapters.scores import read_scores, read_table
+from audit.codec import Tagged
 from audit.estimation.evidence import Tail, count_event
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.scores import (
@@ -179,12 +180,10 @@ def sample(name: str, given: Any) -> Array:
 
 
 @dataclass(frozen=True)
-class WeightedColumns:
+class WeightedColumns(Tagged):
     """Sum the columns with weights chosen in advance; all runs certify."""
 
     weights: tuple[float, ...]  #: Finite weights, one per column, not all 0.
-
-    kind: ClassVar[str] = "WeightedColumns"
 
     def __post_init__(self) -> None:
         weights = tuple(float(w) for w in validate.real_sample(weights=self.weights))
@@ -194,13 +193,11 @@ class WeightedColumns:
 
 
 @dataclass(frozen=True)
-class LinearScore:
+class LinearScore(Tagged):
     """Combine columns by Fisher's linear discriminant, with a covariance shrunk to its diagonal."""
 
     #: Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
     fraction: float = 0.2
-
-    kind: ClassVar[str] = "LinearScore"
 
     def __post_init__(self) -> None:
         validate.open_unit(fraction=self.fraction)
@@ -223,7 +220,7 @@ class LinearScore:
 
 
 @dataclass(frozen=True)
-class BestColumn:
+class BestColumn(Tagged):
     """Use the single column that best distinguishes the laws on a part of the runs.
 
     Parameters
@@ -238,8 +235,6 @@ class BestColumn:
     """
 
     fraction: float = 0.2
-
-    kind: ClassVar[str] = "BestColumn"
 
     def __post_init__(self) -> None:
         validate.open_unit(fraction=self.fraction)
@@ -264,14 +259,12 @@ class BestColumn:
 
 
 @dataclass(frozen=True)
-class LearnedColumns:
+class LearnedColumns(Tagged):
     """Learn a score from a part of the runs; neighbours and trees need scikit-learn."""
 
     learner: Learner  #: The model to fit.
     #: Share of the runs of each law, in (0, 1), that trains the model and certifies nothing.
     fraction: float = 0.4
-
-    kind: ClassVar[str] = "LearnedColumns"
 
     def __post_init__(self) -> None:
         if not isinstance(self.learner, Learner):

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.codec import Tagged
 
 Array = NDArray[np.float64]
 LogOdds = Callable[[Array], Array]  # of rows of standardised coordinates
@@ -265,10 +266,8 @@ class LearnedScore:
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Tagged):
     """Learn the log ratio of the samples' shares of each cell; counts are increased by 1/2."""
-
-    kind: ClassVar[str] = "Histogram"
 
     #: Largest number of cells: each coordinate is cut at the same number of quantiles of the
     #: training samples, into at least two parts if it varies.
@@ -300,7 +299,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Tagged):
     """Logistic regression on standardised coordinates and, by default, their squares and products.
 
     The squares detect a difference in spread. The slopes are penalised by their squares: samples
@@ -318,8 +317,6 @@ class Logistic:
     ValueError
         If a value is out of its range.
     """
-
-    kind: ClassVar[str] = "Logistic"
 
     squares: bool = True
     strength: float = 1.0
@@ -362,13 +359,11 @@ class Logistic:
 
 
 @dataclass(frozen=True)
-class NearestNeighbours:
+class NearestNeighbours(Tagged):
     """Learn the log ratio of the two samples' shares among the nearest training draws.
 
     Needs scikit-learn.
     """
-
-    kind: ClassVar[str] = "NearestNeighbours"
 
     #: Number of neighbours, at least 1; all training draws if there are fewer.
     neighbours: int = 101
@@ -394,10 +389,8 @@ class NearestNeighbours:
 
 
 @dataclass(frozen=True)
-class GradientBoosting:
+class GradientBoosting(Tagged):
     """Gradient-boosted trees on histograms of the coordinates. Needs scikit-learn."""
-
-    kind: ClassVar[str] = "GradientBoosting"
 
     rounds: int = 100  #: Number of trees, at least 1.
     learning_rate: float = 0.1  #: Weight of each tree, in (0, 1).

@@ -37,7 +37,7 @@ from audit.numerics.display import ShortRepr
 Array = NDArray[np.float64]
 
 # Columns of a table of bets, one row per claim; a row of zeros is no bet.
-THRESHOLD, LOW_TAIL, REVERSED, IN_FIRST, OUT_FIRST, IN_SECOND, OUT_SECOND = range(7)
+THRESHOLD, SIGN, REVERSED, IN_FIRST, OUT_FIRST, IN_SECOND, OUT_SECOND = range(7)
 COLUMNS = 7
 _HALVINGS = 60
 _KEEP = 1 - 1e-9  # share used of the largest stake that cannot lose everything
@@ -72,27 +72,6 @@ def nearest_null(p: float, q: float, ratio: float, delta: float) -> float:
 
 
 @compiled
-def _counts(
-    first: Array, second: Array, ranks: NDArray[np.intp], low_tail: bool
-) -> tuple[Array, Array, Array]:
-    """Return thresholds at ranks of the favouring sample, and both samples' scores beyond them."""
-    n = first.size
-    thresholds = np.empty(ranks.size)
-    inside_first = np.empty(ranks.size)
-    inside_second = np.empty(ranks.size)
-    for k in range(ranks.size):
-        t = first[n - 1 - ranks[k]] if low_tail else first[ranks[k]]
-        thresholds[k] = t
-        if low_tail:
-            inside_first[k] = np.searchsorted(first, t, side="right")
-            inside_second[k] = np.searchsorted(second, t, side="right")
-        else:
-            inside_first[k] = n - np.searchsorted(first, t)
-            inside_second[k] = n - np.searchsorted(second, t)
-    return thresholds, inside_first, inside_second
-
-
-@compiled
 def choose_bets(
     first: Array,
     second: Array,
@@ -106,7 +85,8 @@ def choose_bets(
 ) -> Array:
     """Choose one bet a claim from ascending past scores of X and X', equally many.
 
-    Candidate thresholds are ``ranks`` of the favouring sample. The estimated growth is lowered by
+    Candidate thresholds are ``ranks`` of the favouring sample; low tails are upper tails of minus
+    the scores. The estimated growth is lowered by
     ``caution`` standard errors; the estimated alternative is pulled to the claim by z^2 /
     (z^2 + shrinkage), z^2 twice the log likelihood ratio of the past. Returns (claims, COLUMNS).
     """
@@ -118,10 +98,12 @@ def choose_bets(
         if not orders[1 if reverse else 0]:
             continue
         lead, other = (second, first) if reverse else (first, second)
-        thresholds, inside_lead, inside_other = _counts(lead, other, ranks, low_tail)
+        if low_tail:
+            lead, other = -lead[::-1], -other[::-1]
         for k in range(ranks.size):
-            p = (inside_lead[k] + pseudo_count) / (n + 2 * pseudo_count)
-            q = (inside_other[k] + pseudo_count) / (n + 2 * pseudo_count)
+            t = lead[ranks[k]]
+            p = (n - np.searchsorted(lead, t) + pseudo_count) / (n + 2 * pseudo_count)
+            q = (n - np.searchsorted(other, t) + pseudo_count) / (n + 2 * pseudo_count)
             for j in range(ratios.size):
                 ratio, delta = ratios[j], deltas[j]
                 if not p - ratio * q > delta:
@@ -135,8 +117,8 @@ def choose_bets(
                 best[j] = value
                 stake = (p - y) / (y * (1 - y)) * 2 * n * growth / (2 * n * growth + shrinkage)
                 stake = min(stake, _KEEP / y, _KEEP / (ratio * (1 - x)))
-                bets[j, THRESHOLD] = thresholds[k]
-                bets[j, LOW_TAIL] = 1.0 if low_tail else 0.0
+                bets[j, THRESHOLD] = t
+                bets[j, SIGN] = -1.0 if low_tail else 1.0
                 bets[j, REVERSED] = 1.0 if reverse else 0.0
                 bets[j, IN_FIRST] = math.log1p(stake * (1 - y))
                 bets[j, OUT_FIRST] = math.log1p(-stake * y)
@@ -170,11 +152,8 @@ def play(
                 x, x_prime = samples[i], samples_prime[i]
                 if bets[j, REVERSED] != 0.0:
                     x, x_prime = x_prime, x
-                t = bets[j, THRESHOLD]
-                if bets[j, LOW_TAIL] != 0.0:
-                    inside, inside_prime = x <= t, x_prime <= t
-                else:
-                    inside, inside_prime = x >= t, x_prime >= t
+                t, sign = bets[j, THRESHOLD], bets[j, SIGN]
+                inside, inside_prime = sign * x >= t, sign * x_prime >= t
                 wealth[j] += bets[j, IN_FIRST] if inside else bets[j, OUT_FIRST]
                 wealth[j] += bets[j, IN_SECOND] if inside_prime else bets[j, OUT_SECOND]
                 if wealth[j] > peak[j]:

@@ -66,17 +66,11 @@ class SimultaneousBand(Thresholds):
     Parameters
     ----------
     favours : tuple of Order, optional
-        The laws that high scores may favour: FORWARD the first, REVERSE the second. If only one of
-        them is named in advance, each law needs only one side of its band, and that side gets all
-        of the law's error.
-
-    Raises
-    ------
-    ValueError
-        If no order is named, or one is repeated.
+        The laws that high scores may favour, one or both: FORWARD the first, REVERSE the second. If
+        one of them is named in advance, each law needs only one side of its band, and that side
+        gets all of the law's error.
     """
 
-    kind: ClassVar[str] = "SimultaneousBand"
     title: ClassVar[str] = "a simultaneous band"
 
     favours: tuple[Order, ...] = BOTH
@@ -160,7 +154,6 @@ class BandLimits:
     """Limits on the rates of all events of either tail of one law, valid together."""
 
     size: int  # draws of the law
-    error: float  # upper bound on the probability that any limit in either tail is wrong
     level: float  # error of each limit alone
     ranks: Ranks  # ascending counts i, from 1 to `size`, that have limits
     lower: Array  # for a count of at least `ranks[j]` the rate is at least `lower[j]`
@@ -190,7 +183,7 @@ def limits(size: int, error: float) -> BandLimits:
     level = _level(size, ranks, 0.5 * error)
     lower = lower_limit(ranks, size, level)
     upper = upper_limit(size - ranks, size, level)
-    return BandLimits(size, error, level, ranks, lower, upper)
+    return BandLimits(size, level, ranks, lower, upper)
 
 
 def _ranks(size: int) -> Ranks:

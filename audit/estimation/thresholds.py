@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from audit import validate
-from audit.codec import decode, encode
+from audit.codec import Tagged, decode, encode
 from audit.curves import Order, PrivacyCurve
 from audit.estimation.evidence import (
     BOTH,
@@ -122,14 +122,13 @@ class EventRates:
         return float(ndtr(first)), float(ndtr(-threshold))
 
 
-class Thresholds(ABC):
+class Thresholds(Tagged, ABC):
     """A choice of thresholds: a frozen dataclass with ``favours``, in a file of its own.
 
     Its name is added to the union `audit.estimation.result.AnyThresholds`, from which files are
     read.
     """
 
-    kind: ClassVar[str]
     title: ClassVar[str]
     certificate: ClassVar[type[Certificate]] = RegionCertificate  # of the tests
     favours: tuple[Order, ...]  # that high scores may favour
@@ -252,7 +251,6 @@ class FixedThresholds(Thresholds):
     (0.0, 1.0)
     """
 
-    kind: ClassVar[str] = "FixedThresholds"
     title: ClassVar[str] = "thresholds fixed in advance"
 
     values: tuple[float, ...]
