@@ -51,6 +51,7 @@ _MOST_SECONDS, _MOST_GIGABYTES = 600.0, 6.0
 _ENTRY, _PRODUCT = 6e-6, 5e-8  # seconds of a transition probability, and of a product
 _NARROWEST = 4  # width of the narrowest panels, in standard deviations of a step
 _FEW = 4  # maps of a step that are taken one by one
+_TILE = 48  # rows and columns of a part of a table
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,16 +324,16 @@ class _Grid(_Law):
         kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
         self.steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
-        # (point, weight) of a node, or both ends of a panel where maps are constant
-        self.nodes: list[tuple[arb, arb, bool]] = []
+        self.flats: list[tuple[arb, arb]] = []  # both ends of a panel where maps are constant
+        self.nodes: list[tuple[arb, arb]] = []  # point, weight
         self.error = arb(0)
         roots: dict[int, list[tuple[arb, arb]]] = {}
         for a, b in itertools.pairwise([self.low, *inner, self.high]):
             if all(piece_at(phi, a)[1] == 0 for phi in maps):
-                self.nodes.append((arb(a), arb(b), True))
+                self.flats.append((arb(a), arb(b)))
                 continue
             count, order = self._panels(b - a, bits)
-            if len(self.nodes) + count * order > _MOST_STATES:
+            if len(self.flats) + len(self.nodes) + count * order > _MOST_STATES:
                 raise TooLongError(f"the law would take more than {_MOST_STATES} nodes")
             half = (arb(b) - arb(a)) / (2 * count)
             self.error += count * self._error(float(2 * half.upper()), order)
@@ -340,13 +341,13 @@ class _Grid(_Law):
                 roots[order] = [arb.legendre_p_root(order, i, weight=True) for i in range(order)]
             for k in range(count):
                 centre = a + (2 * k + 1) * half
-                self.nodes += [(centre + half * x, half * w, False) for x, w in roots[order]]
-        middles = [(x + w) / 2 if flat else x for x, w, flat in self.nodes]
+                self.nodes += [(centre - half * x, half * w) for x, w in roots[order]]  # ascend
         starts = [arb(chain.start) for chain in chains]
-        self.points: list[arb] = [arb(self.low), *middles, arb(self.high), *starts]
-        self.places = [float(x.mid()) for x in middles]
+        middles = [(a + b) / 2 for a, b in self.flats]
+        self.points: list[arb] = [arb(self.low), arb(self.high), *starts, *middles]
+        self.points += [x for x, _ in self.nodes]
         self.walls = tuple(wall is not None for wall in chains[0].walls)
-        self._tables: dict[object, arb_mat] = {}
+        self._tables: dict[object, _Table] = {}
 
     def _panels(self, length: float, bits: int) -> tuple[int, int]:
         """Return the number of panels of an interval, and of nodes on each, with fewest nodes."""
@@ -400,7 +401,7 @@ class _Grid(_Law):
             raise TooLongError(f"the law on {size} states would take about {seconds:.2g} s")
 
     def move(self, masses: arb_mat, phi: Map, std: arb) -> arb_mat:
-        return masses * self._table(phi, std)
+        return self._table(phi, std).after(masses)
 
     def normals(self, masses: arb_mat) -> Iterable[Normal]:
         rows: list[tuple[arb, arb]] = list(zip(masses.entries(), self.points, strict=True))
@@ -413,7 +414,7 @@ class _Grid(_Law):
         if step not in self._tables:
             tables = (self._table(phi, step.std) * weight for *_, weight, phi in step.moves)
             self._tables[step] = reduce(operator.add, tables)
-        return {0: state[0] * self._tables[step]}
+        return {0: self._tables[step].after(state[0])}
 
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
         size = len(self.points)
@@ -429,32 +430,51 @@ class _Grid(_Law):
                 return {0: row}
         return super().repeated(state, times, steps)
 
-    def _table(self, phi: Map, std: arb) -> arb_mat:
+    def _table(self, phi: Map, std: arb) -> _Table:
         """Return the probabilities of moves between states."""
         key = _balls(phi, std)
         if key not in self._tables:
             points: list[Normal] = [(arb(1), x, arb(0)) for x in self.points]
-            moved = _through(points, phi, std)
-            self._tables[key] = arb_mat([self._row(mean, std) for _, mean, _ in moved])
+            means = [mean for _, mean, _ in _through(points, phi, std)]
+            self._tables[key] = self._filled(means, std)
         return self._tables[key]
 
-    def _row(self, mean: arb, std: arb) -> list[arb]:
-        unit = 1 / (std * (2 * arb.pi()).sqrt())
-        low, *_, high = between([arb(self.low), arb(self.high)], normal_tail(mean, std))
-        row = [low if self.walls[0] else arb(0)]
-        # beyond, densities in units of the largest one are below the last bit
+    def _filled(self, means: Sequence[arb], std: arb) -> _Table:
+        """Return the table whose rows are normal laws, without densities below the last bit.
+
+        At a distance ``beyond`` of the mean, densities are below 2^-precision times the largest.
+        """
         beyond = 1.01 * float(std.upper()) * math.sqrt(2 * math.log(2) * ctx.prec)
-        little, middle = unit * arb(0, arb(2) ** -ctx.prec), float(mean.mid())
-        for place, (x, w, flat) in zip(self.places, self.nodes, strict=True):
-            if flat:
-                row.append(between([x, w], normal_tail(mean, std))[1])
-            elif abs(place - middle) > beyond:
-                row.append(w * little)
-            else:
-                z = (x - mean) / std
-                row.append(w * unit * (-z * z / 2).exp())
-        row.append(high if self.walls[1] else arb(0))
-        return row + [arb(0)] * (len(self.points) - len(row))
+        places, size, none = [float(x.mid()) for x, _ in self.nodes], len(self.points), arb(0)
+        spread = std * arb(2).sqrt()
+        unit = 1 / (spread * arb.pi().sqrt())
+        nodes = [(x / spread, w * unit) for x, w in self.nodes]
+        ends = [(arb(self.low), arb(self.high)), *self.flats]
+
+        def row(mean: arb) -> list[arb]:
+            tail, middle, centre = normal_tail(mean, std), float(mean.mid()), mean / spread
+            (low, _, high), *flats = (between(cuts, tail) for cuts in ends)
+            masses = [low if self.walls[0] else none, high if self.walls[1] else none]
+            masses += [none] * (size - len(nodes) - len(self.flats) - 2)  # starts
+            masses += [inside for _, inside, _ in flats]
+            first = bisect.bisect_left(places, middle - beyond)
+            last = bisect.bisect_right(places, middle + beyond)
+            masses += [none] * first
+            for x, w in nodes[first:last]:
+                z = x - centre
+                masses.append(w * (-(z * z)).exp())
+            return masses + [none] * (size - len(masses))
+
+        tiles = {}
+        for i in range(0, size, _TILE):
+            rows = [row(mean) for mean in means[i : i + _TILE]]
+            for j in range(0, size, _TILE):
+                part = [masses[j : j + _TILE] for masses in rows]
+                if any(masses != [none] * _TILE for masses in part):
+                    tiles[i // _TILE, j // _TILE] = arb_mat(part)
+        little = arb(0, arb(2) ** -ctx.prec)
+        rest = [none] * (size - len(nodes)) + [w * little for _, w in nodes]
+        return _Table(tiles, arb_mat([rest]))
 
 
 def _balls(phi: Map, std: arb) -> object:
@@ -462,6 +482,40 @@ def _balls(phi: Map, std: arb) -> object:
     balls = (std, *itertools.chain.from_iterable(piece[1:] for piece in phi))
     exact = tuple(part.man_exp() for ball in balls for part in (ball.mid(), ball.rad()))
     return tuple(piece[0] for piece in phi), exact
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A matrix in tiles, without some small entries: those of a column are in its ball ``rest``."""
+
+    tiles: dict[tuple[int, int], arb_mat]
+    rest: arb_mat  # a row
+
+    def __mul__(self, factor: arb) -> _Table:
+        return _Table({k: tile * factor for k, tile in self.tiles.items()}, self.rest * factor)
+
+    def __add__(self, other: _Table) -> _Table:
+        tiles = dict(self.tiles)
+        for key, tile in other.tiles.items():
+            _add(tiles, key, tile)
+        return _Table(tiles, self.rest + other.rest)
+
+    def after(self, masses: arb_mat) -> arb_mat:
+        """Return rows of masses times the matrix.
+
+        Masses are not negative, and the balls ``rest`` are around 0: where a row adds up to T, the
+        products with small entries of a column add up to a number in T times its ball.
+        """
+        rows, size = masses.tolist(), masses.ncols()
+        parts = [arb_mat([row[i : i + _TILE] for row in rows]) for i in range(0, size, _TILE)]
+        found: dict[int, arb_mat] = {}
+        for (i, j), tile in self.tiles.items():
+            _add(found, j, parts[i] * tile)
+        none = arb_mat(len(rows), _TILE)
+        sums = [found.get(j, none).tolist() for j in range(len(parts))]
+        joined = [[x for part in row for x in part][:size] for row in zip(*sums, strict=True)]
+        total = arb_mat([[sum(row, arb(0))] for row in rows])
+        return arb_mat(joined) + total * self.rest
 
 
 # ---------------------------------------------------------------------------- written-out chains

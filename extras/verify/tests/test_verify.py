@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("flint")
 
-from flint import arb, ctx
+from flint import arb, arb_mat, ctx
 
 from audit_verify import Answer, main, verify, walks
 
@@ -360,6 +360,52 @@ def test_rare_events_need_few_nodes_and_equal_moves_one_table() -> None:
     assert found[2].rel_accuracy_bits() > 300
     assert len(grid.points) < 1200
     assert len(grid._tables) == 1
+
+
+def dense(grid, phi, std):
+    """Return the probabilities of all moves, with every density: the slow twin of a table."""
+    from audit_verify.laws import between, normal_tail
+
+    fixed, rows = len(grid.points) - len(grid.nodes) - len(grid.flats), []
+    for x in grid.points:
+        _, slope, shift = walks.piece_at(phi, float(x.mid()))
+        mean = slope * x + shift
+        tail, unit = normal_tail(mean, std), std * (2 * arb.pi()).sqrt()
+        low, *_, high = between([arb(grid.low), arb(grid.high)], tail)
+        row = [low * grid.walls[0], high * grid.walls[1], *[arb(0)] * (fixed - 2)]
+        row += [between(ends, tail)[1] for ends in grid.flats]
+        row += [w * (-(((y - mean) / std) ** 2) / 2).exp() / unit for y, w in grid.nodes]
+        rows.append(row)
+    return arb_mat(rows)
+
+
+@pytest.mark.parametrize("walls", [(-3.0, 3.0), (None, 3.0)])
+def test_what_tables_leave_out_is_within_their_balls(walls, monkeypatch) -> None:
+    """At 30 bits most densities are below the last one; sums and powers of tables hold, too."""
+    monkeypatch.setattr(walks, "_TILE", 8)
+    ctx.prec, std = 30, arb("0.1")
+    kinked = walks.pieces([[None, 0.9, 0.02], [-1.0, 0.0, -0.9], [-0.5, 0.9, -0.45]])
+    moves = [(0, 0, arb(1) / 4, walks.pieces([[None, 1.0, 0.1 * k]])) for k in range(1, 4)]
+    mixed = walks.Step((*moves, *[(0, 0, arb(1) / 8, kinked)] * 2), std, arb(0))
+    single = walks.Step(((0, 0, arb(1), kinked),), std, arb(0))
+    law = walks.Chain(0.0, walls, (walks.Path(arb(1), ((1, (mixed, single)),)),))
+    grid = walks._Grid([law], [-3.0, 3.0], 20)
+    size, starts = len(grid.points), range(2, len(grid.points), 17)
+    assert len(grid._table(kinked, std).tiles) < 0.5 * (size / 8) ** 2
+    rows = arb_mat([[arb(i == start) for i in range(size)] for start in starts])
+    found = [
+        grid.move(rows, kinked, std),
+        grid.moved({0: rows}, mixed)[0],
+        grid.repeated({0: rows}, 3, (single,))[0],
+        grid.repeated({0: rows}, 4 * size, (single,))[0],
+    ]
+    ctx.prec = 120
+    one = dense(grid, kinked, std)
+    every = [dense(grid, phi, std) * weight for _, _, weight, phi in mixed.moves]
+    wanted = [one, sum(every[1:], every[0]), one**3, one ** (4 * size)]
+    for table, balls in zip(wanted, found, strict=True):
+        assert balls.contains((rows * table).mid())
+        assert max(float(ball.rad()) for ball in balls.entries()) < 1e-3
 
 
 MECHANISM = {
