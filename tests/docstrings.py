@@ -28,6 +28,8 @@ from typing import Any
 from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import Validator, validate
 
+from audit.codec.docstrings import about_fields
+
 ROOT = Path(__file__).resolve().parents[1]
 
 FORM = {"GL03", "GL05", "GL06", "GL07", "GL08"}
@@ -131,10 +133,11 @@ def overrides_documented(cls: type, key: str) -> bool:
 
 
 def fields_of(cls: type) -> tuple[str, ...]:
-    """Return the fields that a dataclass adds to those of its bases."""
+    """Return the fields that a dataclass adds to those of its bases, or that none describes."""
     if "__dataclass_fields__" not in vars(cls):
         return ()
-    own = vars(cls).get("__annotations__", {})
+    described = {name for base in cls.__mro__[1:] for name in about_fields(base)}
+    own = vars(cls).get("__annotations__", {}).keys() - described
     return tuple(f.name for f in dataclasses.fields(cls) if f.name in own and f.init)
 
 

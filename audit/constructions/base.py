@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self, TypeGuard
 
@@ -15,11 +15,11 @@ from audit.codec import Tagged
 from audit.constructions.batches import (
     SAMPLERS,
     BatchUpdate,
+    batched_process,
     check_position,
     cycle_length,
     domain,
     kinds_of_batch,
-    process_of_batches,
 )
 from audit.constructions.process import Process
 from audit.constructions.updates import PiecewiseLinear
@@ -219,8 +219,14 @@ class Construction(Tagged, ShortRepr, ABC):
 class PositionedPair(Construction):
     """Pair with a common start, whose datasets have the same updates but for the differing record.
 
-    A subclass is a dataclass with the fields ``start`` and ``position``, the record's batch of the
-    cycle for cyclic batches.
+    A subclass is a dataclass with the following fields among its own.
+
+    Parameters
+    ----------
+    start : float, default: 0.0
+        Common start point.
+    position : int, optional
+        Batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 
     start: float
@@ -239,19 +245,15 @@ class PositionedPair(Construction):
         """Return the record in X and in X': by default negative gradients, farthest apart."""
         return record_pushes(self.mechanism)
 
-    def _update(self, record: Any) -> BatchUpdate:
-        """Return the update of a dataset's batches, if all batches have the same."""
-        raise NotImplementedError
-
-    def _updates(self, record: Any) -> tuple[BatchUpdate, ...]:
+    @abstractmethod
+    def _updates(self, record: Any) -> Sequence[BatchUpdate] | BatchUpdate:
         """Return the updates of the batches of a cycle; one if all batches have the same."""
-        return (self._update(record),)
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes X and X', whose record may be missing."""
         m, present = self.mechanism, (True, both_hold_record(self.mechanism))
         first, second = (
-            process_of_batches(m, self.start, self._updates(record), self.position, held)
+            batched_process(m, self.start, self._updates(record), self.position, held)
             for record, held in zip(self._records(), present, strict=True)
         )
         return first, second

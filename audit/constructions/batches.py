@@ -142,7 +142,7 @@ SAMPLERS = tuple(one for one in MOVES if one not in COVERED_BY_DEFAULT)
 def batched_process(
     mechanism: NoisySGD,
     start: float,
-    update: BatchUpdate,
+    update: BatchUpdate | Sequence[BatchUpdate],
     position: int | None = None,
     present: bool = True,
 ) -> Process:
@@ -155,9 +155,10 @@ def batched_process(
         random skip of Feldman et al. 2018 give mixtures over the length of the run.
     start : float
         Start point.
-    update : BatchUpdate
+    update : BatchUpdate or sequence of BatchUpdate
         ``update(step_size, holds_record, others)`` returns the noiseless update of a batch that
-        holds ``others`` records besides the differing one. All other records are interchangeable.
+        holds ``others`` records besides the differing one. All other records are interchangeable;
+        with an update for each batch of a cycle, those of a batch.
     position : int, optional
         Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
         the batch of the last step, after which no noise hides the record.
@@ -186,28 +187,20 @@ def batched_process(
     >>> len(process), process.distinct_steps()[0].noise_std
     (5, 1.0)
     """
-    return process_of_batches(mechanism, start, (update,), position, present)
-
-
-def process_of_batches(
-    mechanism: NoisySGD,
-    start: float,
-    updates: Sequence[BatchUpdate],
-    position: int | None,
-    present: bool,
-) -> Process:
-    """Return a `batched_process`, with an update of its own for each batch of a cycle or one."""
     m, batching = mechanism, mechanism.batching
+    updates = (update,) if callable(update) else tuple(update)
     # the updates define the neighbours
     refusal = m.uncovered((*SAMPLERS, *Relation, Losses.CHANGING))
     if refusal is not None:
         raise ValueError(f"this process {refusal}")
     check_position(m, position)
+    if len(updates) != 1 and (batching is not Batching.CYCLIC or len(updates) != cycle_length(m)):
+        raise validate.fail("update", "one, or one for each batch of a cycle", len(updates))
     if not present:
         _check_removal(m, updates[0])
     at = record_position(m, position) if batching is Batching.CYCLIC else 0
     if batching.repeats:
-        cycle = tuple(updates) if len(updates) > 1 else (updates[0],) * cycle_length(m)
+        cycle = updates if len(updates) > 1 else updates * cycle_length(m)
         places = (at,) if batching is Batching.CYCLIC else range(len(cycle))
         cycles = [_cycle(m, cycle, place, present) for place in places]
     else:

@@ -98,10 +98,6 @@ class GradientPair(PositionedPair):
     shared : PiecewiseLinear, optional
         Gradient of a regulariser of all records, which zeroing out a record keeps. Batches of
         random size have it once, not once per record: it must not tell who is in the batch.
-    start : float, default: 0.0
-        Common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
     others_after : PiecewiseLinear, optional
         For cyclic batches, the gradient of other records in batches after the record's; defaults to
         ``others``.
@@ -280,19 +276,8 @@ class GradientPair(PositionedPair):
 
 
 def _certain_slopes(line: PiecewiseLinear, low: float, high: float) -> tuple[float, float]:
-    """Return `slope_range` without what the rounding of values may add to the slope of a piece."""
-    rounding = 2.0**-50 * max(abs(v) for v in line.values)
-    falling: list[float] = []
-    rising: list[float] = []
-    for (a, value), (b, after) in itertools.pairwise(zip(line.points, line.values, strict=True)):
-        if a < high and b > low:
-            falling.append((after - value + rounding) / (b - a))
-            rising.append((after - value - rounding) / (b - a))
-    for slope, met in zip(line.slopes, (line.points[0] > low, line.points[-1] < high), strict=True):
-        if met:
-            falling.append(slope)
-            rising.append(slope)
-    return min(falling), max(rising)
+    """Return `slope_range` without what values may be off by rounding."""
+    return line.slope_range(low, high, rounding=2.0**-50 * max(map(abs, line.values)))
 
 
 @dataclass(frozen=True)

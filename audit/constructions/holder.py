@@ -105,10 +105,6 @@ class HolderPair(PositionedPair):
         Factor of the gradient.
     form : HolderForm, default: HolderForm.SIGNED
         Form of the gradient.
-    start : float, default: 0.0
-        Common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
 
     Raises
     ------
@@ -162,7 +158,7 @@ class HolderPair(PositionedPair):
             for sign in (1, -1):
                 yield {"scale": sign * _largest_scale(mechanism, form), "form": form}
 
-    def _update(self, record: float) -> BatchUpdate:
+    def _updates(self, record: float) -> BatchUpdate:
         m = self.mechanism
         assert m.holder is not None  # both were checked at construction
         assert m.diameter is not None

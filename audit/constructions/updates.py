@@ -181,16 +181,21 @@ class PiecewiseLinear(UpdateMap):
         """True for an affine function."""
         return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
 
-    def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
-        """Return the least and the largest slope between ``low`` and ``high``."""
-        pairs = itertools.pairwise(zip(self.points, self.values, strict=True))
-        inner = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairs]
-        slopes = [self.slopes[0], *inner, self.slopes[1]]
-        ends = [-math.inf, *self.points, math.inf]
-        met = [
-            s for s, a, b in zip(slopes, ends[:-1], ends[1:], strict=True) if a < high and b > low
-        ]
-        return min(met), max(met)
+    def slope_range(
+        self, low: float = -math.inf, high: float = math.inf, rounding: float = 0.0
+    ) -> tuple[float, float]:
+        """Return the least and the largest slope between ``low`` and ``high``.
+
+        Values are exact up to ``rounding``; what this may add to the slope of a piece is left out.
+        """
+        met = [(self.slopes[0], self.slopes[0])] if self.points[0] > low else []
+        met += [(self.slopes[1], self.slopes[1])] if self.points[-1] < high else []
+        corners = zip(self.points, self.values, strict=True)
+        for (a, value), (b, after) in itertools.pairwise(corners):
+            if a < high and b > low:
+                rise = after - value
+                met.append(((rise + rounding) / (b - a), (rise - rounding) / (b - a)))
+        return min(least for least, _ in met), max(most for _, most in met)
 
     def value_range(self, low: float, high: float) -> tuple[float, float]:
         """Return the least and the largest value between ``low`` and ``high``."""

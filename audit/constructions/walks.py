@@ -65,13 +65,6 @@ def _suggested_starts(mechanism: NoisySGD) -> tuple[float, ...]:
     return (0.0,) if mechanism.diameter is None else (0.0, -mechanism.diameter / 2)
 
 
-def _plain_walks(mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
-    for start in _suggested_starts(mechanism):
-        yield {"start": start}
-    if _may_stop_early(mechanism):
-        yield {"position": 0}
-
-
 def _suggested_curvatures(mechanism: NoisySGD) -> tuple[float, ...]:
     """Return the strong convexity, the smoothness, and the curvature that resets in one step."""
     resetting = 1 / float(mechanism.step_sizes[-1])
@@ -150,38 +143,42 @@ class _CyclicPair(_AffinePair):
         return tuple(k - held for k in range(cycle_length(self.mechanism)))
 
 
+@dataclass(frozen=True)
+class _PlainWalk(_AffinePair):
+    """Pair whose other records have no loss."""
+
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
+
+    covers: ClassVar[tuple[Choice, ...]] = SAMPLERS
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield starts in the middle and at the left end."""
+        for start in _suggested_starts(mechanism):
+            yield {"start": start}
+        if _may_stop_early(mechanism):
+            yield {"position": 0}
+
+
 @construction
 @dataclass(frozen=True)
-class BiasedWalk(_AffinePair):
+class BiasedWalk(_PlainWalk):
     """Symmetric clamped walk (X) against a biased one (X').
 
     The pair of Altschuler and Talwar 2022, section 4: all losses are zero, except that the
     differing record of the second dataset has a linear loss of slope L. X' jumps by ``step_size * L
     / batch_size`` if the record is in the batch, away from the nearer end of the domain: to the
     right for ``start <= 0`` and to the left for ``start > 0``.
-
-    Parameters
-    ----------
-    start : float, default: 0.0
-        Common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 
-    start: float = field(default=0.0, metadata={"draw": random_start})
-    position: int | None = field(default=None, metadata={"draw": random_position})
-
     citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4"
-    covers: ClassVar[tuple[Choice, ...]] = SAMPLERS
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
-        """Yield starts in the middle and at the left end, where `TwoSidedWalk` is refused.
-
-        Where it is not, its records push twice as far apart.
-        """
+        """Yield members where `TwoSidedWalk`, whose records push twice as far apart, is refused."""
         if mechanism.relation is not Relation.REPLACE_ONE:
-            yield from _plain_walks(mechanism)
+            yield from super().suggestions(mechanism)
 
     @property
     def direction(self) -> float:
@@ -194,19 +191,12 @@ class BiasedWalk(_AffinePair):
 
 @construction
 @dataclass(frozen=True)
-class TwoSidedWalk(_AffinePair):
+class TwoSidedWalk(_PlainWalk):
     """Clamped walk pushed to the right (X) against one pushed to the left (X').
 
     The differing record has linear losses of opposite slopes. If it is in the batch, X moves by
     ``+step_size * L / batch_size`` and X' by the opposite, twice the difference of `BiasedWalk`.
     Not admissible for ``ZERO_OUT``, where one of the two losses is zero.
-
-    Parameters
-    ----------
-    start : float, default: 0.0
-        Common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
 
     Examples
     --------
@@ -217,22 +207,13 @@ class TwoSidedWalk(_AffinePair):
     True
     """
 
-    start: float = field(default=0.0, metadata={"draw": random_start})
-    position: int | None = field(default=None, metadata={"draw": random_position})
-
     citation: ClassVar[str] = "this package; linear losses of opposite slopes"
-    covers: ClassVar[tuple[Choice, ...]] = SAMPLERS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         relation = self.mechanism.relation
         wanted = "relation='replace one' because both of its losses are nonzero"
         self._require(relation is Relation.REPLACE_ONE, wanted, f"relation={relation.value!r}")
-
-    @classmethod
-    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
-        """Yield starts in the middle and at the left end."""
-        yield from _plain_walks(mechanism)
 
 
 @construction
@@ -252,10 +233,6 @@ class DriftedWalk(_AffinePair):
         them for full batches, by a batch of them for smaller batches (a batch that holds the
         differing record has one of them fewer). For a step-size schedule, the displacement of the
         first step.
-    start : float, default: 0.0
-        Common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 
     drift: float = field(default=0.0, metadata={"draw": _random_drift, **REQUIRED})
@@ -338,10 +315,6 @@ class WallPinnedWalk(_CyclicPair):
     before, after : float, default: 0.0
         Negative gradients (positive: to the right) of the other records, in the batches of the
         cycle up to and including the record's, and in later ones.
-    start : float, default: 0.0
-        Common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 
     before: float = field(default=0.0, metadata={"draw": random_others, **REQUIRED})
@@ -391,10 +364,6 @@ class QuadraticPair(_AffinePair):
         smoothness if losses need not be convex.
     others : float, default: 0.0
         Slope p of every other record.
-    start : float, default: 0.0
-        Common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 
     curvature: float = field(default=0.0, metadata={"draw": random_curvature})
@@ -438,10 +407,6 @@ class CyclicQuadraticPair(_CyclicPair):
     curvature, batch_curvature : float, default: 0.0
         From the strong convexity to the smoothness; from minus the smoothness to the smoothness if
         losses need not be convex.
-    start : float, default: 0.0
-        Common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 
     curvature: float = field(default=0.0, metadata={"draw": random_curvature})
@@ -498,10 +463,8 @@ class ResetWalk(PositionedPair):
         Curvature of the other records' losses near the centre, above 0.
     cap : float, default: 1.0
         Largest gradient of the other records, above 0.
-    centre, start : float, default: 0.0
-        Minimum of the other records' losses, and common start point.
-    position : int, optional
-        Batch of the cycle that holds the record, from 0; by default that of the last step.
+    centre : float, default: 0.0
+        Minimum of the other records' losses.
 
     Raises
     ------
@@ -540,7 +503,7 @@ class ResetWalk(PositionedPair):
     def _huber(self) -> PiecewiseLinear:
         return PiecewiseLinear.clipped(self.curvature, self.centre, self.cap)
 
-    def _update(self, record: float) -> BatchUpdate:
+    def _updates(self, record: float) -> BatchUpdate:
         batch_size, huber = self.mechanism.batch_size, self._huber
 
         def update(eta: float, holds_record: bool, count: int) -> UpdateMap:

@@ -145,16 +145,10 @@ def test_the_kinds_take_turns() -> None:
 
 
 def test_pairs_that_no_witness_describes_are_not_tried() -> None:
-    m = NoisySGD(
-        steps=3,
-        dataset_size=5,
-        batch_size=5,
-        step_size=0.1,
-        noise_std=2.0,
-        lipschitz=2.0,
+    m = noisy_sgd(
+        steps=3, dataset_size=5, step_size=0.1, noise_std=2.0, lipschitz=2.0, smoothness=None,
         holder=(1.6, 1 / 3),
-        diameter=1.0,
-    )
+    )  # fmt: skip
     assert list(HolderPair.suggested(m))
     statement = statement_of(epsilon=9.0, delta=1e-6)
     found = judge(Claim(id="a", mechanism=m, statement=statement, search=Search(evaluations=0)))
