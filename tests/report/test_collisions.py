@@ -18,7 +18,6 @@ from audit.results import BoundCurve, BurnIn, Result, ScoreHistograms, Verdict
 
 from .collisions import collisions, ticks
 from .example import bound, example, pair_settings, result, study
-from .example_laws import floats
 from .test_setting_section import by_record
 
 Drawn = list[list[str]]
@@ -102,9 +101,8 @@ def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
     records = by_record(*(1.5 * i for i in range(1, 31)))
     curves.draw_positions(records, "full_batch", looks)
     curves.draw_positions([records[i] for i in (0, 9, 19, 29)], "full_batch", looks)
-    edges = np.linspace(-1e-6, 3e-6, 81)
-    shares = floats(np.full(80, 1 / 80))
-    laws.draw_scores(ScoreHistograms(edges=floats(edges), first=shares, second=shares), 1000, "own")
+    edges, shares = tuple(np.linspace(-1e-6, 3e-6, 81).tolist()), (1 / 80,) * 80
+    laws.draw_scores(ScoreHistograms(edges=edges, first=shares, second=shares), 1000, "own")
     for chart in study().findings.charts:
         charts.draw(chart, "powers")
     assert len(found) == 5

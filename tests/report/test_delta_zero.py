@@ -12,25 +12,35 @@ import pytest
 from audit.report import queries, setting_section
 from audit.report.figures import curves, sandwich, style
 from audit.report.terminal import show
-from audit.results import Number, PairResult, from_json, schema, to_json
+from audit.results import ByOrder, Certified, Number, PairResult, from_json, schema, to_json
 
-from .example import at_delta, bound, pair_settings, result
+from .example import bound, evidence, pair_settings, result
 
 
-def infinite(exact: float = math.inf) -> PairResult:
+def infinite(epsilon: float = math.inf) -> PairResult:
     """A setting at delta = 0 whose claims are infinite."""
     setting = pair_settings()[0]
-    value = Number(exact, exact, exact)
+    value = Number(epsilon, epsilon, epsilon)
     claims = tuple(
         replace(bound(name, math.inf, 1.0), ratio=None)
         for name in ("bsa24.theorem_4_1", "bsa24.theorem_4_3")
     )
-    row = at_delta(0.0, 0.8, value, value, claims, 7.0)
+    exact = ByOrder(forward=value, reverse=value, worst=value)
+    certified = Certified(epsilon=value.low, by=setting.pair.name)
+    row = replace(
+        setting.deltas[0],
+        delta=0.0,
+        sampled=evidence(0.8, 7.0),
+        exact=exact,
+        certified=certified,
+        bounds=claims,
+        best=None,
+    )
     against = setting.epsilon_against_steps
     endless = replace(
         against,
         delta=0.0,
-        exact=tuple(Number(exact, exact, exact) for _ in against.steps),
+        exact=(value,) * len(against.steps),
         bounds=tuple(
             replace(curve, values=(math.inf,) * len(against.steps)) for curve in against.bounds
         ),
@@ -72,5 +82,5 @@ def test_it_is_stored_and_read_again_and_fits_the_schema() -> None:
 def test_the_terminal_says_that_none_is_finite(capsys: pytest.CaptureFixture[str]) -> None:
     show(result(infinite()))
     shown = capsys.readouterr().out
-    assert "inf TwoSidedWalk" in shown
+    assert "inf BiasedWalk" in shown
     assert "none is finite" in shown
