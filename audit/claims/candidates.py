@@ -17,12 +17,13 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import exact
-from audit.claims.claim import Claim, Pair, UserPair
+from audit.claims.claim import Claim, Pair, Search, UserPair
 from audit.claims.sources import InvalidClaim
 from audit.claims.witness import describable
 from audit.claims.wording import described
@@ -99,6 +100,11 @@ class KnownPair:
         self._law: exact.BracketedCurve | ValueError | None = None
         self._given_up = 0.0  # seconds after which the law was not there
         self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The pair in words."""
+        return described(self.pair)
 
     @cached_property
     def seconds(self) -> float:
@@ -177,8 +183,10 @@ class Candidates:
         with self._lock:
             new: dict[type[Quantity], set[float]] = {}
             for quantity in quantities:
-                if quantity.at is not None and quantity not in self._blocks and _in_range(quantity):
-                    new.setdefault(type(quantity), set()).add(quantity.at)
+                if quantity.at is not None and quantity not in self._blocks:
+                    with contextlib.suppress(ValueError):  # the claim's own verdict will report it
+                        quantity.check()
+                        new.setdefault(type(quantity), set()).add(quantity.at)
             for kind, found in new.items():
                 places = np.array(sorted(found, reverse=not kind.rises))
                 for part in np.array_split(places, -(-places.size // _MOST_TOGETHER)):
@@ -214,14 +222,6 @@ class Candidates:
         except BracketError:  # perhaps at the place of another claim
             known.brackets[key] = quantity.bracket(curve, order)
         return known.brackets.get(key)
-
-
-def _in_range(quantity: Quantity) -> bool:
-    try:
-        quantity.check()
-    except ValueError:  # the claim's own verdict will report it
-        return False
-    return True
 
 
 class PlaceRange:
@@ -420,40 +420,25 @@ def searched_for(
     mechanism, asked = claim.mechanism, claim.search
     if mechanism is None or isinstance(mechanism, Composition) or _other_runs(claim):
         return None
-    objective = _objective(quantity)
-    if asked is None:
-        if claim.pair is not None or not _is_cheap(mechanism):
-            return None
-        found = _found(mechanism, _shared(objective), _DEFAULT_EVALUATIONS, 0, False)
-    else:
-        affordable = _MOST_ASKED_SECONDS / max(quick_seconds(mechanism), 1e-6)
-        evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
-        if evaluations == 0:
-            return None
-        found = _found(mechanism, objective, evaluations, asked.seed, asked.many_dimensions)
+    shared, asked = asked is None, asked or Search(evaluations=_DEFAULT_EVALUATIONS)
+    if shared and (claim.pair is not None or not _is_cheap(mechanism)):
+        return None
+    affordable = _MOST_ASKED_SECONDS / max(quick_seconds(mechanism), 1e-6)
+    evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
+    if evaluations == 0:
+        return None
+    options = {**vars(asked), "evaluations": evaluations}
+    found = _found(mechanism, objective=_objective(quantity, shared=shared), **options)
     placed = None if found is None else _placed(found, batches)
     return None if placed is None else known.one(placed)
 
 
 @functools.lru_cache(maxsize=256)
-def _found(
-    mechanism: NoisySGD,
-    objective: Epsilon | RenyiDivergence,
-    evaluations: int,
-    seed: int,
-    many_dimensions: bool,
-) -> Construction | None:
+def _found(mechanism: NoisySGD, **options: Any) -> Construction | None:
     try:
-        found = worst_case(
-            mechanism,
-            objective=objective,
-            evaluations=evaluations,
-            seed=seed,
-            many_dimensions=many_dimensions,
-        )
+        return worst_case(mechanism, **options).construction
     except ValueError:  # no pair whose laws can be computed
         return None
-    return found.construction
 
 
 @functools.lru_cache(maxsize=256)
@@ -466,18 +451,12 @@ def _is_cheap(mechanism: NoisySGD) -> bool:
     )
 
 
-def _objective(quantity: Quantity) -> Epsilon | RenyiDivergence:
-    if isinstance(quantity, EpsilonAtDelta):
-        return Epsilon(quantity.at)
+def _objective(quantity: Quantity, *, shared: bool) -> Epsilon | RenyiDivergence:
+    """Return the objective of a search for a number, or the nearest of those that claims share."""
     if isinstance(quantity, RenyiAtOrder):
-        return RenyiDivergence(quantity.at)
-    return Epsilon(_TYPICAL_DELTA)
-
-
-def _shared(objective: Epsilon | RenyiDivergence) -> Epsilon | RenyiDivergence:
-    if isinstance(objective, RenyiDivergence):
-        return RenyiDivergence(_nearest(objective.alpha, _SHARED_ORDERS))
-    return Epsilon(_nearest(objective.delta, _SHARED_DELTAS)) if objective.delta else objective
+        return RenyiDivergence(_nearest(quantity.at, _SHARED_ORDERS) if shared else quantity.at)
+    delta = quantity.at if isinstance(quantity, EpsilonAtDelta) else _TYPICAL_DELTA
+    return Epsilon(_nearest(delta, _SHARED_DELTAS) if shared and delta else delta)
 
 
 def _nearest(value: float, choices: tuple[float, ...]) -> float:

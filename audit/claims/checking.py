@@ -131,7 +131,9 @@ def check(
     if seed is not None:
         claims = tuple(with_seed(claim, seed) for claim in claims)
     if search is not None:
-        claims = tuple(_with_search(claim, search) for claim in claims)
+        seeds = (0 if claim.search is None else claim.search.seed for claim in claims)
+        searches = (Search(evaluations=search, seed=seed) for seed in seeds)
+        claims = tuple(replace(c, search=s) for c, s in zip(claims, searches, strict=True))
     judgements: tuple[Judgement, ...] = ()
     if claims:
         from audit.claims.judge import Shared, judge_all  # imported late: it needs every room
@@ -200,12 +202,6 @@ def check_file(
 def with_seed(claim: Claim, seed: int) -> Claim:
     """Return the claim with another seed for its samples."""
     return replace(claim, budget=replace(claim.budget, seed=seed))
-
-
-def _with_search(claim: Claim, evaluations: int) -> Claim:
-    """Return the claim with this many evaluations of the worst-case search, from its own seed."""
-    seed = 0 if claim.search is None else claim.search.seed
-    return replace(claim, search=Search(evaluations=evaluations, seed=seed))
 
 
 def complaint(judgement: Judgement) -> InputError:

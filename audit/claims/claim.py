@@ -12,6 +12,7 @@ import enum
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -22,7 +23,7 @@ from audit.codec.hints import did_you_mean, init_fields
 from audit.constructions import Construction, encode_pair
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
-from audit.curves.quantities import QUANTITIES, AnyQuantity, ClaimedNumber, Mu, TotalVariation
+from audit.curves.quantities import QUANTITIES, AnyQuantity, ClaimedNumber
 from audit.estimation.score_source import Columns, RecordedScores
 from audit.mechanism import Composition, NoisySGD
 from audit.numerics.display import ShortRepr
@@ -166,19 +167,20 @@ def forms_of(quantities: Mapping[str, type[AnyQuantity]]) -> dict[str, type]:
     exceeding: dict[str, type] = {}
     places: list[Any] = []
     for kind, cls in quantities.items():
+        form = partial(make_dataclass, namespace={"of": cls})
         value, at = Annotated[float, cls.check_value], Annotated[float, cls.check_place]
         if not cls.place:
-            found[kind] = make_dataclass(kind, [(kind, value)])
+            found[kind] = form(kind, [(kind, value)])
             continue
-        row: Any = make_dataclass(kind, [(cls.value or kind, value), (cls.place, at)])
+        row: Any = form(kind, [(cls.value or kind, value), (cls.place, at)])
         if cls.rows:
             rows = Annotated[tuple[row, ...], check_filled]
-            found |= {kind: row, cls.rows: make_dataclass(cls.rows, [(cls.rows, rows)])}
+            found |= {kind: row, cls.rows: form(cls.rows, [(cls.rows, rows)])}
         else:
             by_place = Annotated[Mapping[at, value], check_filled]  # type: ignore[valid-type]
-            found[kind] = make_dataclass(kind, [(kind, by_place)])
+            found[kind] = form(kind, [(kind, by_place)])
         if cls.exceeds:
-            exceeding[cls.exceeds] = make_dataclass(cls.exceeds, [(cls.exceeds, row)])
+            exceeding[cls.exceeds] = form(cls.exceeds, [(cls.exceeds, row)])
         if cls.places:
             filled = Annotated[tuple[at, ...], check_filled]  # type: ignore[valid-type]
             places.append((cls.places, filled, field(default=())))
@@ -186,7 +188,7 @@ def forms_of(quantities: Mapping[str, type[AnyQuantity]]) -> dict[str, type]:
         fields = [(source.value, Target if source is NumberSource.CALLABLE else str), *places]
         if source is NumberSource.BOUND:
             fields.append(("options", Mapping[str, int | float], field(default_factory=dict)))
-        found[source.value] = make_dataclass(source.value, fields)
+        found[source.value] = make_dataclass(source.value, fields, namespace={"of": source})
     return found | exceeding
 
 
@@ -242,21 +244,18 @@ def statement_of(**keys: Any) -> Statement:
     for key in keys:
         if key not in init_fields(FORMS[first]):
             raise DecodeError(f"{key!r} cannot be combined with {first!r}", (key,))
-    written: Any = decode(FORMS[first], keys)
-    if first in {source.value for source in NumberSource}:
-        return _asked(NumberSource(first), written)
-    ((cls, exceeded),) = (
-        (cls, first == cls.exceeds)
-        for cls in QUANTITIES.values()
-        if first in (cls.kind, cls.rows, cls.exceeds)
-    )
-    return Numbers(_numbers(cls, getattr(written, first) if len(keys) == 1 else written), exceeded)
+    form: Any = FORMS[first]
+    written = decode(form, keys)
+    if isinstance(form.of, NumberSource):
+        return _asked(form.of, written)
+    content = getattr(written, first) if len(keys) == 1 else written
+    return Numbers(_numbers(form.of, content), exceeded=first == form.of.exceeds)
 
 
 def _numbers(cls: type[AnyQuantity], written: Any) -> tuple[ClaimedNumber, ...]:
     """Return the numbers of a value, a row, rows, or a mapping from places to values."""
-    if issubclass(cls, Mu | TotalVariation):
-        return (ClaimedNumber(cls(), written),)
+    if not cls.place:
+        return (ClaimedNumber(cls(), written),)  # type: ignore[call-arg]
     if isinstance(written, Mapping):
         found = [(value, at) for at, value in sorted(written.items())]
     else:
@@ -268,27 +267,23 @@ def _numbers(cls: type[AnyQuantity], written: Any) -> tuple[ClaimedNumber, ...]:
 def _asked(source: NumberSource, written: Any) -> Asked:
     key = source.value
     name = getattr(written, key)
-    if source is NumberSource.BOUND:
-        _check_bound(name, written.options)
-    elif not (name in ACCOUNTANTS or TARGET.fullmatch(name)):
-        wanted = f"one of {', '.join(ACCOUNTANTS)} or package.module:function"
-        hint = did_you_mean(name, ACCOUNTANTS)
-        raise DecodeError(f"{key} must be {wanted}, got {shown(name)}{hint}", (key,))
     given = {field.name: getattr(written, field.name) for field in fields(written)[1:]}
+    if source is not NumberSource.BOUND:
+        if not (name in ACCOUNTANTS or TARGET.fullmatch(name)):
+            wanted = f"one of {', '.join(ACCOUNTANTS)} or package.module:function"
+            hint = did_you_mean(name, ACCOUNTANTS)
+            raise DecodeError(f"{key} must be {wanted}, got {shown(name)}{hint}", (key,))
+        return Asked(source, name, **given)
+    if name not in bounds.CATALOGUE:
+        hint = did_you_mean(name, bounds.CATALOGUE)
+        raise DecodeError(f"unknown bound {shown(name)}{hint}", (key,))
+    known = bounds.CATALOGUE[name].options
+    for option in given["options"]:
+        if option not in known:
+            hint = did_you_mean(option, known) or f"; known: {', '.join(known) or 'none'}"
+            wrong = f"unknown key {shown(option)} in options{hint}"
+            raise DecodeError(wrong, ("options", option))
     return Asked(source, name, **given)
-
-
-def _check_bound(name: str, options: Mapping[str, float]) -> None:
-    """Check the id of a bound and the names of its options against the catalogue."""
-    from audit.bounds import CATALOGUE
-
-    if name not in CATALOGUE:
-        raise DecodeError(f"unknown bound {shown(name)}{did_you_mean(name, CATALOGUE)}", ("bound",))
-    known = CATALOGUE[name].options
-    for key in options:
-        if key not in known:
-            hint = did_you_mean(key, known) or f"; known: {', '.join(known) or 'none'}"
-            raise DecodeError(f"unknown key {shown(key)} in options{hint}", ("options", key))
 
 
 def plain_statement(statement: Statement) -> dict[str, Any]:

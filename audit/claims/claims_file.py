@@ -11,8 +11,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from audit import codec, validate
 from audit.adapters.steps import in_words
@@ -39,7 +40,6 @@ from audit.mechanism import Composition, NoisySGD, Relation
 from audit.validate import shown
 
 _Value = TypeVar("_Value")
-_Arguments = ParamSpec("_Arguments")
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,7 @@ class InvalidInput(ValueError):
 class InputErrors(list[InputError]):
     """Errors of parts that are read one after the other."""
 
-    def tried(
-        self, read: Callable[_Arguments, _Value], *args: _Arguments.args, **keys: _Arguments.kwargs
-    ) -> _Value | None:
+    def tried(self, read: Callable[..., _Value], *args: Any, **keys: Any) -> _Value | None:
         """Return what a function reads; None if it is broken, whose complaints are added."""
         try:
             return read(*args, **keys)
@@ -157,12 +155,8 @@ class Part:
         """
         return Part(location.file, self.value, Lines(location.line))
 
-    def decode(self, hint: Any, name: str = "") -> Any:
-        """Return the typed value, by the hints of `audit.codec`; every error is a complaint."""
-        return self.decoded(lambda plain: codec.decode(hint, plain, name))
-
     def decoded(self, make: Callable[[Any], _Value]) -> _Value:
-        """Return the value that ``make`` builds from the plain data; raises like `decode`."""
+        """Return the value that ``make`` builds from the plain data; every error is a complaint."""
         try:
             return make(self.value)
         except codec.DecodeError as error:
@@ -203,6 +197,9 @@ BASE = "base"
 _Size = Annotated[int, lambda size: validate.integer(1, dataset_size=size)]
 _Norm = Annotated[float, lambda norm: validate.positive(clip_norm=norm)]
 
+Adapted = tuple[NoisySGD | Composition, str]
+"""A mechanism that was read, and what was read and given beside it, in words."""
+
 
 # ---- mechanisms; objects of other libraries have fields that are keys of a claims file
 
@@ -219,14 +216,11 @@ class EventMechanism:
     relation: Relation
     clip_norm: _Norm = 1.0
 
-    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+    def read(self, budget: Budget, workers: Workers) -> Adapted:
         """Return the mechanism of the event, which is constructed in a worker."""
         given = (self.dataset_size, self.relation.value, self.clip_norm)
-        return mechanism_from("event", self.event, budget, workers, *given)
-
-    def described(self, found: NoisySGD | Composition) -> str:
-        """Return what was read, and what the user gave in addition."""
-        return f"DpEvent of {self.event}: {in_words(found, True)}; {_given(self.clip_norm)}"
+        found = mechanism_from("event", self.event, budget, workers, *given)
+        return found, f"DpEvent of {self.event}: {in_words(found, True)}; {_given(self.clip_norm)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,32 +236,28 @@ class HistoryMechanism:
     relation: Relation
     clip_norm: _Norm = 1.0
 
-    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+    def read(self, budget: Budget, workers: Workers) -> Adapted:
         """Return the mechanism of the history."""
         from audit.adapters import opacus
 
         history: Any = self.history
+        source, sized = "history", self.dataset_size is not None
         if isinstance(history, Path):
+            name, source = str(history), f"history of {history}"
             try:
                 history = json.loads(history.read_text(encoding="utf-8"))
             except OSError as error:
-                raise validate.fail(
-                    "history", f"a file that can be read ({error.strerror})", str(self.history)
-                ) from None
+                wanted = f"a file that can be read ({error.strerror})"
+                raise validate.fail("history", wanted, name) from None
             except ValueError:
-                raise validate.fail("history", "a JSON file", str(self.history)) from None
-        return opacus.from_history(
+                raise validate.fail("history", "a JSON file", name) from None
+        found = opacus.from_history(
             history,
             dataset_size=self.dataset_size,
             relation=self.relation,
             clip_norm=self.clip_norm,
         )
-
-    def described(self, found: NoisySGD | Composition) -> str:
-        """Return what was read, and what the user gave in addition."""
-        source = f"history of {self.history}" if isinstance(self.history, Path) else "history"
-        sized = self.dataset_size is not None
-        return f"{source}: {in_words(found, sized)}; {_given(self.clip_norm, sized=sized)}"
+        return found, f"{source}: {in_words(found, sized)}; {_given(self.clip_norm, sized=sized)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,14 +271,11 @@ class TrainingMechanism:
 
     training: Target
 
-    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+    def read(self, budget: Budget, workers: Workers) -> Adapted:
         """Return the mechanism of the training, which is constructed in a worker."""
-        return mechanism_from("training", self.training, budget, workers)
-
-    def described(self, found: NoisySGD | Composition) -> str:
-        """Return what was read, and what the user gave in addition."""
+        found = mechanism_from("training", self.training, budget, workers)
         given = "given beside them: the relation; assumed: a public number of records"
-        return f"loader and optimizer of {self.training}: {in_words(found, True)}; {given}"
+        return found, f"loader and optimizer of {self.training}: {in_words(found, True)}; {given}"
 
 
 def _given(clip_norm: float, *, sized: bool = True) -> str:
@@ -360,8 +347,8 @@ def read_mechanism(name: str, part: Part, named: Named) -> tuple[Part, Written]:
         if key in fields.value:
             # messages list its keys; those of another mechanism cannot be combined with it
             fields.fields(f"a mechanism with {key!r}", init_fields(form))
-            return fields, fields.decode(form)
-    return fields, fields.decode(NoisySGD | Composition)
+            return fields, fields.decoded(partial(codec.decode, form))
+    return fields, fields.decoded(partial(codec.decode, NoisySGD | Composition))
 
 
 def _placed(own: dict[str, Part]) -> dict[str, Part]:
@@ -516,8 +503,8 @@ class _Reader:
             return {"mechanism": written}
         if written not in self._objects:
             try:
-                found = written.read(budget, workers)
-                about = {"mechanism": found, "source": written.described(found)}
+                found, source = written.read(budget, workers)
+                about = {"mechanism": found, "source": source}
             except (UserCodeError, ValueError) as error:
                 about = {"unread": " ".join(str(error).split())}
             self._objects[written] = about
@@ -566,13 +553,13 @@ def _read_fields(
         keys = {key: one for budget in budgets for key, one in budget.fields("budget").items()}
         written["budget"] = joined(keys, budgets[-1].location)
     given = {"id": id, "location": location, **_OTHERS}
-    part = joined(written, location)
-    claim: Claim = part.decoded(lambda plain: codec.decode(Claim, plain, given=given))
+    claim: Claim = joined(written, location).decoded(partial(codec.decode, Claim, given=given))
+    for name, others in EXCLUDED.items():
+        for key in others if name in found else ():
+            if key in found:
+                raise invalid(found[name].location, f"{name!r} cannot be combined with {key!r}")
     if claim.samples is None:
         return claim
-    for key in EXCLUDED["samples"]:
-        if key in found:
-            raise invalid(found["samples"].location, f"'samples' cannot be combined with {key!r}")
     return replace(claim, samples=claim.samples.inside(location.file.parent))
 
 
@@ -588,9 +575,6 @@ def _read_subject(
     name = "laws" if "laws" in found else "pair"
     if name not in found:
         return None
-    for key in EXCLUDED.get(name, ()):
-        if key in found:
-            raise invalid(found[name].location, f"'laws' cannot be combined with {key!r}")
     # a pair of the defaults that does not fit is an error where it is used
     used = found[name] if name in own else found[name].moved(location)
     if name == "laws":

@@ -24,7 +24,6 @@ from audit.claims.claim import Budget, Claim, Samples
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence
 from audit.claims.sources import InvalidClaim
-from audit.claims.wording import described
 from audit.constructions import Construction
 from audit.curves import Order
 from audit.curves.brackets import BracketError
@@ -41,7 +40,7 @@ class Recorded:
 
     pair: ClassVar[None] = None
 
-    sizes: str
+    name: str
     how: str
     digests: str
 
@@ -131,19 +130,20 @@ def collect(
     ``exhaustive``, the other pairs are tried after one refutes. A pair that refutes is always
     evaluated for all numbers, in both orders.
     """
-    deadline = Deadline(_DEADLINE_FACTOR * found.claim.budget.seconds)
-    for _ in itertools.chain(
-        _by_laws(found, candidates, deadline),
-        _by_search(found, candidates, deadline, search),
-        _by_samples(found, candidates),
-    ):
+    for _ in itertools.chain(_by_laws(found, candidates, search), _by_samples(found, candidates)):
         if found.refuted and not exhaustive:
             break
 
 
-def _by_laws(found: Collected, candidates: Candidates, deadline: Deadline) -> Iterator[None]:
-    """Add what the exact laws of the candidates certify, within the budget's seconds."""
+def _by_laws(
+    found: Collected, candidates: Candidates, search: Callable[[ClaimedNumber], KnownPair | None]
+) -> Iterator[None]:
+    """Add what the exact laws of the candidates certify, within the budget's seconds.
+
+    Then what the pair of a worst-case search certifies, unless pairs were left out before.
+    """
     planned, seconds = 0.0, found.claim.budget.seconds
+    deadline = Deadline(_DEADLINE_FACTOR * seconds)
     for known in candidates.pairs:
         if known.seconds > seconds:
             continue
@@ -154,20 +154,11 @@ def _by_laws(found: Collected, candidates: Candidates, deadline: Deadline) -> It
             until = deadline.at if found.bounds else math.inf
             _by_law(found, known, candidates, deadline, until)
         yield
-
-
-def _by_search(
-    found: Collected,
-    candidates: Candidates,
-    deadline: Deadline,
-    search: Callable[[ClaimedNumber], KnownPair | None],
-) -> Iterator[None]:
-    """Add what the pair of a worst-case search certifies, unless pairs were left out before."""
     if found.left and found.claim.search is None:
         return
-    known = search(found.closest.number if found.bounds else found.numbers[0])
-    if known is not None:
-        _by_law(found, known, candidates, deadline, searched=True)
+    searched = search(found.closest.number if found.bounds else found.numbers[0])
+    if searched is not None:
+        _by_law(found, searched, candidates, deadline, searched=True)
         yield
 
 
@@ -200,7 +191,7 @@ def _by_law(
             found.reasons.append(" ".join(str(reason).split()))
     except (ValueError, ArithmeticError) as fault:  # none of its bounds can be trusted
         if isinstance(fault, BracketError):
-            fault = BracketError(f"{described(known.pair)}: {fault}")
+            fault = BracketError(f"{known.name}: {fault}")
         found.fault = found.fault or fault
         return
     found.bounds += bounds
@@ -255,9 +246,9 @@ def judge_by_draws(
 def _too_slow(costly: Sequence[KnownPair], budget: Budget) -> str:
     least = min(costly, key=lambda known: known.seconds)
     if math.isinf(least.seconds):
-        return f"{described(least.pair)} has no exact law, and the budget has no trials"
+        return f"{least.name} has no exact law, and the budget has no trials"
     return (
-        f"the exact law of {described(least.pair)} would take about {least.seconds:.2g} s, "
+        f"the exact law of {least.name} would take about {least.seconds:.2g} s, "
         f"more than the budget's {budget.seconds:g} s, and the budget has no trials"
     )
 

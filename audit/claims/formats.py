@@ -14,7 +14,6 @@ import audit
 from audit.claims import wording
 from audit.claims.checking import Checked, complaint
 from audit.claims.claim import Severity, encode_claim
-from audit.claims.claims_file import InputError
 from audit.claims.judgement import Judgement
 from audit.codec import encode
 from audit.results import Verdict
@@ -85,23 +84,15 @@ def summary(checked: Checked) -> tuple[str, ...]:
     )
     fresh = () if checked.seed is None else (f"all samples from seed {checked.seed}",)
     lines = (str(j) for j in (*checked.failures, *checked.warnings))
-    sources = (f"{', '.join(ids)}: {text}" for text, ids in _sources(checked).items())
-    hurried = sum(j.pairs_left > 0 and j.verdict is not Verdict.REFUTED for j in found)
-    left = (
-        (f"{_count(hurried, 'claim')} with pairs left untried when the budget's seconds ended",)
-        if hurried
-        else ()
-    )
-    return (*lines, *sources, budget, *fresh, *left, counts(checked))
-
-
-def _sources(checked: Checked) -> dict[str, list[str]]:
-    """Return the descriptions of adapted mechanisms, with the ids of their claims."""
-    found: dict[str, list[str]] = {}
-    for judgement in checked.judgements:
+    sources: dict[str, list[str]] = {}  # claims by the description of their adapted mechanism
+    for judgement in found:
         if judgement.claim.source:
-            found.setdefault(judgement.claim.source, []).append(judgement.claim.id)
-    return found
+            sources.setdefault(judgement.claim.source, []).append(judgement.claim.id)
+    adapted = (f"{', '.join(ids)}: {text}" for text, ids in sources.items())
+    hurried = sum(j.pairs_left > 0 and j.verdict is not Verdict.REFUTED for j in found)
+    left = f"{_count(hurried, 'claim')} with pairs left untried when the budget's seconds ended"
+    ended = (left,) if hurried else ()
+    return (*lines, *adapted, budget, *fresh, *ended, counts(checked))
 
 
 def counts(checked: Checked) -> str:
@@ -236,23 +227,19 @@ def _junit(checked: Checked) -> str:
         elif mark(judgement) == "warn":
             ElementTree.SubElement(entry, "system-out").text = f"warning: {text}"
         elif mark(judgement) == "broken":
-            wrong = _legal(str(complaint(judgement)))
-            ElementTree.SubElement(entry, "error", message=wrong).text = wrong
-    for unread in _unread(checked):
-        entry = case(str(unread.file), f"line {unread.line or 1}", 0.0)
-        ElementTree.SubElement(entry, "error", message=_legal(str(unread)))
+            text = _legal(str(complaint(judgement)))
+            ElementTree.SubElement(entry, "error", message=text).text = text
+    told = {complaint(j) for j in checked.judgements if j.verdict is Verdict.ERROR}
+    for wrong in checked.complaints:
+        if wrong not in told:  # it belongs to no judgement
+            entry = case(str(wrong.file), f"line {wrong.line or 1}", 0.0)
+            ElementTree.SubElement(entry, "error", message=_legal(str(wrong)))
     for suite in suites.values():
         for count, tag in (("failures", "failure"), ("errors", "error")):
             suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
         suite.set("tests", str(len(suite)))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _unread(checked: Checked) -> tuple[InputError, ...]:
-    """Return the complaints that belong to no judgement."""
-    judged = {complaint(j) for j in checked.judgements if j.verdict is Verdict.ERROR}
-    return tuple(wrong for wrong in checked.complaints if wrong not in judged)
 
 
 def _legal(text: str) -> str:

@@ -7,7 +7,6 @@ exceeds it refutes it, with a witness; a theorem that proves less contradicts bo
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +36,6 @@ from audit.claims.evidence import Collected, LowerBound, Recorded, collect, coll
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers, workers_for
 from audit.claims.witness import witness_of
-from audit.claims.wording import described
 from audit.codec import decode, encode
 from audit.constructions import Construction, all_kinds, decode_any_pair
 from audit.constructions.explicit_laws import AllIterates
@@ -80,36 +78,10 @@ class Shared(contextlib.AbstractContextManager["Shared"]):
             self.pairs.expect(subject, quantities)
 
 
-def judge(
-    claim: Claim,
-    *,
-    error: float = 0.05,
-    planned_error: float | None = None,
-    shared: Shared | None = None,
-) -> Judgement:
-    """Judge one claim; whatever goes wrong is a verdict, and nothing is raised.
-
-    Pairs of neighbouring datasets that fit the mechanism are tried, the exact law of each first. If
-    the law would take longer than the budget's seconds and the budget has trials, samples are
-    drawn. The number of the claim that is closest to being refuted is reported.
-
-    ``REFUTED`` only if a certified lower bound exceeds a claimed number. ``CONSISTENT`` if pairs
-    were tried and none refutes. ``INCONCLUSIVE`` if no pair could be tried, if samples are all that
-    there is and could not have refuted, or, for a claim that a mechanism is not private, if neither
-    side is proven. ``NOT_APPLICABLE`` if nothing is claimed about this mechanism. ``ERROR`` if the
-    claim cannot be evaluated, or a computed number contradicts itself or a theorem.
-
-    ``error`` in (0, 1) bounds the probability that sampled evidence refutes a true claim, and tests
-    of samples are planned for ``planned_error``. Exact evidence spends nothing.
-    """
-    planned = error if planned_error is None else planned_error
-    validate.open_unit(error=error, planned_error=planned)
-    share = ErrorShare(error, planned)
-    if shared is not None:
-        return _judge(claim, share, shared)
-    with Shared(() if claim.location is None else (claim.location.file,)) as own:
-        own.expect([claim])
-        return _judge(claim, share, own)
+def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) -> Judgement:
+    """Judge one claim, like `judge_all`."""
+    (judgement,) = judge_all([claim], error=error, shared=shared)
+    return judgement
 
 
 def judge_all(
@@ -122,11 +94,22 @@ def judge_all(
 ) -> tuple[Judgement, ...]:
     """Judge several claims that share one error budget, in the order of the claims.
 
+    Whatever goes wrong with a claim is a verdict, and nothing is raised. Pairs of neighbouring
+    datasets that fit the mechanism are tried, the exact law of each first. If the law would take
+    longer than the budget's seconds and the budget has trials, samples are drawn. The number of a
+    claim that is closest to being refuted is reported.
+
+    ``REFUTED`` only if a certified lower bound exceeds a claimed number. ``CONSISTENT`` if pairs
+    were tried and none refutes. ``INCONCLUSIVE`` if no pair could be tried, if samples are all that
+    there is and could not have refuted, or, for a claim that a mechanism is not private, if neither
+    side is proven. ``NOT_APPLICABLE`` if nothing is claimed about this mechanism. ``ERROR`` if the
+    claim cannot be evaluated, or a computed number contradicts itself or a theorem.
+
     With probability at least 1 - ``error`` no true claim among them is refuted: the claims that may
-    draw samples share the error equally (`equal_share`), which is decided before anything is
-    drawn. The shares of refuted claims go to the others (`step_down`), whose samples are drawn
-    again from the same seeds. Exact evidence spends nothing. ``progress`` is called with the first
-    judgement of each claim when it is made, possibly from another thread.
+    draw samples share the error equally (`equal_share`), and the shares of refuted claims go to the
+    others (`step_down`), whose samples are drawn again from the same seeds. Exact evidence spends
+    nothing. ``progress`` is called with the first judgement of each claim when it is made, possibly
+    from another thread.
     """
     validate.integer(1, jobs=jobs)
     share = equal_share(claims, error)
@@ -232,8 +215,7 @@ def judged_by_worker(
     found = _judge(replace(claim, pair=pair), share, shared)
     if found.verdict is Verdict.ERROR:
         raise UserCodeError(found.message)
-    names = (field.name for field in dataclasses.fields(found) if field.name != "claim")
-    return {name: encode(getattr(found, name)) for name in names}
+    return {name: encode(value) for name, value in vars(found).items() if name != "claim"}
 
 
 @functools.cache
@@ -279,18 +261,8 @@ def _judgement(found: Collected) -> Judgement:
         nothing = "no pair of neighbouring datasets is available for this mechanism"
         return replace(judgement, message=reason or nothing)
     closest = found.closest
-    known = closest.known
-    digests, law = "", None
-    if isinstance(known, Recorded):
-        shown, digests = known.sizes, known.digests
-    else:
-        shown = described(known.pair)
-        if closest.refutes and closest.evidence is Evidence.EXACT:
-            law = known.law()
+    known, exact = closest.known, closest.evidence is Evidence.EXACT
     verdict, message = _verdict(found)
-    contradiction = _contradiction(closest) if closest.refutes else ""
-    if contradiction:
-        verdict, message = Verdict.ERROR, contradiction
     witness = None
     if verdict is Verdict.REFUTED and closest.refutes:
         try:
@@ -301,9 +273,9 @@ def _judgement(found: Collected) -> Judgement:
                 order=closest.order,
                 bracket=(closest.low, closest.high),
                 evidence=closest.evidence,
-                law=law,
+                law=known.law() if exact and isinstance(known, KnownPair) else None,
                 audit=closest.audit,
-                construction=digests,
+                construction=known.name if isinstance(known, KnownPair) else known.digests,
             )
         except ValueError as error:
             message += f" (no witness: {error})"
@@ -314,7 +286,7 @@ def _judgement(found: Collected) -> Judgement:
         certified=closest.low,
         quantity=closest.number.quantity,
         order=closest.order,
-        pair=shown,
+        pair=known.name,
         pairs_tried=found.tried,
         evidence=closest.evidence,
         error=found.spent,
@@ -331,18 +303,20 @@ def _verdict(found: Collected) -> tuple[Verdict, str]:
         f"certified {quantity.name} {closest.low:.6g}{quantity.at_where}, claimed {claimed:.6g}"
     )
     exceeded, verb = claim.statement.exceeded, "exceed" if claim.statement.exceeded else "refute"
-    if isinstance(closest.known, Recorded):
-        says = _of_scores(found, closest.known)
+    known = closest.known
+    if isinstance(known, Recorded):
+        says = _of_scores(found, known)
     elif closest.refutes:
         says = f"a pair exceeds it: {numbers}" if exceeded else numbers
     else:
         says = f"{_unsuccessful(found, verb)}: {numbers}"
     if closest.refutes:
+        if contradiction := _contradiction(closest):
+            return Verdict.ERROR, contradiction
         return Verdict.CONSISTENT if exceeded else Verdict.REFUTED, says
-    if not isinstance(closest.known, Recorded):
-        proven = _proven(found, closest.known, numbers)
-        if proven:
-            return Verdict.REFUTED if exceeded else Verdict.CONSISTENT, proven
+    proven = "" if isinstance(known, Recorded) else _proven(found, known, numbers)
+    if proven:
+        return Verdict.REFUTED if exceeded else Verdict.CONSISTENT, proven
     reason = closest.inconclusive if exceeded else found.inconclusive
     verdict = Verdict.INCONCLUSIVE if exceeded or reason else Verdict.CONSISTENT
     return verdict, f"{reason}; {says}" if reason else says
@@ -406,7 +380,7 @@ def _contradiction(bound: LowerBound) -> str:
     if upper is None or bound.low <= upper[1]:
         return ""
     return (
-        f"certified {quantity.name} {bound.low:.6g}{quantity.at_where} of {described(pair)} in "
+        f"certified {quantity.name} {bound.low:.6g}{quantity.at_where} of {bound.known.name} in "
         f"{bound.order.value} order exceeds {upper[1]:.6g}, which {upper[0]} proves: "
         "one of the two is wrong"
     )

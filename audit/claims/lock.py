@@ -112,13 +112,9 @@ def _leaves(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _same(old: object, new: object) -> bool:
-    if _is_number(old) and _is_number(new):
+    if {type(old), type(new)} <= {int, float}:
         return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=_ABSOLUTE)  # type: ignore[arg-type]
     return type(old) is type(new) and old == new
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _shown(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -81,12 +81,18 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Goal:
-    """A certified number of several draws, and the ``gap`` that a claim leaves, relative to it."""
+    """What the cells must decide, and the ``gap`` that the claim leaves, relatively."""
 
     quantity: Quantity
-    at: float
+    at: float  # where the witness compares
+    claimed: float
     certified: float
     gap: float
+
+    @property
+    def number(self) -> float:
+        """The certified number, or the claimed one where that is infinite."""
+        return self.certified if math.isfinite(self.certified) else self.claimed
 
 
 def _difference(log_p: Array, log_q: Array) -> Array:
@@ -120,58 +126,47 @@ def partition_of(
     product = plain["kind"] == "product"
     parts = plain["parts"] if product else [plain]
     times = sum(int(part.get("times", 1)) for part in parts)
-    alone = times > 1 and quantity.adds_up
+    alone = times == 1 or quantity.adds_up
     gap = 1e-3
     if math.isfinite(certified) and certified > claimed:
         # a power is above its alpha where it says anything
         least = at if isinstance(quantity, PowerAtAlpha) else 0.0
         gap = min((certified - claimed) / max(certified - least, 1e-300), 1.0)
-    merges = times > 1 and not alone and not _sums_are_apart(plain)
-    if gap < _LEAST_GAP and (merges or isinstance(quantity, RenyiAtOrder | PowerAtAlpha)):
+    # two outcomes have losses: every count then has a sum of its own
+    apart = plain["kind"] == "finite" and len(plain["first"]) <= 2
+    merges = isinstance(quantity, RenyiAtOrder | PowerAtAlpha) or not (alone or apart)
+    if gap < _LEAST_GAP and merges:
         raise ValueError(
             f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
             f"for a partition, got {claimed!r} and {certified!r}"
         )
-    goal = _Goal(quantity, at, certified if math.isfinite(certified) else claimed, gap)
+    goal = _Goal(quantity, at, claimed, certified, gap)
+    sums_goal = goal
     if isinstance(quantity, Mu):  # a claim of the epsilon ``at``, where the law has this delta
-        delta = float(gaussian_delta(np.array(at), np.array(goal.certified)))
-        goal = _Goal(EpsilonAtDelta(delta), delta, at, gap)
+        delta = float(gaussian_delta(np.array(at), np.array(goal.number)))
+        sums_goal = _Goal(EpsilonAtDelta(delta), delta, at, at, gap)
     if plain["kind"] == "finite":
-        return {} if times == 1 or alone else _finite_scores(plain, goal, swap)
+        return {} if alone else _finite_scores(plain, sums_goal, swap)
     lines = [line for part in parts if (line := _line(part, law, swap)) is not None]
     if len(lines) < len(parts):  # vectors on a plane
-        if times == 1 or alone:
+        if alone:
             return {"cuts": _coordinate_cuts(plain).tolist()}
-        return _vector_scores(plain, goal, swap)
+        return _vector_scores(plain, sums_goal, swap)
     sums: Plain = {}
-    if times > 1 and not alone:
-        each = [int(part["times"]) for part in parts]
-        own, sums = _line_scores(list(zip(lines, each, strict=True)), goal)
+    if alone:
+        each = replace(goal, claimed=claimed / times, certified=certified / times)
+        own = [_cuts(line, each) for line in lines]
     else:
-        levels = claimed / times, certified / times
-        own = [_alone(line, quantity, at, gap, *levels) for line in lines]
+        draws = [(line, int(part["times"])) for line, part in zip(lines, parts, strict=True)]
+        own, sums = _line_scores(draws, sums_goal)
     if product:
         return {**sums, "parts": own}
     partition = {**sums, **own[0]}
     if lines[0].direction is not None:
         partition["direction"] = list(lines[0].direction)
     if plain["kind"] in ("run", "process"):
-        partition |= _reach(lines[0], quantity, at, np.array(partition["cuts"]), gap, walls)
+        partition |= _reach(lines[0], goal, np.array(partition["cuts"]), walls)
     return partition
-
-
-def _alone(
-    line: _Line, quantity: Quantity, at: float, gap: float, claimed: float, certified: float
-) -> dict[str, Any]:
-    """Return the cuts for one draw."""
-    if isinstance(quantity, RenyiAtOrder):
-        hidden = gap * (certified if math.isfinite(certified) else claimed) / 4
-        return {"cuts": _renyi_cuts(line, at, max(hidden, 1e-300)).tolist()}
-    cuts = _crossings(line, np.array([_level(line, quantity, at, claimed, certified)]))
-    # atoms shift the level of a test: the event may end at another cut
-    if isinstance(quantity, PowerAtAlpha):
-        cuts = np.union1d(cuts, _quantile_cuts(line, gap))
-    return {"cuts": cuts.tolist()}
 
 
 # ---------------------------------------------------------------------------- densities
@@ -193,10 +188,10 @@ def _line(plain: Plain, law: Any, swap: bool) -> _Line | None:
         if kind == "mixtures":
             mixtures = [Mixture(**plain[name]) for name in _NAMES]
         elif kind == "normalvectors":
-            direction = _direction(plain)
-            if direction is None:
+            found = _on_a_line(plain)
+            if found is None:
                 return None
-            mixtures = _along(plain, direction)
+            direction, mixtures = found
         elif hasattr(law.first, "mean"):  # normal laws in closed form
             mixtures = [Mixture((1.0,), (one.mean,), (one.std,)) for one in (law.first, law.second)]
         if mixtures is not None:
@@ -210,24 +205,17 @@ def _line(plain: Plain, law: Any, swap: bool) -> _Line | None:
     return _Line(points, log_p, log_q, direction)
 
 
-def _reach(
-    line: _Line,
-    quantity: Quantity,
-    at: float,
-    cuts: Array,
-    gap: float,
-    walls: tuple[float, float],
-) -> dict[str, Any]:
+def _reach(line: _Line, goal: _Goal, cuts: Array, walls: tuple[float, float]) -> dict[str, Any]:
     """Return the window and the bits that the cells of a chain need.
 
     Beyond the window, which a chain without walls has, both laws have far less mass than where the
     number is decided: at the cuts, or between quantiles of p^alpha q^(1 - alpha).
     """
-    sums = isinstance(quantity, RenyiAtOrder)
+    sums = isinstance(goal.quantity, RenyiAtOrder)
     places = cuts
     if sums:
-        spared = min((at - 1) * gap / 8, 0.05)  # of the sum, on each side
-        first, last = np.searchsorted(np.cumsum(line.shares(at)), (spared, 1 - spared))
+        spared = min((goal.at - 1) * goal.gap / 8, 0.05)  # of the sum, on each side
+        first, last = np.searchsorted(np.cumsum(line.shares(goal.at)), (spared, 1 - spared))
         places = line.points[first : last + 1]
     logs = np.minimum(line.log_p(places), line.log_q(places))
     rarest = max(float(np.min(logs, initial=0.0)), _DEEPEST)
@@ -262,46 +250,56 @@ def _exponential_density(slope: float, ends: Array) -> Density:
     return lambda x: slope * x - total
 
 
-def _direction(plain: Plain) -> tuple[float, ...] | None:
-    """Return the direction of the line of all values of C g; None if these are not on a line."""
+def _means(plain: Plain) -> list[Array]:
+    """Return the values of C g under both laws of vectors."""
     strategy = np.array(plain["strategy"], dtype=float)
-    means = [np.array(plain[name]["vectors"]) @ strategy.T for name in _NAMES]
+    return [np.array(plain[name]["vectors"]) @ strategy.T for name in _NAMES]
+
+
+def _on_a_line(plain: Plain) -> tuple[tuple[float, ...], list[Mixture]] | None:
+    """Return the direction of the line of all values of C g, and both laws; None without one."""
+    means = _means(plain)
     offsets = np.concatenate(means) - means[1][0]
     far = offsets[int(np.argmax(np.linalg.norm(offsets, axis=1)))]
     length = float(np.linalg.norm(far))
-    if length == 0:
-        return tuple(np.eye(len(strategy))[0].tolist())
-    line = far / length
+    line = far / length if length else np.eye(far.size)[0]
     off = offsets - np.outer(offsets @ line, line)
-    return None if float(np.max(np.abs(off))) > 1e-9 * length else tuple(line.tolist())
-
-
-def _along(plain: Plain, direction: tuple[float, ...]) -> list[Mixture]:
-    """Return the laws of vectors along a direction."""
-    strategy, line = np.array(plain["strategy"], dtype=float), np.array(direction)
+    if float(np.max(np.abs(off))) > 1e-9 * length:
+        return None
     std = plain["noise_std"] * float(np.linalg.norm(line))
-    found = []
-    for name in _NAMES:
-        means = (np.array(plain[name]["vectors"]) @ strategy.T) @ line
-        found.append(Mixture(tuple(plain[name]["weights"]), tuple(means), (std,) * len(means)))
-    return found
+    return tuple(line.tolist()), [
+        Mixture(tuple(plain[name]["weights"]), tuple(own @ line), (std,) * len(own))
+        for name, own in zip(_NAMES, means, strict=True)
+    ]
 
 
 # ---------------------------------------------------------------------------- cuts of a line
 
 
-def _level(line: _Line, quantity: Quantity, at: float, claimed: float, certified: float) -> float:
+def _cuts(line: _Line, goal: _Goal) -> dict[str, Any]:
+    """Return the cuts for one draw."""
+    if isinstance(goal.quantity, RenyiAtOrder):
+        hidden = max(goal.gap * goal.number / 4, 1e-300)
+        return {"cuts": _renyi_cuts(line, goal.at, hidden).tolist()}
+    cuts = _crossings(line, np.array([_level(line, goal)]))
+    # atoms shift the level of a test: the event may end at another cut
+    if isinstance(goal.quantity, PowerAtAlpha):
+        cuts = np.union1d(cuts, _quantile_cuts(line, goal.gap))
+    return {"cuts": cuts.tolist()}
+
+
+def _level(line: _Line, goal: _Goal) -> float:
     """Return the loss at which the deciding event ends."""
-    known = quantity.deciding_loss(at, claimed)
+    known = goal.quantity.deciding_loss(goal.at, goal.claimed)
     if known is not None:
         return known
-    if not isinstance(quantity, PowerAtAlpha):  # the largest loss
+    losses, claimed = line.losses, goal.claimed
+    if not isinstance(goal.quantity, PowerAtAlpha):  # the largest loss
         # just above the claimed number: an event that is as likely as possible
-        largest = min(float(np.max(line.losses)), certified)
+        largest = min(float(np.max(losses)), goal.certified)
         return min(claimed + 1e-3 * max(1.0, claimed), (claimed + largest) / 2)
-    losses, masses = line.losses, line.shares(1.0)
     rank = np.argsort(losses, kind="stable")
-    place = int(np.searchsorted(np.cumsum(masses[rank]), at))
+    place = int(np.searchsorted(np.cumsum(line.shares(1.0)[rank]), goal.at))
     return float(losses[rank][min(place, rank.size - 1)])
 
 
@@ -379,7 +377,7 @@ def _tilt(draws: Sequence[Draws], goal: _Goal) -> float:
         weights = _tilted(draws, theta)
         slope = sum(n * float(w @ own) for w, (own, _, n) in zip(weights, draws, strict=True))
         total = sum(n * float(logsumexp(np.log(m) + theta * own)) for own, m, n in draws)
-        return bool(slope >= goal.certified or theta * slope - total >= -math.log(probability))
+        return bool(slope >= goal.number or theta * slope - total >= -math.log(probability))
 
     low, high = 0.0, 1.0
     while high < 1e6 and not reached(high):
@@ -433,7 +431,7 @@ def _spread(draws: Sequence[Draws], goal: _Goal) -> tuple[float, float, list[tup
     # rounding hides a part of the variance, and of power and distance at most that part
     allowed = times * min(spreads) ** 2 / 12 * min(max(goal.gap, 1e-4), 0.06)
     if theta > 0:  # and of delta at most theta^2/2 times the variance; the claim lacks more
-        lacks = -math.expm1(-theta * goal.gap * goal.certified)
+        lacks = -math.expm1(-theta * goal.gap * goal.number)
         allowed = min(lacks / (6 * theta**2), times * spreads[0] ** 2 / 12 * 0.06)
     kept = [np.clip(own, *end) for (own, *_), end in zip(draws, ends, strict=True)]
     unit = _width(ends)
@@ -490,11 +488,6 @@ def _scores(losses: Array, unit: float, low: float, high: float) -> list[int]:
     return [int(score) for score in np.rint(np.clip(losses, low, high) / unit)]
 
 
-def _sums_are_apart(plain: Plain) -> bool:
-    """Whether two outcomes have losses: every count then has a sum of its own."""
-    return plain["kind"] == "finite" and len(plain["first"]) <= 2
-
-
 def _finite_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
     times = int(plain["times"])
     laws = [np.array(plain[name], dtype=float) for name in _NAMES]
@@ -523,26 +516,24 @@ def _finite_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
 
 
 def _coordinate_cuts(plain: Plain) -> Array:
-    strategy = np.array(plain["strategy"], dtype=float)
-    if len(strategy) > 2:
-        raise ValueError(f"strategy must have values on a line or plane, got {len(strategy)} rows")
-    means = np.concatenate([np.array(plain[name]["vectors"]) @ strategy.T for name in _NAMES])
+    means = np.concatenate(_means(plain))
+    if means.shape[1] > 2:
+        rows = means.shape[1]
+        raise ValueError(f"strategy must have values on a line or plane, got {rows} rows")
     std = plain["noise_std"]
     return np.linspace(means.min() - 8 * std, means.max() + 8 * std, _COORDINATE_CELLS)
 
 
 def _vector_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
     cuts = _coordinate_cuts(plain)
-    strategy = np.array(plain["strategy"], dtype=float)
     std, times = plain["noise_std"], int(plain["times"])
     ends = np.concatenate([[2 * cuts[0] - cuts[1]], cuts, [2 * cuts[-1] - cuts[-2]]])
     middles = (ends[1:] + ends[:-1]) / 2
-    places = np.array(list(itertools.product(middles, repeat=len(strategy))))
+    places = np.array(list(itertools.product(middles, repeat=len(plain["strategy"]))))
     logs = []
-    for name in _NAMES:
-        means = np.array(plain[name]["vectors"]) @ strategy.T
-        weights = np.array(plain[name]["weights"])
+    for name, means in zip(_NAMES, _means(plain), strict=True):
         squares = np.sum((places[:, None, :] - means) ** 2, axis=2)
+        weights = np.array(plain[name]["weights"])
         logs.append(logsumexp(-squares / (2 * std**2), axis=1, b=weights))
     log_p, log_q = logs[::-1] if swap else logs
     masses = np.exp(log_p - logsumexp(log_p))

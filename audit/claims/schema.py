@@ -92,10 +92,6 @@ def _has_any(keys: Iterable[str]) -> dict[str, Any]:
     return {"type": "object", "anyOf": each}
 
 
-def _nothing(keys: Iterable[str]) -> dict[str, Any]:
-    return {"properties": {key: {"type": "null"} for key in keys}}
-
-
 def _of_common_keys(schemas: Schemas) -> dict[str, Any]:
     """Return the schema of every key that claims and defaults share."""
     mechanism = schemas.defined("Mechanism", _of_mechanism(schemas))
@@ -158,7 +154,10 @@ def _of_claim(schemas: Schemas, common: Mapping[str, Any]) -> dict[str, Any]:
         others = {one: False for one in statements if one not in init_fields(form)}
         then = {"required": schemas.of_fields(form)["required"], "properties": others}
         forms.append({"if": {"required": [key]}, "then": then})
-    excluded = claims_file.EXCLUDED.items()
+    excluded = (
+        {"if": holds(key), "then": {"properties": {one: {"type": "null"} for one in keys}}}
+        for key, keys in claims_file.EXCLUDED.items()
+    )
     nothing_said = f"a claim needs one of {', '.join(FORMS)}"
     somewhere = {"anyOf": [{"required": [key]} for key in PLACES]}
     return {
@@ -173,7 +172,7 @@ def _of_claim(schemas: Schemas, common: Mapping[str, Any]) -> dict[str, Any]:
         "anyOf": [{"required": [key], "errorMessage": nothing_said} for key in FORMS],
         "allOf": [
             *forms,
-            *({"if": holds(key), "then": _nothing(keys)} for key, keys in excluded),
+            *excluded,
             *({"if": {"required": [source.value]}, "then": somewhere} for source in NumberSource),
             {"if": {"required": ["callable"]}, "then": {"not": {"required": list(PLACES)}}},
             {"if": {"required": ["bound"]}, "then": {"allOf": _of_options()}},
@@ -225,17 +224,9 @@ def _of_options() -> list[dict[str, Any]]:
     bounds: dict[tuple[str, ...], list[str]] = {}
     for entry in CATALOGUE.values():
         bounds.setdefault(entry.options, []).append(entry.id)
-    return [
-        {
-            "if": {"properties": {"bound": {"enum": ids}}},
-            "then": {
-                "properties": {
-                    "options": {
-                        "properties": {name: {} for name in options},
-                        "additionalProperties": False,
-                    }
-                }
-            },
-        }
-        for options, ids in bounds.items()
-    ]
+    found = []
+    for options, ids in bounds.items():
+        own = {"properties": {name: {} for name in options}, "additionalProperties": False}
+        then = {"properties": {"options": own}}
+        found.append({"if": {"properties": {"bound": {"enum": ids}}}, "then": then})
+    return found

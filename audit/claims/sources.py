@@ -7,8 +7,9 @@ error.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,34 +128,27 @@ def _user_code(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNum
     # includes deltas that measure the error
     near = [delta * (1 - _DELTA_ERROR) for delta in asked.deltas if delta >= _LARGE_DELTA]
     deltas, orders = [*asked.deltas, *near], list(asked.orders)
+    calls: list[tuple[str, list[float], list[float]]] = [("", deltas, orders)]
+    if asked.source is NumberSource.CALLABLE:
+        calls = [(f", at delta {delta:g}", [delta], []) for delta in deltas]
+        calls += [(f", at order {order:g}", [], [order]) for order in orders]
+    epsilons, divergences = list[float](), list[float]()
     with workers.function(
         f"{__name__}:of_library" if known else asked.name,
-        task=f"{__name__}:{'ask_library' if known else f'ask_{source}'}",
+        task=f"{__name__}:ask_{source}",
         limits=_limits(claim.budget),
         name=source,
         keep=known,  # libraries are slow to import, and no code of users
     ) as function:
-
-        def answer(deltas: Sequence[float], orders: Sequence[float]) -> Values:
-            given = function(asked.name, plain, list(deltas), list(orders))
+        for place, *places in calls:
             try:
-                found: Values = decode(Values, given)
+                found: Values = decode(Values, function(asked.name, plain, *places))
             except ValueError as error:
-                raise UserCodeError(f"{asked.name}: {error}") from None
-            return found
-
-        def alone(place: str, deltas: Sequence[float], orders: Sequence[float]) -> Values:
-            try:
-                return answer(deltas, orders)
-            except UserCodeError as error:
-                raise UserCodeError(tidy(f"{error}, at {place}")) from None
-
-        if asked.source is NumberSource.ACCOUNTANT:
-            epsilons, divergences = answer(deltas, orders)
-        else:
-            each = [alone(f"delta {delta:g}", [delta], []) for delta in deltas]
-            each += [alone(f"order {order:g}", [], [order]) for order in orders]
-            epsilons, divergences = (sum(found, ()) for found in zip(*each, strict=True))
+                of = "" if isinstance(error, UserCodeError) else f"{asked.name}: "
+                told = f"{of}{error}{place}"
+                raise UserCodeError(tidy(told) if place else told) from None
+            epsilons += found[0]
+            divergences += found[1]
     by_delta = dict(zip(deltas, epsilons, strict=True))
     return (
         *(epsilon_of(by_delta.__getitem__, delta) for delta in asked.deltas),
@@ -240,12 +234,10 @@ def read_event(
     from audit.adapters.dp_accounting import from_dp_event
 
     event = _called(function, target)
-    try:
+    with _told(target):
         found = from_dp_event(
             event, dataset_size=dataset_size, relation=Relation(relation), clip_norm=clip_norm
         )
-    except (ValueError, ImportError) as error:
-        raise UserCodeError(f"{target}: {error}") from None
     return encode(found)
 
 
@@ -261,84 +253,74 @@ def read_training(function: Any, target: str) -> Any:
     return encode(training.actual)
 
 
-def ask_callable(
-    function: Any,
-    target: str,
-    subject: Mapping[str, Any],
-    deltas: Sequence[float],
-    orders: Sequence[float],
-) -> Any:
+def ask_callable(function: Any, target: str, subject: Any, *places: Sequence[float]) -> Any:
     """Return the values of a user function for a mechanism, or for explicit laws."""
     _check_function(function, target)
     is_mechanism = subject.get("kind", Composition.kind) == Composition.kind
     about = _mechanism_of(subject) if is_mechanism else decode_any_pair(subject, None)
-
-    def value(at: float) -> float:
-        return number_of(function(about, at), target)
-
-    return encode([[value(at) for at in places] for places in (deltas, orders)])
+    return encode([[number_of(function(about, at), target) for at in some] for some in places])
 
 
-def ask_accountant(
-    function: Any,
-    target: str,
-    subject: Mapping[str, Any] | None,
-    deltas: Sequence[float],
-    orders: Sequence[float],
-) -> Any:
-    """Return the claims of the accountant that a user function returns."""
+def ask_accountant(function: Any, target: str, subject: Any, *places: Sequence[float]) -> Any:
+    """Return the claims of a library's accountant, or of the one that a user function returns."""
+    mechanism = None if subject is None else _mechanism_of(subject)
+    if target in ACCOUNTANTS:
+        with _told(target):
+            return encode(function(target, mechanism, *places))
     made = _called(function, target)
     curve = _curve_of(made, target)
-    relation = getattr(made, "neighboring_relation", None)
-    if relation is not None and subject is not None:
-        _check_relation(relation, _mechanism_of(subject).relation, target)
-    epsilons = [number_of(curve.epsilon(delta), target) for delta in deltas]
-    return encode([epsilons, [number_of(curve.renyi(order), target) for order in orders]])
+    theirs = getattr(made, "neighboring_relation", None)
+    if theirs is not None and mechanism is not None:
+        from audit.adapters.dp_accounting import relation_of
 
-
-def ask_library(
-    function: Callable[..., Values],
-    target: str,
-    subject: Mapping[str, Any],
-    deltas: Sequence[float],
-    orders: Sequence[float],
-) -> Any:
-    """Return the claims of a library's accountant about a mechanism."""
-    try:
-        return encode(function(target, _mechanism_of(subject), tuple(deltas), tuple(orders)))
-    except (ValueError, ImportError) as error:
-        raise UserCodeError(f"{target}: {_one_line(error)}") from None
+        found, relation = relation_of(theirs), mechanism.relation
+        if found is not relation:
+            raise UserCodeError(
+                f"{target} must return an accountant for the mechanism's relation "
+                f"({relation.value!r}), got one for {found.value!r}"
+            )
+    asked: Any = zip((curve.epsilon, curve.renyi), places, strict=True)
+    return encode([[number_of(ask(at), target) for at in some] for ask, some in asked])
 
 
 def of_library(
     target: str,
     mechanism: NoisySGD | Composition,
-    deltas: tuple[float, ...],
-    orders: tuple[float, ...],
+    deltas: Sequence[float],
+    orders: Sequence[float],
 ) -> Values:
     """Compose a mechanism with the accountant of a library, one of `ACCOUNTANTS`."""
     library, _, name = target.partition(".")
     if orders and name != "rdp":
         raise ValueError("orders must be left out: this accountant claims no Renyi divergences")
+    epsilons, divergences = list[float](), list[float]()
     if library == "opacus":
         from audit.adapters import opacus
 
-        return (
-            opacus.claimed_epsilons(mechanism, accountant=name, deltas=deltas) if deltas else (),
-            opacus.rdp_divergences(mechanism, orders=orders) if orders else (),
-        )
-    from audit.adapters import dp_accounting
+        if deltas:
+            epsilons += opacus.claimed_epsilons(mechanism, accountant=name, deltas=deltas)
+        if orders:
+            divergences += opacus.rdp_divergences(mechanism, orders=orders)
+    else:
+        from audit.adapters import dp_accounting
 
-    which = dp_accounting.Accountant(name)
-    epsilons: tuple[float, ...] = ()
-    divergences: tuple[float, ...] = ()
-    if deltas:
-        asked = dp_accounting.accountant(mechanism, which)
-        epsilons = tuple(number_of(asked.get_epsilon(delta), target) for delta in deltas)
-    if orders:
-        asked = dp_accounting.accountant(mechanism, which, orders=orders)
-        divergences = tuple(number_of(value, target) for value in asked.rdp)
-    return epsilons, divergences
+        which = dp_accounting.Accountant(name)
+        if deltas:
+            made = dp_accounting.accountant(mechanism, which)
+            epsilons += (number_of(made.get_epsilon(delta), target) for delta in deltas)
+        if orders:
+            made = dp_accounting.accountant(mechanism, which, orders=orders)
+            divergences += (number_of(value, target) for value in made.rdp)
+    return tuple(epsilons), tuple(divergences)
+
+
+@contextlib.contextmanager
+def _told(target: str) -> Iterator[None]:
+    """Turn an error of a library into one line about the user's object."""
+    try:
+        yield
+    except (ValueError, ImportError) as error:
+        raise UserCodeError(f"{target}: {_one_line(error)}") from None
 
 
 def _check_function(function: Any, target: str) -> None:
@@ -356,7 +338,7 @@ def _curve_of(made: Any, target: str) -> PrivacyCurve:
     if isinstance(made, PrivacyCurve):
         return made
     libraries = {cls.__module__.partition(".")[0] for cls in type(made).__mro__}
-    try:
+    with _told(target):
         if "dp_accounting" in libraries:
             from audit.adapters import dp_accounting
 
@@ -365,20 +347,7 @@ def _curve_of(made: Any, target: str) -> PrivacyCurve:
             from audit.adapters import opacus
 
             return opacus.claimed_curve(made)
-    except ValueError as error:
-        raise UserCodeError(f"{target}: {error}") from None
     raise UserCodeError(
         f"{target} must return an accountant of dp-accounting or Opacus, or a "
         f"PrivacyLossDistribution, got {validate.shown(made)}"
     )
-
-
-def _check_relation(theirs: Any, relation: Relation, target: str) -> None:
-    from audit.adapters.dp_accounting import relation_of
-
-    found = relation_of(theirs)
-    if found is not relation:
-        raise UserCodeError(
-            f"{target} must return an accountant for the mechanism's relation "
-            f"({relation.value!r}), got one for {found.value!r}"
-        )

@@ -45,8 +45,6 @@ from audit.curves.quantities import (
     TotalVariation,
 )
 from audit.dominating.dispatch import collapsed
-from audit.estimation.evidence import CountedTest
-from audit.estimation.evidence import Evidence as SampledEvidence
 from audit.mechanism import Composition
 from audit.numerics.display import ShortRepr
 
@@ -63,6 +61,8 @@ _COUNTS = (
     " first_count of first_total draws in it, the other one second_count of second_total. Every"
     " pair of rates that the claim allows is excluded at errors[index], of 'error' for all tests.",
 )
+_NO_WALLS = (-math.inf, math.inf)
+_COUNTED = ("first_count", "first_total", "second_count", "second_total")
 _NAMES = tuple(quantity.name for quantity in QUANTITIES.values())
 
 # Definitions of the laws of each kind of plain pair.
@@ -197,12 +197,9 @@ def witness_of(
     """
     at = number.quantity.witness_at(law, order, number.value)
     plain = None if pair is None else plain_pair(pair)
-    walls = (-math.inf, math.inf)
-    if isinstance(pair, Construction):
-        process = pair.processes()[0]
-        walls = process.lower, process.upper
     partition = None
     if plain is not None and evidence is Evidence.EXACT:
+        process = pair.processes()[0] if isinstance(pair, Construction) else None
         place = math.inf if law is None else number.quantity.proven_at(law, order, at)
         # where no partition is known, the verdict says that it is not verified
         with contextlib.suppress(ValueError, ArithmeticError, IndexError):
@@ -214,7 +211,7 @@ def witness_of(
                 claimed=number.value + number.slack,
                 certified=min(bracket[0], place),
                 swap=order is Order.REVERSE,
-                walls=walls,
+                walls=_NO_WALLS if process is None else (process.lower, process.upper),
             )
     citation = claim.citation
     if not citation and (entry := claim.bound[0]):
@@ -234,7 +231,7 @@ def witness_of(
         order=order,
         bracket=(low, high if math.isfinite(high) else None),
         evidence=evidence,
-        construction=construction if pair is None else described(pair),
+        construction=described(pair) if pair is not None else construction,
         pair=plain,
         partition=partition,
         mechanism=None if pair is None or plain is None else _mechanism(pair, plain),
@@ -271,16 +268,21 @@ def counted(audit: Audit, number: ClaimedNumber) -> dict[str, Any] | None:
         evidence = audit.mu_evidence()
     else:
         return None
-    known = [_counts(test) for test in audit.tests], [_counts(t.complement()) for t in audit.tests]
-    wanted = _counts(evidence)
-    place = next((own.index(wanted) for own in known if wanted in own), None)
+    wanted = vars(evidence)
+    places = (
+        index
+        for tests in (audit.tests, [test.complement() for test in audit.tests])
+        for index, test in enumerate(tests)
+        if test.stored.items() <= wanted.items()
+    )
+    place = next(places, None)
     if place is None or not evidence.value > 0:
         return None
     test = audit.tests[place]
     if test.local_levels is not None:  # a band has no errors of single tests
         return None
-    order, tail, threshold, *counts = _counts(test)
-    names = "first_count", "first_total", "second_count", "second_total"
+    stored = test.stored
+    event = stored["tail"].value.replace("t", f"{stored['threshold']:.17g}")
     shape: tuple[float, ...] = ()
     if test.shape is not None:
         shape = test.shape.angle, test.shape.first_guard, test.shape.second_guard
@@ -295,22 +297,12 @@ def counted(audit: Audit, number: ClaimedNumber) -> dict[str, Any] | None:
         "seed": audit.seed,
         "test": {
             "index": place,
-            "order": order.value,
-            "event": tail.value.replace("t", f"{threshold:.17g}"),
-            **dict(zip(names, counts, strict=True)),
+            "order": stored["order"].value,
+            "event": event,
+            **{name: stored[name] for name in _COUNTED},
             **dict(zip(("angle", "first_guard", "second_guard"), shape, strict=False)),
         },
     }
-
-
-def _counts(test: CountedTest | SampledEvidence) -> tuple[Any, ...]:
-    """Return the event of a test, and its counts."""
-    if isinstance(test, SampledEvidence):
-        counts = test.first_count, test.first_total, test.second_count, test.second_total
-        return test.order, test.tail, test.threshold, *counts
-    c = test.counts
-    event = test.test.order, test.test.tail, test.test.threshold
-    return *event, int(c.first), c.first_total, int(c.second), c.second_total
 
 
 def plain_pair(pair: Pair) -> dict[str, Any]:

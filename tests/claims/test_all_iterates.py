@@ -9,15 +9,17 @@ import pytest
 import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.claims.candidates import KnownPairs
-from audit.claims.claim import Asked, Claim, Numbers, NumberSource, statement_of
+from audit.claims.claim import Claim, Numbers
 from audit.claims.error_shares import ErrorShare
 from audit.claims.evidence import Collected, LowerBound
-from audit.claims.judge import _verdict, judge
+from audit.claims.judge import _verdict
 from audit.claims.judgement import Evidence, Judgement, Verdict
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 from tests.verifying import is_refuted
+
+from .written import judged
 
 BASE = NoisySGD(steps=10, dataset_size=40, batch_size=4, step_size=0.1, noise_std=0.25,
                 clip_norm=1.0, convex=False, batching=Batching.POISSON,
@@ -42,15 +44,19 @@ NO_FORMULA = {
 }
 
 
-def judged(m: NoisySGD, epsilon: float) -> Judgement:
-    return judge(Claim(id="x", mechanism=m, statement=statement_of(epsilon=epsilon, delta=DELTA)))
+def of_epsilon(m: NoisySGD, epsilon: float) -> Judgement:
+    return judged(m, epsilon=epsilon, delta=DELTA)
+
+
+def holds(m: NoisySGD, id: str) -> bool:
+    return judged(m, bound=id, deltas=[DELTA]).verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_below_is_refuted_and_above_is_proven(name: str) -> None:
     m = MECHANISMS[name]
     low, high = audit.exact.dominating_curve(m).epsilon_bracket(DELTA)
-    refuted = judged(m, 0.99 * low)
+    refuted = of_epsilon(m, 0.99 * low)
     assert refuted.verdict is Verdict.REFUTED
     assert refuted.pair == "AllIterates"
     if name in NO_FORMULA:  # pairs of vectors
@@ -59,7 +65,7 @@ def test_below_is_refuted_and_above_is_proven(name: str) -> None:
     else:
         assert refuted.witness is not None
         assert is_refuted(refuted.witness)
-    above = judged(m, 1.0001 * high)
+    above = of_epsilon(m, 1.0001 * high)
     assert above.verdict is Verdict.CONSISTENT
     assert above.message.startswith("the dominating pair has at most")
 
@@ -67,7 +73,7 @@ def test_below_is_refuted_and_above_is_proven(name: str) -> None:
 def test_a_claim_inside_the_bracket_stands_and_is_not_proven() -> None:
     low, high = audit.exact.dominating_curve(BASE).epsilon_bracket(DELTA)
     assert low < high
-    inside = judged(BASE, low)
+    inside = of_epsilon(BASE, low)
     assert inside.verdict is Verdict.CONSISTENT
     assert "does not refute it" in inside.message or "refutes it" in inside.message
 
@@ -91,30 +97,27 @@ def test_a_proof_is_of_both_orders(reverse_high: float, proven: bool) -> None:
 
 def test_a_sound_accountant_stands_and_one_for_rarer_batches_does_not() -> None:
     m = MECHANISMS["poisson"]
-    sound = Asked(NumberSource.BOUND, "accounting.poisson", deltas=(DELTA,))
-    assert judge(Claim(id="x", mechanism=m, statement=sound)).verdict is Verdict.CONSISTENT
+    assert holds(m, "accounting.poisson")
     rarer = dataclasses.replace(m, dataset_size=44)  # a lower sampling rate than the true one
     assumed = audit.bounds.evaluate("accounting.poisson", rarer).epsilon(DELTA)
-    assert judged(m, assumed).verdict is Verdict.REFUTED
+    assert of_epsilon(m, assumed).verdict is Verdict.REFUTED
 
 
 def test_divergences() -> None:
     m = MECHANISMS["full"]
     true = 3.0 * m.steps / m.noise_multiplier**2 / 2
     for factor, verdict in ((0.999, Verdict.REFUTED), (1.001, Verdict.CONSISTENT)):
-        claim = Claim(id="x", mechanism=m, statement=statement_of(renyi={3.0: factor * true}))
-        assert judge(claim).verdict is verdict
+        assert judged(m, renyi={3.0: factor * true}).verdict is verdict
 
 
 def test_the_accountant_of_a_nominal_divisor_is_refuted_for_an_actual_one() -> None:
     m = MECHANISMS["actual divisor"]
     nominal = audit.bounds.evaluate("accounting.poisson", MECHANISMS["poisson"]).epsilon(DELTA)
-    refuted = judged(m, nominal)
+    refuted = of_epsilon(m, nominal)
     assert refuted.verdict is Verdict.REFUTED
     assert refuted.certified is not None
     assert refuted.certified > 1.5 * nominal
-    sound = Asked(NumberSource.BOUND, "accounting.actual_divisor", deltas=(DELTA,))
-    assert judge(Claim(id="x", mechanism=m, statement=sound)).verdict is Verdict.CONSISTENT
+    assert holds(m, "accounting.actual_divisor")
 
 
 def test_of_other_releases_there_is_no_such_pair() -> None:

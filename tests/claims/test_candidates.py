@@ -246,7 +246,7 @@ def test_pairs_that_no_witness_describes_are_not_tried(monkeypatch: pytest.Monke
 def test_a_bound_on_other_runs_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pair that a search finds is of the mechanism's own run."""
     found = TwoSidedWalk(one_pass(3))
-    monkeypatch.setattr(room, "_found", lambda *_: found)
+    monkeypatch.setattr(room, "_found", lambda *_, **__: found)
     asked = Search(evaluations=1)
 
     def searched(**options: int) -> object:

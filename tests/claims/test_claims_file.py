@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from audit.constructions.explicit import Finite
 from audit.curves.quantities import (
     ClaimedNumber,
     EpsilonAtDelta,
+    Mu,
     PowerAtAlpha,
     RenyiAtOrder,
     TotalVariation,
@@ -34,42 +36,38 @@ def only(folder: Path, body: str) -> c.Claim:
     return claim
 
 
+def numbers(*claimed: ClaimedNumber, exceeded: bool = False) -> Numbers:
+    return Numbers(claimed, exceeded)
+
+
+def asked(source: str, name: str, **given: Any) -> Asked:
+    return Asked(NumberSource(source), name, **given)
+
+
+AT, ALSO = EpsilonAtDelta(1e-5), EpsilonAtDelta(1e-3)
+BOUND = "bound: at22.b_2\ndeltas: [1e-5]\norders: [4]"
+OPTIONS = "bound: fmtt18.theorem_23\noptions: {index: 3}\ndeltas: [1e-5]"
+INDEX = {"deltas": (1e-5,), "options": {"index": 3}}
+POINTS = "points: [{epsilon: 1, delta: 1e-5}, {delta: 1.0E-3, epsilon: .5}]"
+RENYI = ClaimedNumber(RenyiAtOrder(1.5), 0.25), ClaimedNumber(RenyiAtOrder(8.0), 1.0)
+HUNDREDTH = ClaimedNumber(RenyiAtOrder(100.0), 0.0056)
+
+
 @pytest.mark.parametrize(
     ("body", "statement"),
     [
-        ("epsilon: 1\ndelta: 1e-5", Numbers((ClaimedNumber(EpsilonAtDelta(1e-5), 1.0),))),
-        (
-            "points: [{epsilon: 1, delta: 1e-5}, {delta: 1.0E-3, epsilon: .5}]",
-            statement_of(points=[{"epsilon": 1.0, "delta": 1e-5}, {"epsilon": 0.5, "delta": 1e-3}]),
-        ),
-        ("renyi: {8: 1.0, 1.5: .25}", statement_of(renyi={1.5: 0.25, 8.0: 1.0})),
-        ("mu: 0.5", statement_of(mu=0.5)),
-        ("total_variation: .3", Numbers((ClaimedNumber(TotalVariation(), 0.3),))),
-        ("tradeoff: {0.05: 0.8}", Numbers((ClaimedNumber(PowerAtAlpha(0.05), 1 - 0.8),))),
-        (
-            "bound: at22.b_2\ndeltas: [1e-5]\norders: [4]",
-            Asked(NumberSource.BOUND, "at22.b_2", deltas=(1e-5,), orders=(4.0,)),
-        ),
-        (
-            "bound: fmtt18.theorem_23\noptions: {index: 3}\ndeltas: [1e-5]",
-            Asked(NumberSource.BOUND, "fmtt18.theorem_23", deltas=(1e-5,), options={"index": 3}),
-        ),
-        (
-            "callable: a.b:f\ndeltas: [1e-5, 1e-6]",
-            Asked(NumberSource.CALLABLE, "a.b:f", deltas=(1e-5, 1e-6)),
-        ),
-        (
-            "callable: a.b:f\norders: [2, 8]",
-            Asked(NumberSource.CALLABLE, "a.b:f", orders=(2.0, 8.0)),
-        ),
-        (
-            "not_renyi: {order: 100, value: .0056}",
-            Numbers((ClaimedNumber(RenyiAtOrder(100.0), 0.0056),), exceeded=True),
-        ),
-        (
-            "not_private: {epsilon: 1, delta: 1e-5}",
-            Numbers((ClaimedNumber(EpsilonAtDelta(1e-5), 1.0),), exceeded=True),
-        ),
+        ("epsilon: 1\ndelta: 1e-5", numbers(ClaimedNumber(AT, 1.0))),
+        (POINTS, numbers(ClaimedNumber(AT, 1.0), ClaimedNumber(ALSO, 0.5))),
+        ("renyi: {8: 1.0, 1.5: .25}", numbers(*RENYI)),
+        ("mu: 0.5", numbers(ClaimedNumber(Mu(), 0.5))),
+        ("total_variation: .3", numbers(ClaimedNumber(TotalVariation(), 0.3))),
+        ("tradeoff: {0.05: 0.8}", numbers(ClaimedNumber(PowerAtAlpha(0.05), 1 - 0.8))),
+        (BOUND, asked("bound", "at22.b_2", deltas=(1e-5,), orders=(4.0,))),
+        (OPTIONS, asked("bound", "fmtt18.theorem_23", **INDEX)),
+        ("callable: a.b:f\ndeltas: [1e-5, 1e-6]", asked("callable", "a.b:f", deltas=(1e-5, 1e-6))),
+        ("callable: a.b:f\norders: [2, 8]", asked("callable", "a.b:f", orders=(2.0, 8.0))),
+        ("not_renyi: {order: 100, value: .0056}", numbers(HUNDREDTH, exceeded=True)),
+        ("not_private: {epsilon: 1, delta: 1e-5}", numbers(ClaimedNumber(AT, 1.0), exceeded=True)),
     ],
     ids=lambda value: value.split(":")[0] if isinstance(value, str) else None,
 )
@@ -326,17 +324,9 @@ def test_what_is_not_yaml_is_one_line(claims: str, message: str, tmp_path: Path)
         ("claims:\n  x: 1", 2, "claims must be a list with at least one entry, got a mapping"),
         ("include: none.yaml", 1, "include must be a file that exists, got 'none.yaml'"),
         ("include: [3]", 1, "include must be a text, got 3"),
-        (
-            "include: me.claims.yaml",
-            1,
-            "include must not be circular, got me.claims.yaml ->",
-        ),
+        ("include: me.claims.yaml", 1, "include must not be circular, got me.claims.yaml ->"),
         ("a: 1\n--- \nb: 2", 2, "not YAML: expected a single document in the stream"),
-        (
-            "mechanisms: {a: {base: b}, b: {base: a}}",
-            1,
-            "base must not be circular, got a -> b",
-        ),
+        ("mechanisms: {a: {base: b}, b: {base: a}}", 1, "base must not be circular, got a -> b"),
         ("mechanisms: {a: {base: a}}", 1, "base must not be circular, got a -> a"),
         (
             "mechanisms:\n  a: {steps: 1}",

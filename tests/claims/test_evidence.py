@@ -37,7 +37,7 @@ class Judged(list[Any]):
 
 def pair(lows: Lows, seconds: float = 0.0) -> Any:
     """Return a stand-in for a known pair: what it certifies, 0 where it is left out."""
-    return SimpleNamespace(pair=WALK, seconds=seconds, lows=lows)
+    return SimpleNamespace(pair=WALK, name=WALK.name, seconds=seconds, lows=lows)
 
 
 def even(low: float) -> Lows:

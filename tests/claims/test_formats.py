@@ -66,80 +66,60 @@ CHECKED = Checked(
 )
 
 
+EPSILON = "certified epsilon 4.38 <= claimed 5.00 at delta 1e-5"
+CLOSE = judged(Verdict.REFUTED, claimed=1.0, certified=1.0000001)
+LEAKS = statement_of(not_private={"epsilon": 1.0, "delta": 1e-5})
+ONE = {"statement": statement_of(mu=1.0), "claimed": 1.0, "certified": 2.0}
+FOURTH = {"quantity": RenyiAtOrder(4.0), "claimed": 100.0, "certified": 200.0}
+
+
 @pytest.mark.parametrize(
     ("judgement", "line"),
     [
-        (REFUTED, "claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5"),
-        (HELD, "claim 'true' consistent: certified epsilon 4.38 <= claimed 5.00 at delta 1e-5"),
+        (REFUTED, "'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5"),
+        (HELD, f"'true' consistent: {EPSILON}"),
+        (WARNED, f"'loose' consistent but loose by 1.142, expected at most 1.1: {EPSILON}"),
+        (judged(expected=c.Expected.REFUTED), f"'true' consistent, expected refuted: {EPSILON}"),
+        (CLOSE, "'true' refuted: certified epsilon 1.0000001 > claimed 1.0000000 at delta 1e-5"),
         (
-            WARNED,
-            "claim 'loose' consistent but loose by 1.142, expected at most 1.1: "
-            "certified epsilon 4.38 <= claimed 5.00 at delta 1e-5",
+            judged(Verdict.REFUTED, quantity=Mu(), **ONE),
+            "'true' refuted: certified mu 2.00 > claimed 1.00",
         ),
         (
-            judged(expected=c.Expected.REFUTED),
-            "claim 'true' consistent, expected refuted: "
-            "certified epsilon 4.38 <= claimed 5.00 at delta 1e-5",
-        ),
-        (
-            judged(Verdict.REFUTED, claimed=1.0, certified=1.0000001),
-            "claim 'true' refuted: certified epsilon 1.0000001 > claimed 1.0000000 at delta 1e-5",
-        ),
-        (
-            judged(
-                Verdict.REFUTED,
-                quantity=Mu(),
-                statement=statement_of(mu=1.0),
-                claimed=1.0,
-                certified=2.0,
-            ),
-            "claim 'true' refuted: certified mu 2.00 > claimed 1.00",
-        ),
-        (
-            judged(Verdict.REFUTED, quantity=RenyiAtOrder(4.0), claimed=100.0, certified=200.0),
-            "claim 'true' refuted: certified Renyi divergence 200 > claimed 100 at order 4",
+            judged(Verdict.REFUTED, **FOURTH),
+            "'true' refuted: certified Renyi divergence 200 > claimed 100 at order 4",
         ),
         (
             judged(Verdict.REFUTED, quantity=PowerAtAlpha(0.05), claimed=0.1),
-            "claim 'true' refuted: certified 1 - beta 4.38 > claimed 0.100 at alpha 0.05",
+            "'true' refuted: certified 1 - beta 4.38 > claimed 0.100 at alpha 0.05",
         ),
         (
             judged(Verdict.INCONCLUSIVE, certified=None),
-            "claim 'true' inconclusive, expected consistent: as it is",
+            "'true' inconclusive, expected consistent: as it is",
         ),
         (
             judged(Verdict.NOT_APPLICABLE, expected=c.LooseBy(2.0)),
-            "claim 'true' not applicable, expected loose by at most 2: as it is",
+            "'true' not applicable, expected loose by at most 2: as it is",
         ),
-        (
-            judged(
-                Verdict.REFUTED, statement=statement_of(not_private={"epsilon": 1.0, "delta": 1e-5})
-            ),
-            "claim 'true' refuted: as it is",
-        ),
+        (judged(Verdict.REFUTED, statement=LEAKS), "'true' refuted: as it is"),
     ],
 )
 def test_one_line_a_judgement(judgement: Judgement, line: str) -> None:
-    assert str(judgement) == line
+    assert str(judgement) == f"claim {line}"
 
 
 def test_marks() -> None:
     assert [formats.mark(j) for j in CHECKED.judgements] == ["ok", "FAIL", "warn", "broken"]
 
 
-@pytest.mark.parametrize(
-    ("judgements", "complaints", "status"),
-    [
+def test_exit_status() -> None:
+    for judgements, complaints, status in (
         ((HELD,), (), 0),
         ((HELD, WARNED), (), 0),
         ((HELD, REFUTED), (), 1),
         ((HELD, REFUTED), CHECKED.complaints, 2),
-    ],
-)
-def test_exit_status(
-    judgements: tuple[Judgement, ...], complaints: tuple[InputError, ...], status: int
-) -> None:
-    assert Checked(judgements, complaints, 0.01).status == status
+    ):
+        assert Checked(judgements, complaints, 0.01).status == status
 
 
 def test_text_states_everything() -> None:
@@ -225,10 +205,8 @@ def test_github_marks_lines() -> None:
 
 
 def test_github_encodes_what_would_end_a_command() -> None:
-    claim = dataclasses.replace(TRUE, location=c.Location(Path("a,b:c%.yaml"), 1))
-    judgement = dataclasses.replace(
-        HELD, claim=claim, verdict=Verdict.INCONCLUSIVE, message="two\nlines"
-    )
+    place = c.Location(Path("a,b:c%.yaml"), 1)
+    judgement = judged(Verdict.INCONCLUSIVE, location=place, message="two\nlines", certified=None)
     text = formats.write(Checked((judgement,), (), 0.01), Format.GITHUB)
     assert text.startswith("::error file=a%2Cb%3Ac%25.yaml,line=1,")
     assert "two%0Alines\n" in text
@@ -253,17 +231,12 @@ def locked() -> lock.Lock:
     return lock.accept(lock.Lock(), lock.entries([HELD, REFUTED]), reason="new", date="2024-01-02")
 
 
-def test_nothing_changes_by_itself() -> None:
-    assert lock.changes(locked(), lock.entries([HELD, REFUTED])) == ()
-
-
 def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
     path = tmp_path / "new folder" / "claims.json"
     assert lock.read(path) == lock.Lock()
-    lock.write(path, locked())
-    assert lock.read(path) == locked()
-    lock.write(path, lock.Lock())
-    assert lock.read(path) == lock.Lock()
+    for kept in (locked(), lock.Lock()):
+        lock.write(path, kept)
+        assert lock.read(path) == kept
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -282,16 +255,19 @@ def test_a_bound_is_locked_at_each_of_its_places() -> None:
     assert numbers["claimed Renyi divergence at order 4"] == pytest.approx(2.0, rel=1e-9)
 
 
+CERTIFIED = "claim 'true': numbers, certified epsilon at delta"
+LESS = statement_of(epsilon=5.1, delta=1e-5)
+NOISIER = dataclasses.replace(ONE_STEP, noise_std=3.0)
+
+
 @pytest.mark.parametrize(
     ("now", "lines"),
     [
+        (HELD, ()),
         (judged(certified=4.377 * (1 + 1e-7)), ()),  # rounding
+        (judged(certified=4.3771), (f"{CERTIFIED} 1e-5 was 4.377, now 4.3771",)),
         (
-            judged(certified=4.3771),
-            ("claim 'true': numbers, certified epsilon at delta 1e-5 was 4.377, now 4.3771",),
-        ),
-        (
-            judged(statement=statement_of(epsilon=5.1, delta=1e-5), claimed=5.1),
+            judged(statement=LESS, claimed=5.1),
             (
                 "claim 'true': statement, epsilon was 5.0, now 5.1",
                 "claim 'true': numbers, claimed epsilon at delta 1e-5 was 5.0, now 5.1",
@@ -300,23 +276,20 @@ def test_a_bound_is_locked_at_each_of_its_places() -> None:
         (
             judged(quantity=EpsilonAtDelta(1e-3)),
             (
-                "claim 'true': numbers, certified epsilon at delta 1e-5 was 4.377, now nothing",
-                "claim 'true': numbers, certified epsilon at delta 0.001 was nothing, now 4.377",
+                f"{CERTIFIED} 1e-5 was 4.377, now nothing",
+                f"{CERTIFIED} 0.001 was nothing, now 4.377",
             ),
         ),
         (
             judged(Verdict.INCONCLUSIVE),
             ("claim 'true': verdict was consistent, now inconclusive",),
         ),
-        (
-            judged(mechanism=dataclasses.replace(ONE_STEP, noise_std=3.0)),
-            ("claim 'true': mechanism, noise_std was 2.0, now 3.0",),
-        ),
+        (judged(mechanism=NOISIER), ("claim 'true': mechanism, noise_std was 2.0, now 3.0",)),
         (judged(id="other"), ("claim 'other' is new", "claim 'true' is gone")),
     ],
 )
-def test_every_change_is_told(now: object, lines: tuple[str, ...]) -> None:
-    assert lock.changes(locked(), lock.entries([now, REFUTED])) == lines  # type: ignore[list-item]
+def test_every_change_is_told(now: Judgement, lines: tuple[str, ...]) -> None:
+    assert lock.changes(locked(), lock.entries([now, REFUTED])) == lines
 
 
 def test_reasons_are_kept() -> None:

@@ -14,9 +14,6 @@ from scipy.stats import binom
 
 from audit import exact
 from audit.claims import formats, lock
-from audit.claims.checking import Checked, check
-from audit.claims.claim import Claim, statement_of
-from audit.claims.judge import judge
 from audit.claims.judgement import Verdict
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.explicit_laws import (
@@ -29,6 +26,8 @@ from audit.constructions.explicit_laws import (
 from audit.constructions.registry import decode_laws
 from audit.curves import GaussianCurve, Order, PureCurve
 from tests.verifying import is_refuted
+
+from .written import checked, judged
 
 
 def laplace_delta(sensitivity: float, scale: float, epsilon: float) -> float:
@@ -70,10 +69,7 @@ def true_claims(rng: np.random.Generator) -> list[tuple[ExplicitPair, float, flo
 
 
 def verdict(pair: ExplicitPair, epsilon: float, delta: float) -> Verdict:
-    claim = Claim(
-        id="x", mechanism=None, pair=pair, statement=statement_of(epsilon=epsilon, delta=delta)
-    )
-    return judge(claim).verdict
+    return judged(pair=pair, epsilon=epsilon, delta=delta).verdict
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -97,10 +93,7 @@ def test_compositions_by_two_ways(pair: ExplicitPair) -> None:
     low, high = exact.curve(pair).epsilon_bracket(delta)
     assert high - low < 1e-3 * high
     assert verdict(pair, high * (1 + 1e-9), delta) is Verdict.CONSISTENT
-    claim = Claim(
-        id="x", mechanism=None, pair=pair, statement=statement_of(epsilon=0.9 * low, delta=delta)
-    )
-    found = judge(claim)
+    found = judged(pair=pair, epsilon=0.9 * low, delta=delta)
     assert found.verdict is Verdict.REFUTED
     assert is_refuted(found.witness)
     assert not is_refuted(replace(found.witness, claimed=high * (1 + 1e-9)))
@@ -116,13 +109,8 @@ def test_divergences_and_powers_of_compositions() -> None:
         assert low - 2e-3 <= ndtr(1.0 - 1.6448536) <= high + 2e-3
         assert high - low < 2e-3
         assert curve.mu_bracket(order).low == pytest.approx(1.0, abs=2e-3)
-    claim = Claim(
-        id="x",
-        mechanism=None,
-        pair=Laplace(sensitivity=1, scale=2),
-        statement=statement_of(renyi={2.0: PureCurve(0.5).renyi(2.0)}),
-    )
-    assert judge(claim).verdict is Verdict.CONSISTENT
+    laplace = judged(pair=Laplace(sensitivity=1, scale=2), renyi={2.0: PureCurve(0.5).renyi(2.0)})
+    assert laplace.verdict is Verdict.CONSISTENT
 
 
 FILE = """
@@ -138,18 +126,16 @@ claims:
 """  # noqa: E501
 
 
-def checked(tmp_path: Path, text: str) -> Checked:
-    (tmp_path / "accountant.py").write_text(
-        "from audit.curves import GaussianCurve\n"
-        "def claimed(laws, delta):\n"
-        "    return GaussianCurve(laws.sensitivity / laws.noise_std).epsilon(delta)\n"
-    )
-    file = tmp_path / "laws.claims.yaml"
-    file.write_text(text, encoding="utf-8")
-    return check([file], error=0.01)
+CLAIMED = """
+from audit.curves import GaussianCurve
+
+def claimed(laws, delta):
+    return GaussianCurve(laws.sensitivity / laws.noise_std).epsilon(delta)
+"""
 
 
 def test_in_a_file_and_in_every_format(tmp_path: Path) -> None:
+    (tmp_path / "accountant.py").write_text(CLAIMED)
     found = checked(tmp_path, FILE)
     assert found.complaints == ()
     assert [j.as_expected for j in found.judgements] == [True] * 6
@@ -158,11 +144,9 @@ def test_in_a_file_and_in_every_format(tmp_path: Path) -> None:
     assert entries[0]["laws"] == {"kind": "Laplace", "sensitivity": 1.0, "scale": 2.0}
     for form in formats.Format:
         assert "too_small" in formats.write(found, form)
-    path = tmp_path / "laws.lock"
-    lock.write(
-        path, lock.accept(lock.Lock(), lock.entries(found.judgements), reason="new", date="")
-    )
-    assert lock.changes(lock.read(path), lock.entries(found.judgements)) == ()
+    path, now = tmp_path / "laws.lock", lock.entries(found.judgements)
+    lock.write(path, lock.accept(lock.Lock(), now, reason="new", date=""))
+    assert lock.changes(lock.read(path), now) == ()
 
 
 def test_kinds_are_understood_in_any_spelling() -> None:

@@ -153,7 +153,7 @@ LAST = NoisySGD(steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=
 
 
 def library(name: str, mechanism: NoisySGD, *places: list[float]) -> object:
-    return sources.ask_library(sources.of_library, name, encode(mechanism), *places)
+    return sources.ask_accountant(sources.of_library, name, encode(mechanism), *places)
 
 
 def test_a_distribution_and_an_accountant_claim_the_same() -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from audit.claims import formats
-from audit.claims.checking import Checked, check
 from audit.claims.claim import Claim, Samples, statement_of
 from audit.claims.judge import judge
 from audit.claims.judgement import Evidence, Verdict
 from audit.curves import GaussianCurve, Order
+
+from .written import checked
 
 EPSILON = GaussianCurve(1.0).epsilon(1e-2)
 
@@ -22,12 +23,6 @@ def written(folder: Path, rng: np.random.Generator, count: int = 3000) -> None:
     np.save(folder / "with.npy", rng.normal(1.0, 1.0, count))
     lines = "\n".join(map(repr, rng.normal(0.0, 1.0, count).tolist()))
     (folder / "without.csv").write_text(f"score\n{lines}\n", encoding="utf-8")
-
-
-def checked(folder: Path, text: str, **options: object) -> Checked:
-    file = folder / "samples.claims.yaml"
-    file.write_text(text, encoding="utf-8")
-    return check([file], error=0.01, **options)  # type: ignore[arg-type]
 
 
 def test_in_a_file(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import audit
 from audit import Batching, NoisySGD
 from audit.claims import candidates
 from audit.claims.candidates import KnownPairs
-from audit.claims.checking import check
 from audit.claims.claim import Claim, Expected, Search, statement_of
-from audit.claims.judge import judge
 from audit.claims.judgement import Judgement, Verdict
 from audit.curves.quantities import EpsilonAtDelta, Mu, Quantity, RenyiAtOrder
 from audit.search import Epsilon, RenyiDivergence, worst_case
 from tests.verifying import is_refuted
+
+from .written import checked, judged
 
 BASE = NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.1, noise_std=1.0,
                 lipschitz=1.0, smoothness=1.0, diameter=1.0, batching=Batching.CYCLIC)  # fmt: skip
@@ -37,9 +37,8 @@ ASKED = Search(evaluations=45)
 FEW = Search(evaluations=15)
 
 
-def judged(m: NoisySGD, epsilon: float, search: Search | None) -> Judgement:
-    statement = statement_of(epsilon=epsilon, delta=DELTA)
-    return judge(Claim(id="x", mechanism=m, statement=statement, search=search))
+def searched(m: NoisySGD, epsilon: float, search: Search | None) -> Judgement:
+    return judged(m, epsilon=epsilon, delta=DELTA, search=search)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -47,11 +46,11 @@ def test_a_claim_just_below_what_the_search_certifies_is_refuted(name: str) -> N
     m = MECHANISMS[name]
     found = worst_case(m, delta=DELTA, evaluations=FEW.evaluations, seed=0)
     low, high = found.bracket
-    refuted = judged(m, 0.99 * low, FEW)
+    refuted = searched(m, 0.99 * low, FEW)
     assert refuted.verdict is Verdict.REFUTED
     assert refuted.witness is not None
     assert is_refuted(refuted.witness)
-    above = judged(m, 1.001 * high, FEW)
+    above = searched(m, 1.001 * high, FEW)
     assert above.verdict is Verdict.CONSISTENT
     assert above.certified == pytest.approx(low, rel=1e-3)
     theorem = audit.bounds.best(m, delta=DELTA).epsilon
@@ -62,9 +61,9 @@ def test_a_claim_just_below_what_the_search_certifies_is_refuted(name: str) -> N
 def test_it_finds_what_the_other_pairs_miss() -> None:
     m = MECHANISMS["without replacement"]
     claimed = 0.95 * worst_case(m, delta=DELTA, evaluations=45, seed=0).bracket[0]
-    assert judged(m, claimed, Search(evaluations=0)).verdict is Verdict.CONSISTENT
-    assert judged(m, claimed, None).verdict is Verdict.REFUTED  # the default search
-    assert judged(m, claimed, ASKED).verdict is Verdict.REFUTED
+    assert searched(m, claimed, Search(evaluations=0)).verdict is Verdict.CONSISTENT
+    assert searched(m, claimed, None).verdict is Verdict.REFUTED  # the default search
+    assert searched(m, claimed, ASKED).verdict is Verdict.REFUTED
 
 
 def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() -> None:
@@ -98,27 +97,24 @@ def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() 
 def test_claims_share_searches_of_the_nearest_objective(
     quantity: Quantity, objective: object
 ) -> None:
-    assert candidates._shared(candidates._objective(quantity)) == objective
+    assert candidates._objective(quantity, shared=True) == objective
+
+
+FILE = """
+defaults: {search: {evaluations: 3}}
+mechanisms:
+  m: {steps: 3, dataset_size: 4, batch_size: 4, step_size: 0.1, noise_std: 1.0,
+      lipschitz: 1.0, smoothness: 1.0, diameter: 1.0}
+claims:
+  - {id: default, mechanism: m, epsilon: 9, delta: 1e-5}
+  - {id: own, mechanism: m, epsilon: 9, delta: 1e-5, search: {evaluations: 5, seed: 2}}
+"""
 
 
 def test_in_claims_files(tmp_path: Path) -> None:
-    file = tmp_path / "search.claims.yaml"
-    file.write_text(
-        """
-        defaults: {search: {evaluations: 3}}
-        mechanisms:
-          m: {steps: 3, dataset_size: 4, batch_size: 4, step_size: 0.1, noise_std: 1.0,
-              lipschitz: 1.0, smoothness: 1.0, diameter: 1.0}
-        claims:
-          - {id: default, mechanism: m, epsilon: 9, delta: 1e-5}
-          - {id: own, mechanism: m, epsilon: 9, delta: 1e-5, search: {evaluations: 5, seed: 2}}
-        """,
-        encoding="utf-8",
-    )
-    asked = [j.claim.search for j in check([file], error=0.01).judgements]
+    judgements = checked(tmp_path, FILE).judgements
+    asked = [j.claim.search for j in judgements]
     assert asked == [Search(evaluations=3), Search(evaluations=5, seed=2)]
-    for_all = [j.claim.search for j in check([file], error=0.01, search=4).judgements]
+    for_all = [j.claim.search for j in checked(tmp_path, FILE, search=4).judgements]
     assert for_all == [Search(evaluations=4), Search(evaluations=4, seed=2)]
-    assert all(
-        j.claim.expected is Expected.CONSISTENT for j in check([file], error=0.01).judgements
-    )
+    assert all(j.claim.expected is Expected.CONSISTENT for j in judgements)

@@ -1,7 +1,8 @@
-"""Claims files as tests write them, and commands that judge them: one step with mu = 1."""
+"""Claims as tests write them, in files or by their keys, and what judges them."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,7 +10,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from audit import NoisySGD
+from audit import Composition, NoisySGD
+from audit.claims.checking import Checked, check
+from audit.claims.claim import Claim, statement_of
+from audit.claims.judge import judge
+from audit.claims.judgement import Judgement
 
 # one step, one record, sensitivity 2, noise 2: the pair of linear losses is Gaussian with mu = 1
 ONE_STEP = "{steps: 1, dataset_size: 1, batch_size: 1, step_size: 1, noise_std: 2, lipschitz: 1}"
@@ -30,6 +35,20 @@ def write(folder: Path, claims: str, name: str = "my.claims.yaml", head: str = H
     path = folder / name
     path.write_text(head + textwrap.indent(textwrap.dedent(claims), "  "), encoding="utf-8")
     return path
+
+
+def checked(folder: Path, text: str, error: float = 0.01, **options: Any) -> Checked:
+    """Judge the claims of a file in a folder."""
+    file = folder / "written.claims.yaml"
+    file.write_text(textwrap.dedent(text), encoding="utf-8")
+    return check([file], error=error, **options)
+
+
+def judged(mechanism: NoisySGD | Composition | None = None, **keys: Any) -> Judgement:
+    """Judge a claim of some fields and of the keys of its statement."""
+    fields = {field.name for field in dataclasses.fields(Claim)} & keys.keys()
+    given = {"id": "x", "mechanism": mechanism, **{name: keys.pop(name) for name in fields}}
+    return judge(Claim(**{"statement": statement_of(**keys)} | given if keys else given))
 
 
 def environment() -> dict[str, str]:
