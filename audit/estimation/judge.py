@@ -139,15 +139,13 @@ def judge_scores(
     ----------
     scores : ScoreSource, CanaryScores or (array_like, array_like)
         Scores of independent runs on the two datasets: (x, x_prime), or a source of them. With
-        ``canaries``, the scores of many canaries and their coins: (scores, coins), or
-        `CanaryScores`.
+        ``canaries``, the scores of many canaries and their coins.
     claims : sequence of ClaimedNumber, UserClaim or (float, float)
         The claims; a pair is (epsilon, delta).
     confidence : float
         Confidence level of all bounds together, in (0, 1).
     seed : int, optional
-        Seed of ties, of random splits and of a function that draws scores. To be chosen before
-        looking at the data.
+        Seed of ties, random splits and drawn scores. To be chosen before looking at the data.
     deltas : sequence of float, optional
         More deltas whose bounds share the error.
     favours : Order, optional
@@ -157,8 +155,7 @@ def judge_scores(
     group_size : int, optional
         Number of records in which the datasets differ. Claims are about one record.
     anytime : bool, optional
-        Whether the number of runs was open, so that only e-processes certify; x and x_prime are
-        then pairs, in order.
+        Whether the number of runs was open: e-processes certify x and x_prime, pairs in order.
     canaries : Canaries, optional
         The assumption about many canaries of one run; see `audit_one_run`.
     planned_delta : float, optional

@@ -229,9 +229,8 @@ def audit_one_run(
         much tighter bounds for delta > 0 and is wrong for mechanisms whose canaries depend on each
         other: see the module `audit.estimation.one_run`.
     guesses : FixedGuesses, GuessesAtShares or PilotGuesses, optional
-        How the number of guesses is chosen. By default `PilotGuesses` for 2,000 or more independent
-        canaries (only independent canaries allow a pilot), and otherwise `GuessesAtShares` with
-        shares that depend on ``delta`` and ``confidence`` only.
+        How the number of guesses is chosen. By default `PilotGuesses`, which only independent
+        canaries allow, for 2,000 or more of these, and otherwise `GuessesAtShares`.
 
     Returns
     -------
@@ -241,8 +240,8 @@ def audit_one_run(
     Raises
     ------
     ValueError
-        If shapes differ, scores are not finite, coins are not 0 or 1, a number is out of its range,
-        there are more guesses than canaries, or a pilot is requested for arbitrary canaries.
+        If shapes differ, a value is out of its range, there are more guesses than canaries, or a
+        pilot is requested for arbitrary canaries.
 
     Examples
     --------

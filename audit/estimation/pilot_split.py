@@ -172,7 +172,12 @@ class Pilot:
                 Tail.AT_LEAST: tuple(SmoothTail.fit(scores) for scores in up),
                 Tail.AT_MOST: tuple(SmoothTail.fit(scores) for scores in down),
             }
-        self._candidates: dict[Tail, tuple[Array, tuple[tuple[Array, Array], ...]]] = {}
+        grids = {tail: _grid(*sides) for tail, sides in self._tails.items()}
+        # thresholds to choose from, and the estimated rates of both laws there
+        self._candidates = {
+            tail: (grid, [side.rate(grid) for side in self._tails[tail]])
+            for tail, grid in grids.items()
+        }
         self._totals = {
             Order.FORWARD: (first_total, second_total),
             Order.REVERSE: (second_total, first_total),
@@ -206,18 +211,10 @@ class Pilot:
         value, test, counts = max(candidates, key=lambda one: one[0])
         return Plan(test, _best_shape(counts, delta, error, rates), value)
 
-    def _rates(self, tail: Tail) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
-        """Return candidate thresholds and the estimated rates of both laws there."""
-        if tail not in self._candidates:
-            threshold = _grid(*self._tails[tail])
-            rates = tuple(side.rate(threshold) for side in self._tails[tail])
-            self._candidates[tail] = threshold, rates
-        return self._candidates[tail]
-
     def _candidate(
         self, delta: float, order: Order, tail: Tail, error: float
     ) -> tuple[float, ThresholdTest, Counts]:
-        threshold, rates = self._rates(tail)
+        threshold, rates = self._candidates[tail]
         (p, p_error), (q, q_error) = rates if order is Order.FORWARD else rates[::-1]
         p_total, q_total = self._totals[order]
         value = _predicted_epsilon(p, q, p_total, q_total, delta, error)

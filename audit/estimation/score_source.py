@@ -193,14 +193,19 @@ class WeightedColumns(Tagged):
 
 
 @dataclass(frozen=True)
-class LinearScore(Tagged):
-    """Combine columns by Fisher's linear discriminant, with a covariance shrunk to its diagonal."""
+class _ChosenWeights(Tagged):
+    """Weights of columns that a part of the runs chooses."""
 
     #: Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
     fraction: float = 0.2
 
     def __post_init__(self) -> None:
         validate.open_unit(fraction=self.fraction)
+
+
+@dataclass(frozen=True)
+class LinearScore(_ChosenWeights):
+    """Combine columns by Fisher's linear discriminant, with a covariance shrunk to its diagonal."""
 
     def _weights(self, pilot: Training, scale: Array, delta: float) -> Array:
         """Return the discriminant of the scaled columns; equal weights if nothing varies."""
@@ -220,24 +225,14 @@ class LinearScore(Tagged):
 
 
 @dataclass(frozen=True)
-class BestColumn(Tagged):
+class BestColumn(_ChosenWeights):
     """Use the single column that best distinguishes the laws on a part of the runs.
 
     Parameters
     ----------
     fraction : float, optional
         Share of the runs of each law, in (0, 1), that chooses the column and certifies nothing.
-
-    Raises
-    ------
-    ValueError
-        If ``fraction`` is not in (0, 1).
     """
-
-    fraction: float = 0.2
-
-    def __post_init__(self) -> None:
-        validate.open_unit(fraction=self.fraction)
 
     def _weights(self, pilot: Training, scale: Array, delta: float) -> Array:
         """Choose the column with the largest conservative estimate of epsilon at ``delta``."""

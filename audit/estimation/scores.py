@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -298,8 +299,50 @@ class Histogram(Tagged):
         return LearnedScore(self, training, lambda rows: ratio[cell(rows)])
 
 
+class _Classifier(Tagged, ABC):
+    """A learner whose score is made of the log odds of X against X'."""
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Fit the classifier, and make a log-likelihood ratio of its log odds.
+
+        Parameters
+        ----------
+        training : Training
+            The training part of a split.
+
+        Returns
+        -------
+        LearnedScore
+            The score; the same training part gives the same one.
+        """
+        first, second = _seen(training)
+        both = np.concatenate([first, second])
+        scale = np.maximum(np.max(np.abs(both), axis=0), np.finfo(float).tiny)
+        centre = np.mean(both / scale, axis=0)
+        spread = np.std(both / scale - centre, axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+
+        def prepared(rows: Array) -> Array:
+            with np.errstate(over="ignore"):
+                return np.asarray(np.clip((rows / scale - centre) / spread, -_WIDEST, _WIDEST))
+
+        labels = np.repeat([1, 0], [first.shape[0], second.shape[0]])
+        with _quiet():
+            log_odds = self._log_odds(prepared(both), labels)
+        prior = float(np.log(first.shape[0] / second.shape[0]))
+
+        def score(rows: Array) -> Array:
+            with _quiet():
+                return np.asarray(log_odds(prepared(rows)), dtype=np.float64) - prior
+
+        return LearnedScore(self, training, score)
+
+    @abstractmethod
+    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds: ...
+
+
 @dataclass(frozen=True)
-class Logistic(Tagged):
+class Logistic(_Classifier):
     """Logistic regression on standardised coordinates and, by default, their squares and products.
 
     The squares detect a difference in spread. The slopes are penalised by their squares: samples
@@ -325,21 +368,6 @@ class Logistic(Tagged):
         validate.instance(bool, squares=self.squares)
         validate.positive(strength=self.strength)
 
-    def fit(self, training: Training) -> LearnedScore:
-        """Fit the logistic regression.
-
-        Parameters
-        ----------
-        training : Training
-            The training part of a split.
-
-        Returns
-        -------
-        LearnedScore
-            The score.
-        """
-        return _fit_classifier(self, training, self._log_odds)
-
     def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
         from statsmodels.genmod.families import Binomial  # takes a second to import
         from statsmodels.genmod.generalized_linear_model import GLM
@@ -359,7 +387,7 @@ class Logistic(Tagged):
 
 
 @dataclass(frozen=True)
-class NearestNeighbours(Tagged):
+class NearestNeighbours(_Classifier):
     """Learn the log ratio of the two samples' shares among the nearest training draws.
 
     Needs scikit-learn.
@@ -371,25 +399,19 @@ class NearestNeighbours(Tagged):
     def __post_init__(self) -> None:
         validate.integer(1, neighbours=self.neighbours)
 
-    def fit(self, training: Training) -> LearnedScore:
-        """Fit the nearest-neighbour estimate."""
-        module = _scikit_learn("neighbors")
+    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
+        used = min(self.neighbours, labels.size)
+        model = _scikit_learn("neighbors").KNeighborsClassifier(n_neighbors=used).fit(x, labels)
 
-        def log_odds(x: Array, labels: NDArray[np.intp]) -> LogOdds:
-            used = min(self.neighbours, labels.size)
-            model = module.KNeighborsClassifier(n_neighbors=used).fit(x, labels)
+        def of(rows: Array) -> Array:
+            share = model.predict_proba(rows)[:, 1]
+            return np.asarray(np.log(share * used + 0.5) - np.log((1 - share) * used + 0.5))
 
-            def of(rows: Array) -> Array:
-                share = model.predict_proba(rows)[:, 1]
-                return np.asarray(np.log(share * used + 0.5) - np.log((1 - share) * used + 0.5))
-
-            return of
-
-        return _fit_classifier(self, training, log_odds)
+        return of
 
 
 @dataclass(frozen=True)
-class GradientBoosting(Tagged):
+class GradientBoosting(_Classifier):
     """Gradient-boosted trees on histograms of the coordinates. Needs scikit-learn."""
 
     rounds: int = 100  #: Number of trees, at least 1.
@@ -401,44 +423,16 @@ class GradientBoosting(Tagged):
         validate.open_unit(learning_rate=self.learning_rate)
         validate.integer(2, leaves=self.leaves)
 
-    def fit(self, training: Training) -> LearnedScore:
-        """Fit the trees; the fit is deterministic."""
-        module = _scikit_learn("ensemble")
-        model = module.HistGradientBoostingClassifier(
+    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
+        model = _scikit_learn("ensemble").HistGradientBoostingClassifier(
             max_iter=self.rounds,
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.leaves,
             early_stopping=False,
             random_state=0,
         )
-        return _fit_classifier(self, training, lambda x, y: model.fit(x, y).decision_function)
-
-
-def _fit_classifier(
-    learner: object, training: Training, fit: Callable[[Array, NDArray[np.intp]], LogOdds]
-) -> LearnedScore:
-    """Fit a classifier of X against X' and convert its log odds to a log-likelihood ratio."""
-    first, second = _seen(training)
-    both = np.concatenate([first, second])
-    scale = np.maximum(np.max(np.abs(both), axis=0), np.finfo(float).tiny)
-    centre = np.mean(both / scale, axis=0)
-    spread = np.std(both / scale - centre, axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-
-    def prepared(rows: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return np.asarray(np.clip((rows / scale - centre) / spread, -_WIDEST, _WIDEST))
-
-    labels = np.repeat([1, 0], [first.shape[0], second.shape[0]])
-    with _quiet():
-        log_odds = fit(prepared(both), labels)
-    prior = float(np.log(first.shape[0] / second.shape[0]))
-
-    def score(rows: Array) -> Array:
-        with _quiet():
-            return np.asarray(log_odds(prepared(rows)), dtype=np.float64) - prior
-
-    return LearnedScore(learner, training, score)
+        log_odds: LogOdds = model.fit(x, labels).decision_function
+        return log_odds
 
 
 def _seen(training: Training) -> tuple[Array, Array]:

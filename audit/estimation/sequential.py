@@ -86,8 +86,8 @@ def choose_bets(
     """Choose one bet a claim from ascending past scores of X and X', equally many.
 
     Candidate thresholds are ``ranks`` of the favouring sample; low tails are upper tails of minus
-    the scores. The estimated growth is lowered by
-    ``caution`` standard errors; the estimated alternative is pulled to the claim by z^2 /
+    the scores. ``pseudo_count`` is added to the counts inside and outside an event, and the
+    estimated growth is lowered by ``caution`` standard errors. Stakes are multiplied by z^2 /
     (z^2 + shrinkage), z^2 twice the log likelihood ratio of the past. Returns (claims, COLUMNS).
     """
     n = first.size
@@ -183,13 +183,8 @@ class Betting:
         Number of pairs that are only observed before the first bet; at least 4.
     renewal : float, optional
         Factor, above 1, by which the number of pairs grows before bets are chosen again.
-    pseudo_count : float, optional
-        Positive number added to the counts inside and outside an event before rates are estimated.
-    caution : float, optional
-        Standard errors by which an event's estimated growth is lowered before the best is taken.
-    shrinkage : float, optional
-        Stakes are multiplied by z^2 / (z^2 + shrinkage), where z^2 is twice the log likelihood
-        ratio of the past against the claim.
+    pseudo_count, caution, shrinkage : float, optional
+        Of the estimates from past pairs, see `choose_bets`.
 
     Raises
     ------
@@ -232,13 +227,12 @@ class ClaimEvidence:
 class SequentialAudit:
     """E-processes against claims "epsilon at delta is at most e", updated pair by pair.
 
-    Each claim has its own wealth, which starts at 1. Bets (see the module for the payoff and
-    the proof) are chosen from past pairs only, at numbers of pairs that are fixed in advance, so
-    the wealth is a nonnegative supermartingale if the claim is true:
+    Each claim has its own wealth, which starts at 1. Bets are chosen from past pairs only, so the
+    wealth is a nonnegative supermartingale if the claim is true (see the module):
 
     - at any stopping time the expectation of ``e_value`` is at most 1;
-    - ``refuted_after`` is ever set for a true claim with probability at most 1 - confidence (Ville
-      1939), however long the audit runs;
+    - ``refuted_after`` is ever set for a true claim with probability at most 1 - confidence,
+      however long the audit runs;
     - averages of wealths are wealths, so ``together`` is an e-process against "all claims are
       true", for example the points of one privacy curve (Vovk and Wang 2021, Proposition 3.1).
 
@@ -247,8 +241,7 @@ class SequentialAudit:
     claims : sequence of (float, float)
         Pairs (epsilon, delta), epsilon a finite number of at least 0 and delta in [0, 1].
     confidence : float
-        Confidence level, in (0, 1); a claim is refuted when its wealth reaches 1 / (1 -
-        confidence).
+        Level, in (0, 1); a claim is refuted when its wealth reaches 1 / (1 - confidence).
     order : Order, optional
         FORWARD to test only sup_S P(X in S) - e^epsilon P(X' in S) <= delta, REVERSE for the other
         order; by default each bet uses the order that looks worse on the past pairs.
@@ -257,10 +250,6 @@ class SequentialAudit:
 
     Attributes
     ----------
-    claims : tuple of (float, float)
-        The claims (epsilon, delta).
-    confidence : float
-        Confidence level of each single refutation.
     pairs : int
         Number of pairs seen so far.
 
@@ -360,9 +349,8 @@ class SequentialAudit:
 
         The bound is the largest claimed epsilon at this delta that is refuted together with all
         smaller ones, 0 if the smallest is not refuted. It ever exceeds the true epsilon with
-        probability at most 1 - confidence, because it then refuted the smallest true claim, which
-        is one e-process. The confidence level holds for one delta; bounds at several deltas are
-        separate statements.
+        probability at most 1 - confidence, at one delta, because it then refuted the smallest true
+        claim.
 
         Parameters
         ----------

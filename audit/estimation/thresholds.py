@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -101,7 +101,22 @@ class EventRates:
     @classmethod
     def of(cls, curve: PrivacyCurve) -> EventRates:
         """Return the rates of the events that a privacy curve's tradeoff functions describe."""
-        return cls(*_table(lambda rate: np.asarray(curve.beta(rate, Order.REVERSE))))
+        scores = np.arange(-_FARTHEST, _FARTHEST + _SPACING / 2, _SPACING)
+        values = _reached(curve, scores)
+        new = np.ones(scores.size - 1, dtype=np.bool_)  # intervals that were not refined yet
+        for _ in range(_HALVINGS):
+            left = np.flatnonzero(new)
+            middle = 0.5 * (scores[left] + scores[left + 1])
+            found = _reached(curve, middle)
+            bent = np.abs(found - 0.5 * (values[left] + values[left + 1])) > _STRAIGHT
+            scores = np.insert(scores, left + 1, middle)
+            values = np.insert(values, left + 1, found)
+            new = np.zeros(scores.size - 1, dtype=np.bool_)
+            places = left + np.arange(left.size)  # of the halves' left ends
+            new[places[bent]] = new[places[bent] + 1] = True
+            if not np.any(new):
+                break
+        return cls(scores, np.maximum.accumulate(values))
 
     @functools.cached_property
     def cells(self) -> tuple[Array, Array]:
@@ -188,31 +203,10 @@ class Thresholds(Tagged, ABC):
         return refuted / _SIMULATED
 
 
-def _table(beta: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """Return normal scores of rates, ascending, and of 1 - beta there; a line joins them."""
-
-    def high(scores: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.clip(-ndtri(beta(ndtr(scores))), -40.0, 40.0))
-
-    scores = np.arange(-_FARTHEST, _FARTHEST + _SPACING / 2, _SPACING)
-    values = high(scores)
-    new = np.ones(scores.size - 1, dtype=np.bool_)  # intervals that were not refined yet
-    for _ in range(_HALVINGS):
-        left = np.flatnonzero(new)
-        middle = 0.5 * (scores[left] + scores[left + 1])
-        found = high(middle)
-        bent = np.abs(found - 0.5 * (values[left] + values[left + 1])) > _STRAIGHT
-        scores, values = (
-            np.insert(scores, left + 1, middle),
-            np.insert(values, left + 1, found),
-        )
-        new = np.zeros(scores.size - 1, dtype=np.bool_)
-        places = left + np.arange(left.size)  # of the halves' left ends
-        new[places[bent]] = new[places[bent] + 1] = True
-        if not np.any(new):
-            break
-    return scores, np.maximum.accumulate(values)
+def _reached(curve: PrivacyCurve, scores: Array) -> Array:
+    """Return the normal scores of the rates under X at those of the rates under X'."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.clip(-ndtri(curve.beta(ndtr(scores), Order.REVERSE)), -40.0, 40.0))
 
 
 def _masses(scores: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -145,28 +145,21 @@ def training_findings(design: Design, judged: Judged, confidence: float) -> Find
     if judged.log_e_values is not None:
         error = cast(EProcesses, scores.audit).error
         charts.append(_evidence(design, judged.log_e_values, error))
-    table = FoundTable(
-        caption="Certified lower bounds, simultaneous over all deltas",
-        columns=(
-            "delta",
-            "Certified lower bound on epsilon",
-            "Largest bound that this many trainings can certify",
-            "Error spent",
-            "Counts",
-        ),
-        rows=tuple(
-            (
-                delta,
-                rounded_down(one.certified),
-                rounded_down(one.largest),
-                *_counts(scores, delta),
-            )
-            for delta, one in _by_delta(design, scores)
-        ),
-    )
+    rows: list[dict[str, float | str]] = []
+    for delta, one in _by_delta(design, scores):
+        error, counts = _counts(scores, delta)
+        rows.append(
+            {
+                "delta": delta,
+                "Certified lower bound on epsilon": rounded_down(one.certified),
+                "Largest bound that this many trainings can certify": rounded_down(one.largest),
+                "Error spent": error,
+                "Counts": counts,
+            }
+        )
     return Findings(
         statements=_statements(design.claims, scores, "epsilon", "training"),
-        tables=(table,),
+        tables=(_table("Certified lower bounds, simultaneous over all deltas", rows),),
         charts=tuple(charts),
         notes=tuple(_notes(design, judged, confidence)),
         numbers=numbers,
@@ -176,36 +169,24 @@ def training_findings(design: Design, judged: Judged, confidence: float) -> Find
 def one_run_findings(judged: JudgedScores, claims: Sequence[UserClaim]) -> Findings:
     """Return the findings of an audit of many canaries, from the verdicts on the claims."""
     audited = cast(OneRunAudit, judged.audit)
-    bounds = {claim.delta: audited.evidence(claim.delta) for claim in claims}
     independent = audited.assumption is Canaries.INDEPENDENT
     quantity = "epsilon of independent canaries" if independent else "epsilon"
-    table = FoundTable(
-        caption="Certified lower bounds from the guesses",
-        columns=(
-            "delta",
-            "Certified lower bound on epsilon",
-            "Right guesses",
-            "Guesses",
-            "Canaries",
-            "Error spent",
-            "Largest bound that this many guesses can certify",
-        ),
-        rows=tuple(
-            (
-                delta,
-                rounded_down(bound.value),
-                bound.counts.correct,
-                bound.counts.guesses,
-                bound.counts.canaries,
-                1 - bound.confidence,
-                bound.sampling_limit,
-            )
-            for delta, bound in bounds.items()
-        ),
-    )
+    bounds = {claim.delta: audited.evidence(claim.delta) for claim in claims}
+    rows = [
+        {
+            "delta": delta,
+            "Certified lower bound on epsilon": rounded_down(bound.value),
+            "Right guesses": bound.counts.correct,
+            "Guesses": bound.counts.guesses,
+            "Canaries": bound.counts.canaries,
+            "Error spent": 1 - bound.confidence,
+            "Largest bound that this many guesses can certify": bound.sampling_limit,
+        }
+        for delta, bound in bounds.items()
+    ]
     return Findings(
         statements=_statements(claims, judged, quantity, "mechanism"),
-        tables=(table,),
+        tables=(_table("Certified lower bounds from the guesses", rows),),
         notes=(
             _ASSUMED[audited.assumption],
             f"The inclusion of {audited.canaries} canaries is guessed from their scores; "
@@ -215,6 +196,11 @@ def one_run_findings(judged: JudgedScores, claims: Sequence[UserClaim]) -> Findi
         ),
         numbers={"canaries": audited.assumption.value, "mu_lower": audited.mu_lower()},
     )
+
+
+def _table(caption: str, rows: Sequence[Mapping[str, float | str]]) -> FoundTable:
+    columns, values = tuple(rows[0]), tuple(tuple(row.values()) for row in rows)
+    return FoundTable(caption=caption, columns=columns, rows=values)
 
 
 def _statements(

@@ -30,12 +30,10 @@ class TrainingPlan:
     ----------
     claim : UserClaim
         The claim to refute.
-    confidence : float
-        Confidence level of the audit, in (0, 1).
+    confidence, power : float
+        Confidence level of the audit, and the requested probability of refuting, in (0, 1).
     early_stop : bool
         Whether the audit stops once the claim is refuted.
-    power : float
-        The requested probability of refuting the claim, in (0, 1).
     true_epsilon : float
         Epsilon of the assumed distributions at the claim's delta.
     trials : int or None

@@ -47,8 +47,8 @@ class TrainingAudit(ShortRepr):
     ----------
     design : Design
         The design of the audit.
-    trainings : int
-        Number of trainings that ran and were used.
+    trainings, processes : int
+        Numbers of trainings that ran and were used, and of processes.
     scores, scores_prime : numpy.ndarray
         With one canary: one score per training, with and without the canary. With several canaries:
         the scores of the included and of the excluded canaries.
@@ -58,8 +58,6 @@ class TrainingAudit(ShortRepr):
         Start of this run of the audit, ISO 8601 in UTC.
     wall_seconds : float
         Duration of this run of the audit, in seconds.
-    processes : int
-        Number of processes.
     """
 
     design: Design
@@ -95,8 +93,7 @@ class TrainingAudit(ShortRepr):
         Returns
         -------
         float
-            The bound. With probability at least the confidence level, the bounds at all deltas of
-            the claims are simultaneously at most the true values.
+            The bound; those at all deltas hold simultaneously.
 
         Raises
         ------
@@ -124,10 +121,8 @@ class TrainingAudit(ShortRepr):
 
         Parameters
         ----------
-        name : str
-            Short name of the setting, used in file names.
-        title, summary : str
-            Title and description for readers.
+        name, title, summary : str
+            Short name of the setting, used in file names; title and description for readers.
         seed : int
             Seed of the audit.
 
@@ -220,26 +215,21 @@ def run(
     train : callable or str
         A function of a module, or its name ``"module:function"``, which worker processes import.
         With one canary it is called as ``train(canary, seed)``, where the bool ``canary`` says
-        whether to include the canary. It returns the score of one training: a number, an array of
+        whether to include the canary, and returns the score of one training: a number, an array of
         scores, or an iterator over the scores of each step. With several canaries it is called as
-        ``train(included, seed)``, where ``included`` is a boolean array of shape (canaries,). It
-        returns an array of shape (canaries,), or an iterator over such arrays, one per step, which
-        are added up.
+        ``train(included, seed)`` with a boolean array of shape (canaries,), and returns an array of
+        that shape, or an iterator over such arrays, one per step, which are added up.
 
         All randomness must come from ``seed``, an integer in [0, 2^32). The global generators of
-        ``random``, NumPy and PyTorch are seeded with it before each call. A generator that the
-        module creates on import is not seeded, and trainings in different processes would repeat
-        each other. A high score must indicate the canary: for example minus its loss, the
-        displacement of the last iterate in the canary's direction, or the sum of `gradient_score`
-        over the steps.
+        ``random``, NumPy and PyTorch are seeded with it before each call; a generator that the
+        module creates on import is not. A high score must indicate the canary: for example minus
+        its loss, `iterate_score`, or the sum of `gradient_score` over the steps.
     claims : sequence of UserClaim or (float, float)
-        The claims about adding or removing one canary: pairs (epsilon, delta), or
-        `audit.results.UserClaim` objects, which have names.
+        The claims about adding or removing one canary; pairs are (epsilon, delta).
     confidence : float
         Confidence level of all bounds together, in (0, 1).
     seed : int
-        Seed of the audit; the seeds and coins of all trials are spawned from it before anything
-        runs.
+        Seed of the audit, and of the seeds and coins of all trials.
     trials : int, optional
         Number of trainings; with one canary half of them include it.
     minutes : float, optional
@@ -247,8 +237,8 @@ def run(
         starts of the same audit count. At least one of ``trials`` and ``minutes`` is needed.
     early_stop : bool, optional
         Whether to stop once all claims are refuted. With ``early_stop`` or ``minutes`` the bounds
-        come from e-processes, which may be inspected after every pair of trainings and need more
-        trainings for the same bound. Otherwise they come from `audit.estimation.audit_samples`.
+        come from e-processes, which need more trainings for the same bound, and otherwise from
+        `audit.estimation.audit_samples`.
     canaries : int, optional
         Number of canaries of each training. With many canaries one trial can be enough; several
         trials count as one run with more canaries.
@@ -275,16 +265,14 @@ def run(
     -------
     TrainingAudit
         The scores, bounds and verdicts. The bounds hold simultaneously with probability at least
-        ``confidence``, provided that ``train`` draws all randomness from its seed and each score
-        depends on one training only.
+        ``confidence``, provided that ``train`` draws all randomness from its seed.
 
     Raises
     ------
     ValueError
         If an argument is out of its range, the folder belongs to another audit, or a training fails
-        (`audit.isolation.UserCodeError`, which names the trial and its seed). A failure ends the
-        audit, because leaving out failed trials would select among them. Finished trials stay in
-        the folder.
+        (`audit.isolation.UserCodeError`). A failure ends the audit, because leaving out failed
+        trials would select among them. Finished trials stay in the folder.
 
     Examples
     --------
@@ -362,10 +350,8 @@ def joined(
     ----------
     audits : mapping of str to TrainingAudit
         The audits by title, in order; the confidence level holds for each separately.
-    name : str
-        Short name of the result, used in file names.
-    title : str
-        Title for readers.
+    name, title : str
+        Short name of the result, used in file names, and title for readers.
     confidence, seed : float, int
         Confidence level and seed of the audits.
     summary : str, optional
