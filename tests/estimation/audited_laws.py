@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,7 +11,7 @@ from scipy.stats import binom, norm
 
 from audit.curves import Order
 from audit.estimation import Audit
-from results.calibration.mechanisms import Mechanism, Sampler, discrete, gaussian, laplace
+from results.calibration.mechanisms import Mechanism, discrete, gaussian, laplace
 
 Array = NDArray[np.float64]
 
@@ -34,13 +33,12 @@ class KnownPair:
     law: Mechanism
     renyi: float  # of order 2
 
-    @property
-    def draw_first(self) -> Sampler:
-        return self.law.draw_first
-
-    @property
-    def draw_second(self) -> Sampler:
-        return self.law.draw_second
+    def draw(
+        self, generator: np.random.Generator, size: int, other: int | None = None
+    ) -> tuple[Array, Array]:
+        """Draw scores of both laws, equally many by default."""
+        first = self.law.draw_first(generator, size)
+        return first, self.law.draw_second(generator, size if other is None else other)
 
     def epsilon(self, delta: Array, order: Order) -> Array:
         p, q = self._rates(order)
@@ -125,24 +123,6 @@ def wrong_anywhere(audit: Audit, pair: KnownPair) -> bool:
         or audit.mu_lower() > mu + slack
         or audit.renyi_lower(RENYI_ORDER, Order.FORWARD) > pair.renyi + slack
     )
-
-
-def count_wrong(
-    statement: Callable[[Array, Array, int], bool],
-    pair: KnownPair,
-    *,
-    repeats: int,
-    sizes: tuple[int, int],
-    seed: int,
-) -> int:
-    """Count over fresh samples how often ``statement(samples, samples_prime, seed)`` is wrong."""
-    wrong = 0
-    for number, stream in enumerate(np.random.SeedSequence(seed).spawn(repeats)):
-        generator = np.random.default_rng(stream)
-        first = pair.draw_first(generator, sizes[0])
-        second = pair.draw_second(generator, sizes[1])
-        wrong += statement(first, second, number)
-    return wrong
 
 
 def allowed(error: float, repeats: int) -> float:

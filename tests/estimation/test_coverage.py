@@ -11,6 +11,7 @@ nothing was paid for: here a gross error is found at each change of the code.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,6 @@ from .audited_laws import (
     PAIRS,
     KnownPair,
     allowed,
-    count_wrong,
     wrong_anywhere,
 )
 
@@ -68,27 +68,22 @@ class Repeated:
             thresholds=self.thresholds,
         )
 
+    def audits(self, pair: KnownPair, seed: int) -> Iterator[Audit]:
+        """Yield the audits of fresh samples."""
+        for number, stream in enumerate(np.random.SeedSequence(seed).spawn(self.repeats)):
+            drawn = pair.draw(np.random.default_rng(stream), *self.sizes)
+            yield self.audit(*drawn, number)
+
     def wrong(self, pair: KnownPair, seed: int) -> int:
         """Count the audits with any wrong statement."""
-        return count_wrong(
-            lambda *drawn: wrong_anywhere(self.audit(*drawn), pair),
-            pair,
-            repeats=self.repeats,
-            sizes=self.sizes,
-            seed=seed,
-        )
+        return sum(wrong_anywhere(audit, pair) for audit in self.audits(pair, seed))
 
     def above(self, pair: KnownPair, seed: int) -> int:
         """Count the audits whose bound at the first delta is above the truth."""
         (delta, *_) = self.deltas
         truth = max(float(pair.epsilon(np.array([delta]), order)[0]) for order in Order)
-        return count_wrong(
-            lambda *drawn: self.audit(*drawn).epsilon_lower(delta) > truth + 1e-6,
-            pair,
-            repeats=self.repeats,
-            sizes=self.sizes,
-            seed=seed,
-        )
+        bounds = (audit.epsilon_lower(delta) for audit in self.audits(pair, seed))
+        return sum(bound > truth + 1e-6 for bound in bounds)
 
 
 AUDITS = {
@@ -174,8 +169,7 @@ def test_power(pair: KnownPair, delta: float, size: int, repeats: int, least: fl
     repeated = Repeated(deltas=(delta,), confidence=0.95, favours=favours)
     values = []
     for seed in range(repeats):
-        generator = np.random.default_rng([seed, size])
-        drawn = pair.draw_first(generator, size), pair.draw_second(generator, size)
+        drawn = pair.draw(np.random.default_rng([seed, size]), size)
         values.append(repeated.audit(*drawn, seed).epsilon_lower(delta))
     assert np.median(values) >= least
 
@@ -192,9 +186,8 @@ def test_power(pair: KnownPair, delta: float, size: int, repeats: int, least: fl
 def test_power_of_a_million_scores_without_a_named_delta(
     choice: PilotSplit | SimultaneousBand, epsilons: tuple[float, float], mu: float, renyi: float
 ) -> None:
-    generator = np.random.default_rng(1)
-    first, second = GAUSSIAN.draw_first(generator, 10**6), GAUSSIAN.draw_second(generator, 10**6)
-    found = Repeated(choice, confidence=0.95).audit(first, second, 1)
+    drawn = GAUSSIAN.draw(np.random.default_rng(1), 10**6)
+    found = Repeated(choice, confidence=0.95).audit(*drawn, 1)
     assert np.all(np.asarray(found.epsilon_lower([1e-5, 1e-2])) > epsilons)
     assert found.mu_lower() > mu
     assert found.renyi_lower(2.0) > renyi

@@ -49,8 +49,7 @@ def bet(first: np.ndarray, second: np.ndarray, epsilon: float, delta: float, *ho
 
 
 def draws(pair: KnownPair, seed: int, run: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng([seed, run])
-    return pair.draw_first(generator, size), pair.draw_second(generator, size)
+    return pair.draw(np.random.default_rng([seed, run]), size)
 
 
 @pytest.mark.parametrize(

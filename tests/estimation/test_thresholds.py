@@ -36,8 +36,7 @@ from audit.estimation.simultaneous_band import limits
 
 from .audited_laws import ALPHAS, CLAMPED, DELTAS, GAUSSIAN, IDENTICAL, LAPLACE, KnownPair
 
-GENERATOR = np.random.default_rng(0)
-FIRST, SECOND = GAUSSIAN.draw_first(GENERATOR, 8000), GAUSSIAN.draw_second(GENERATOR, 6000)
+FIRST, SECOND = GAUSSIAN.draw(np.random.default_rng(0), 8000, 6000)
 NAMED = (1e-5, 1e-2)
 VALUES = (-1.0, 0.0, 0.5, 1.0, 2.0)
 CHOICES: dict[str, Any] = {
@@ -311,8 +310,7 @@ def test_disjoint_laws_reach_the_sampling_limit(
 
 
 def test_atoms_are_counted_exactly() -> None:
-    generator = np.random.default_rng(2)
-    pair = CLAMPED.draw_first(generator, 20_000), CLAMPED.draw_second(generator, 20_000)
+    pair = CLAMPED.draw(np.random.default_rng(2), 20_000)
     found = audited(None, *pair, deltas=(1e-3,), seed=2)
     evidence = found.evidence(1e-3)
     assert abs(evidence.threshold) == 1.0  # the best event of this pair is an atom
@@ -333,8 +331,7 @@ def test_atoms_are_counted_exactly() -> None:
 @pytest.mark.parametrize("pair", [GAUSSIAN, LAPLACE, CLAMPED, IDENTICAL], ids=lambda one: one.name)
 def test_the_band_agrees_with_its_twin_over_every_event(pair: KnownPair) -> None:
     """The slow and obvious twin: each event at each score, and the limits of its two rates."""
-    generator = np.random.default_rng(3)
-    laws = pair.draw_first(generator, 90), pair.draw_second(generator, 70)
+    laws = pair.draw(np.random.default_rng(3), 90, 70)
     found = audited("band", *laws, confidence=0.9)
     each = 1 - math.sqrt(0.9)
     for order in Order:

@@ -37,14 +37,17 @@ def called(
 def gone(process: int) -> bool:
     """Whether a process ends within two seconds."""
     for _ in range(200):
-        try:
-            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
+        if state_of(process) in ("Z", ""):
             return True
         time.sleep(0.01)
     return False
+
+
+def state_of(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def test_values_come_back_and_prints_do_not(
@@ -199,13 +202,6 @@ def test_nothing_outlives_the_workers() -> None:
         assert not any(state_of(one) in ("Z", "") for one in (daemon, process))
     assert gone(daemon)
     assert gone(process)
-
-
-def state_of(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
 
 
 PARENT = f"""\
