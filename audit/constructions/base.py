@@ -36,8 +36,33 @@ class Inadmissible(ValueError):
     """Error for a construction whose losses violate an assumption of the mechanism."""
 
 
+class Pair(Tagged):
+    """Two neighbouring datasets, which may refuse mechanisms."""
+
+    covers: ClassVar[tuple[Choice, ...]] = ()
+    unsuggested: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the pair in tables and files."""
+        return type(self).__name__
+
+    def _require_covered(self, mechanism: NoisySGD, *also: Choice) -> None:
+        refusal = mechanism.uncovered((*self.covers, *also))
+        if refusal is not None:
+            raise Inadmissible(f"{self.name} {refusal}")
+
+    def _require(self, holds: bool, wanted: str, got: str = "") -> None:
+        """Raise `Inadmissible` unless something holds that the pair needs."""
+        require(self.name, holds, wanted, got)
+
+    def _require_choice(self, choice: Choice, wanted: Choice, why: str = "") -> None:
+        name = type(choice).__name__.lower()
+        self._require(choice is wanted, f"{name}={wanted.value!r}{why}", f"{name}={choice.value!r}")
+
+
 @dataclass(frozen=True)
-class Construction(Tagged, ShortRepr, ABC):
+class Construction(Pair, ShortRepr, ABC):
     """Neighbouring pair of a mechanism, as one-dimensional processes (X, X').
 
     The constructor checks admissibility: convexity, Lipschitz constant, smoothness, sensitivity and
@@ -73,24 +98,11 @@ class Construction(Tagged, ShortRepr, ABC):
 
     citation: ClassVar[str]
     is_neighbouring: ClassVar[bool] = True
-    covers: ClassVar[tuple[Choice, ...]] = ()
-    unsuggested: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         validate.instance(NoisySGD, mechanism=self.mechanism)
         # fixed losses are a special case of changing ones
-        refusal = self.mechanism.uncovered((*self.covers, Losses.CHANGING))
-        if refusal is not None:
-            raise Inadmissible(f"{self.name} {refusal}")
-
-    @property
-    def name(self) -> str:
-        """Name of the construction in tables and files."""
-        return type(self).__name__
-
-    def _require(self, holds: bool, wanted: str, got: str = "") -> None:
-        """Raise `Inadmissible` unless something holds that the pair needs."""
-        require(self.name, holds, wanted, got)
+        self._require_covered(self.mechanism, Losses.CHANGING)
 
     @abstractmethod
     def processes(self) -> tuple[Process, Process]:
@@ -362,17 +374,19 @@ def record_pushes(mechanism: NoisySGD) -> tuple[float, float]:
     return mechanism.steepest_gradient, 0.0
 
 
-def others_range(mechanism: NoisySGD) -> tuple[float, float]:
+def others_range(
+    mechanism: NoisySGD, shift: float = 0.0, cancelled: float = 0.0
+) -> tuple[float, float]:
     """Return the range of other records' negative gradients admissible with `record_pushes`.
 
     A gradient sensitivity bounds the difference of any two records of the family (Bok, Su and
-    Altschuler 2024, Definition 2.10), including that of another record and the differing one.
+    Altschuler 2024, Definition 2.10), including that of another record and the differing one. Both
+    gradients of that one may have a ``shift``, and all gradients a part that is ``cancelled``.
     """
-    low, high = -math.inf, math.inf
-    if mechanism.gradient_bound is not None:
-        low, high = -mechanism.gradient_bound, mechanism.gradient_bound
+    bound = math.inf if mechanism.gradient_bound is None else mechanism.gradient_bound
+    low, high = cancelled - bound, cancelled + bound
     if mechanism.gradient_sensitivity is not None:
-        pushes = record_pushes(mechanism)
+        pushes = [push - shift for push in record_pushes(mechanism)]
         low = max(low, max(pushes) - mechanism.gradient_sensitivity)
         high = min(high, min(pushes) + mechanism.gradient_sensitivity)
     return low, high

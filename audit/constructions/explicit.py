@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from audit import validate
-from audit.codec import Tagged
+from audit.constructions.base import Pair
 from audit.constructions.registry import construction
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
@@ -25,7 +25,7 @@ _LEAST_PART = 0.1  # of the sum of all entries: what cancels is lost in rounding
 
 
 @dataclass(frozen=True)
-class ExplicitPair(Tagged):
+class ExplicitPair(Pair):
     """Two distributions, of X and X', given by formulas."""
 
     unsuggested: ClassVar[str] = "no mechanism determines its laws"
@@ -37,11 +37,6 @@ class ExplicitPair(Tagged):
             with contextlib.suppress(ValueError):  # it covers other mechanisms
                 yield cls(mechanism)  # type: ignore[call-arg]
 
-    @property
-    def name(self) -> str:
-        """Name of the pair in tables and files."""
-        return type(self).__name__
-
     def distributions(self) -> Distributions:
         """Return the two distributions in numbers: by default the pair itself."""
         assert isinstance(self, Distributions)
@@ -50,19 +45,11 @@ class ExplicitPair(Tagged):
 
 @dataclass(frozen=True)
 class Mixture:
-    """Mixture of normals.
+    """Mixture of normals."""
 
-    Parameters
-    ----------
-    weights : tuple of float
-        Probabilities, which sum to 1.
-    means, stds : tuple of float
-        Mean and standard deviation of each component.
-    """
-
-    weights: tuple[float, ...]
-    means: tuple[float, ...]
-    stds: tuple[float, ...]
+    weights: tuple[float, ...]  #: Probabilities, which sum to 1.
+    means: tuple[float, ...]  #: Mean of each component.
+    stds: tuple[float, ...]  #: Standard deviation of each component.
 
     def __post_init__(self) -> None:
         _convert(self, _probabilities, "weights")
@@ -78,19 +65,11 @@ class Mixture:
 @construction
 @dataclass(frozen=True)
 class Mixtures(ExplicitPair):
-    """Independent draws from one of two mixtures of normals.
+    """Independent draws from one of two mixtures of normals."""
 
-    Parameters
-    ----------
-    first, second : Mixture
-        Laws of a draw under X and X'.
-    times : int, default: 1
-        Number of independent draws.
-    """
-
-    first: Mixture
-    second: Mixture
-    times: int = 1
+    first: Mixture  #: Law of a draw under X.
+    second: Mixture  #: Law of a draw under X'.
+    times: int = 1  #: Number of independent draws.
 
     def __post_init__(self) -> None:
         validate.integer(1, times=self.times)
@@ -98,18 +77,10 @@ class Mixtures(ExplicitPair):
 
 @dataclass(frozen=True)
 class VectorMixture:
-    """Law of a random vector g with finitely many values.
+    """Law of a random vector g with finitely many values."""
 
-    Parameters
-    ----------
-    weights : tuple of float
-        Probabilities, which sum to 1.
-    vectors : tuple of tuple of float
-        Values of g, all of one length.
-    """
-
-    weights: tuple[float, ...]
-    vectors: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]  #: Probabilities, which sum to 1.
+    vectors: tuple[tuple[float, ...], ...]  #: Values of g, all of one length.
 
     def __post_init__(self) -> None:
         _convert(self, _probabilities, "weights")
@@ -132,24 +103,13 @@ class NormalVectors(ExplicitPair):
 
     ``{normal vectors: {strategy: [[1], [0.5]], noise_std: 1, first: {weights: [1], vectors: [[1]]},
     second: {weights: [1], vectors: [[0]]}}}``
-
-    Parameters
-    ----------
-    strategy : tuple of tuple of float
-        Rows of the matrix C.
-    noise_std : float
-        Standard deviation of the noise.
-    first, second : VectorMixture
-        Laws of g under X and X'.
-    times : int, default: 1
-        Number of independent draws.
     """
 
-    strategy: tuple[tuple[float, ...], ...]
-    noise_std: float
-    first: VectorMixture
-    second: VectorMixture
-    times: int = 1
+    strategy: tuple[tuple[float, ...], ...]  #: Rows of the matrix C.
+    noise_std: float  #: Standard deviation of the noise.
+    first: VectorMixture  #: Law of g under X.
+    second: VectorMixture  #: Law of g under X'.
+    times: int = 1  #: Number of independent draws.
 
     def __post_init__(self) -> None:
         validate.positive(noise_std=self.noise_std)
@@ -201,25 +161,13 @@ class NormalVectors(ExplicitPair):
 @construction
 @dataclass(frozen=True)
 class LaplaceMixtures(ExplicitPair):
-    """Independent draws from one of two mixtures of Laplace laws.
+    """Independent draws from one of two mixtures of Laplace laws."""
 
-    Parameters
-    ----------
-    scale : float
-        Scale of every component.
-    means : tuple of float
-        Means of the components.
-    first, second : tuple of float
-        Weights of the components under X and X'.
-    times : int, default: 1
-        Number of independent draws.
-    """
-
-    scale: float
-    means: tuple[float, ...]
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-    times: int = 1
+    scale: float  #: Scale of every component.
+    means: tuple[float, ...]  #: Means of the components.
+    first: tuple[float, ...]  #: Weights of the components under X.
+    second: tuple[float, ...]  #: Weights of the components under X'.
+    times: int = 1  #: Number of independent draws.
 
     def __post_init__(self) -> None:
         validate.positive(scale=self.scale)
@@ -237,19 +185,11 @@ class LaplaceMixtures(ExplicitPair):
 @construction
 @dataclass(frozen=True)
 class Finite(ExplicitPair):
-    """Independent draws from one of two laws on finitely many outcomes.
+    """Independent draws from one of two laws on finitely many outcomes."""
 
-    Parameters
-    ----------
-    first, second : tuple of float
-        Probabilities of the outcomes under X and X'.
-    times : int, default: 1
-        Number of independent draws.
-    """
-
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-    times: int = 1
+    first: tuple[float, ...]  #: Probabilities of the outcomes under X.
+    second: tuple[float, ...]  #: Probabilities of the outcomes under X'.
+    times: int = 1  #: Number of independent draws.
 
     def __post_init__(self) -> None:
         _convert(self, _probabilities, "first", "second")
@@ -269,19 +209,11 @@ class Finite(ExplicitPair):
 @construction
 @dataclass(frozen=True)
 class Densities(ExplicitPair):
-    """Densities proportional to e^(slope x) and e^(-slope x) on [low, high].
+    """Densities proportional to e^(slope x) and e^(-slope x) on [low, high]."""
 
-    Parameters
-    ----------
-    slope : float
-        Slope of the log-density, under X; the opposite under X'.
-    low, high : float
-        Ends of the interval.
-    """
-
-    slope: float
-    low: float
-    high: float
+    slope: float  #: Slope of the log-density, under X; the opposite under X'.
+    low: float  #: Lower end of the interval.
+    high: float  #: Upper end of the interval.
 
     def __post_init__(self) -> None:
         validate.positive(slope=self.slope)
@@ -296,28 +228,19 @@ class Repeated(ExplicitPair):
     """Independent one-step runs on a dataset of one record, with opposite linear losses.
 
     The sum of the runs is a sufficient statistic.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        One step on one record.
-    times : int
-        Number of runs.
     """
 
-    mechanism: NoisySGD
-    times: int
+    mechanism: NoisySGD  #: One step on one record.
+    times: int  #: Number of runs.
 
     unsuggested: ClassVar[str] = "the number of runs is a claim's"
 
     def __post_init__(self) -> None:
-        _check_covered(self.name, self.mechanism)
+        m = self.mechanism
+        self._require_covered(m)
         validate.integer(1, times=self.times)
-        if self.mechanism.steps != 1 or self.mechanism.dataset_size != 1:
-            raise ValueError(
-                "Repeated needs steps=1 and dataset_size=1, got "
-                f"steps={self.mechanism.steps} and dataset_size={self.mechanism.dataset_size}"
-            )
+        got = f"steps={m.steps} and dataset_size={m.dataset_size}"
+        self._require(m.steps == m.dataset_size == 1, "steps=1 and dataset_size=1", got)
 
     def distributions(self) -> Mixtures:
         """Return the two normal laws of the sum of the runs."""
@@ -337,43 +260,27 @@ class ExponentialMechanism(ExplicitPair):
     The density is proportional to exp(-2 F/(eta sigma^2)) with F the mean loss. F and F' differ by
     (S/n) x: added to 0 on a bounded interval (exponential densities), or to a shared parabola of
     the given strong convexity on the line (two normal laws).
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        A mechanism with ``release=Release.EXPONENTIAL_MECHANISM`` and full batches.
     """
 
-    mechanism: NoisySGD
+    mechanism: NoisySGD  #: Has ``release=Release.EXPONENTIAL_MECHANISM`` and full batches.
 
     unsuggested: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         m = self.mechanism
-        _check_covered(self.name, m)
-        if m.release is not Release.EXPONENTIAL_MECHANISM:
-            raise ValueError(
-                "ExponentialMechanism needs release='exponential mechanism', "
-                f"got release={m.release.value!r}"
-            )
-        if m.batching is not Batching.FULL:
-            raise ValueError(
-                f"ExponentialMechanism needs batching='full', got batching={m.batching.value!r}"
-            )
-        if (m.diameter is None) == (self._curvature == 0):
-            raise ValueError(
-                "ExponentialMechanism needs a bounded domain without strong convexity, or the whole"
-                f" line with it, got diameter={m.diameter} and "
-                f"strong_convexity={m.strong_convexity!r}"
-            )
+        self._require_covered(m)
+        self._require_choice(m.release, Release.EXPONENTIAL_MECHANISM)
+        self._require_choice(m.batching, Batching.FULL)
+        self._require(
+            (m.diameter is None) != (self._curvature == 0),
+            "a bounded domain without strong convexity, or the whole line with it",
+            f"diameter={m.diameter} and strong_convexity={m.strong_convexity!r}",
+        )
         if m.diameter is not None and m.relation is Relation.ZERO_OUT:
             # the other records pull the other way if they may
-            others = (m.dataset_size - 1) * m.steepest_gradient
-            if 2 * others < m.steepest_gradient:
-                raise ValueError(
-                    "ExponentialMechanism needs other records for relation='zero out', "
-                    f"got dataset_size={m.dataset_size}"
-                )
+            pull = 2 * (m.dataset_size - 1) * m.steepest_gradient
+            wanted = "other records for relation='zero out'"
+            self._require(pull >= m.steepest_gradient, wanted, f"dataset_size={m.dataset_size}")
 
     @property
     def _temperature(self) -> float:
@@ -391,12 +298,6 @@ class ExponentialMechanism(ExplicitPair):
             return Densities(slope / 2, -m.diameter / 2, m.diameter / 2)
         mean, std = slope / 2 / self._curvature, 1 / math.sqrt(self._curvature)
         return Mixtures(Mixture((1.0,), (mean,), (std,)), Mixture((1.0,), (-mean,), (std,)))
-
-
-def _check_covered(name: str, mechanism: NoisySGD) -> None:
-    refusal = mechanism.uncovered()
-    if refusal is not None:
-        raise ValueError(f"{name} {refusal}")
 
 
 Distributions = Mixtures | LaplaceMixtures | Finite | Densities

@@ -26,18 +26,10 @@ _REACH = 37.0  # standard deviations of a discrete Gaussian; the mass beyond is 
 
 @dataclass(frozen=True, kw_only=True)
 class TextbookMechanism(ExplicitPair):
-    """Mechanism that may be subsampled and repeated.
+    """Mechanism that may be subsampled and repeated."""
 
-    Parameters
-    ----------
-    sampling_rate : float, default: 1.0
-        Probability with which the record participates.
-    times : int, default: 1
-        Number of independent runs, all released.
-    """
-
-    sampling_rate: float = 1.0
-    times: int = 1
+    sampling_rate: float = 1.0  #: Probability with which the record participates.
+    times: int = 1  #: Number of independent runs, all released.
 
     def __post_init__(self) -> None:
         validate.positive(sampling_rate=self.sampling_rate)
@@ -58,17 +50,10 @@ class Gaussian(TextbookMechanism):
     """Gaussian mechanism: a number of given sensitivity plus N(0, noise_std^2).
 
     ``{gaussian: {sensitivity: 1, noise_std: 2}}``
-
-    Parameters
-    ----------
-    sensitivity : float
-        Largest change of the released number by one record.
-    noise_std : float
-        Standard deviation of the noise.
     """
 
-    sensitivity: float
-    noise_std: float
+    sensitivity: float  #: Largest change of the released number by one record.
+    noise_std: float  #: Standard deviation of the noise.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,17 +76,10 @@ class Laplace(TextbookMechanism):
     """Laplace mechanism: a number of given sensitivity plus noise, (sensitivity/scale, 0)-DP.
 
     ``{laplace: {sensitivity: 1, scale: 2}}``
-
-    Parameters
-    ----------
-    sensitivity : float
-        Largest change of the released number by one record.
-    scale : float
-        Scale of the Laplace noise.
     """
 
-    sensitivity: float
-    scale: float
+    sensitivity: float  #: Largest change of the released number by one record.
+    scale: float  #: Scale of the Laplace noise.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,17 +98,10 @@ class RandomisedResponse(TextbookMechanism):
     """Randomised response, (epsilon, 0)-DP: the true answer with odds e^epsilon to any other.
 
     ``{randomised response: {epsilon: 1}}``
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss of one answer.
-    outcomes : int, default: 2
-        Number of possible answers.
     """
 
-    epsilon: float
-    outcomes: int = 2
+    epsilon: float  #: Privacy loss of one answer.
+    outcomes: int = 2  #: Number of possible answers.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,17 +126,10 @@ class DiscreteLaplace(TextbookMechanism):
 
     The noise k has probability proportional to e^(-|k|/scale): (sensitivity/scale, 0)-DP (Ghosh,
     Roughgarden and Sundararajan 2012). ``{discrete laplace: {sensitivity: 1, scale: 2}}``
-
-    Parameters
-    ----------
-    sensitivity : int
-        Largest change of the released number by one record.
-    scale : float
-        Scale of the noise.
     """
 
-    sensitivity: int
-    scale: float
+    sensitivity: int  #: Largest change of the released number by one record.
+    scale: float  #: Scale of the noise.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -195,17 +159,10 @@ class DiscreteGaussian(TextbookMechanism):
     Steinke 2020). Each far tail, together less than 1e-290, is one outcome. At delta = 0 the
     computed epsilon, some 37 sensitivity/noise_std, is therefore a lower bound on an infinite one.
     ``{discrete gaussian: {sensitivity: 1, noise_std: 2}}``
-
-    Parameters
-    ----------
-    sensitivity : int
-        Largest change of the released number by one record.
-    noise_std : float
-        Parameter of the noise.
     """
 
-    sensitivity: int
-    noise_std: float
+    sensitivity: int  #: Largest change of the released number by one record.
+    noise_std: float  #: Parameter of the noise.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -244,14 +201,9 @@ class AllIterates(ExplicitPair):
 
     Linear losses attain it: in every step the gradient of the differing record is as large as
     allowed, and those of the others are 0. Noise and distances are in units of the sensitivity.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD or Composition
-        A mechanism, or a composition, with ``release=Release.ALL_ITERATES``.
     """
 
-    mechanism: NoisySGD | Composition
+    mechanism: NoisySGD | Composition  #: Has ``release=Release.ALL_ITERATES``.
 
     covers: ClassVar[tuple[Choice, ...]] = (
         *Batching,
@@ -264,14 +216,8 @@ class AllIterates(ExplicitPair):
     def __post_init__(self) -> None:
         if isinstance(self.mechanism, Composition):
             return
-        refusal = self.mechanism.uncovered(self.covers)
-        if refusal is not None:
-            raise ValueError(f"{self.name} {refusal}")
-        if self.mechanism.release is not Release.ALL_ITERATES:
-            raise ValueError(
-                "AllIterates needs release='all iterates', "
-                f"got release={self.mechanism.release.value!r}"
-            )
+        self._require_covered(self.mechanism)
+        self._require_choice(self.mechanism.release, Release.ALL_ITERATES)
 
     def distributions(self) -> Mixtures:
         """Return the laws of the noisy gradients of ``times`` steps."""

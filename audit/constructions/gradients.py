@@ -181,11 +181,7 @@ class GradientPair(PositionedPair):
         m = self.mechanism
         for name in ("others_after", "others_by_batch"):
             if getattr(self, name):
-                self._require(
-                    m.batching is Batching.CYCLIC,
-                    f"batching='cyclic' if {name} is given",
-                    f"batching={m.batching.value!r}",
-                )
+                self._require_choice(m.batching, Batching.CYCLIC, f" if {name} is given")
                 self._require(
                     both_hold_record(m),
                     f"both datasets to hold the record if {name} is given",
@@ -282,20 +278,12 @@ def _certain_slopes(line: PiecewiseLinear, low: float, high: float) -> tuple[flo
 
 @dataclass(frozen=True)
 class Phase:
-    """Losses of consecutive steps.
+    """Losses of consecutive steps, with gradients as in `GradientPair`."""
 
-    Parameters
-    ----------
-    steps : int
-        Number of steps, at least 1.
-    others, record, record_prime : PiecewiseLinear, optional
-        Gradients as in `GradientPair`.
-    """
-
-    steps: int
-    others: PiecewiseLinear = ZERO
-    record: PiecewiseLinear = ZERO
-    record_prime: PiecewiseLinear = ZERO
+    steps: int  #: Number of steps, at least 1.
+    others: PiecewiseLinear = ZERO  #: Gradient of the other records' losses.
+    record: PiecewiseLinear = ZERO  #: Gradient of the differing record's loss in X.
+    record_prime: PiecewiseLinear = ZERO  #: Gradient of its loss in X'.
 
     def __post_init__(self) -> None:
         validate.integer(1, steps=self.steps)

@@ -91,20 +91,11 @@ class PiecewiseLinear(UpdateMap):
     """Continuous piecewise linear function through ``(points[i], values[i])``.
 
     Serves as an update and as the gradient of a loss.
-
-    Parameters
-    ----------
-    points : tuple of float
-        Breakpoints, ascending; at least one.
-    values : tuple of float
-        Values at the breakpoints.
-    slopes : tuple of (float, float)
-        Slopes left of the first and right of the last breakpoint.
     """
 
-    points: tuple[float, ...]
-    values: tuple[float, ...]
-    slopes: tuple[float, float]
+    points: tuple[float, ...]  #: Breakpoints, ascending; at least one.
+    values: tuple[float, ...]  #: Values at the breakpoints.
+    slopes: tuple[float, float]  #: Slopes left of the first and right of the last breakpoint.
 
     shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"": float})
 

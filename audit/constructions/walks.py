@@ -136,9 +136,8 @@ class _CyclicPair(_AffinePair):
     @property
     def _places(self) -> tuple[int, ...]:
         """Batches of the cycle, counted from the one that holds the record."""
-        batching = self.mechanism.batching
-        wanted = "batching='cyclic' because its records' positions matter"
-        self._require(batching is Batching.CYCLIC, wanted, f"batching={batching.value!r}")
+        why = " because its records' positions matter"
+        self._require_choice(self.mechanism.batching, Batching.CYCLIC, why)
         held = record_position(self.mechanism, self.position)
         return tuple(k - held for k in range(cycle_length(self.mechanism)))
 
@@ -211,9 +210,8 @@ class TwoSidedWalk(_PlainWalk):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        relation = self.mechanism.relation
-        wanted = "relation='replace one' because both of its losses are nonzero"
-        self._require(relation is Relation.REPLACE_ONE, wanted, f"relation={relation.value!r}")
+        why = " because both of its losses are nonzero"
+        self._require_choice(self.mechanism.relation, Relation.REPLACE_ONE, why)
 
 
 @construction

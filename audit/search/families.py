@@ -293,7 +293,8 @@ class Family:
     ) -> PiecewiseLinear:
         if self._alone:
             return ZERO
-        low, high = self._allowed(shift)
+        cancelled = -shift if self._cancels else 0.0
+        low, high = (-end for end in reversed(others_range(self.mechanism, shift, cancelled)))
         constant = min(max(self._drift(u.get("drift", 0.5)) + kick, low), high)
         room = self._steepest - floor
         slope = room * self._slope(u, "curvature")
@@ -309,18 +310,6 @@ class Family:
         values = np.concatenate([[0.0], np.cumsum(steps)])
         values += constant - np.interp(centre, edges, values)
         return _capped(edges, values, low, high)
-
-    def _allowed(self, shift: float) -> tuple[float, float]:
-        """Return the smallest and the largest gradient of another record."""
-        m = self.mechanism
-        bound = math.inf if m.gradient_bound is None else m.gradient_bound
-        common = shift if self._cancels else 0.0
-        low, high = -bound - common, bound - common
-        if m.gradient_sensitivity is not None:
-            pushes = [push - shift for push in record_pushes(m)]
-            low = max(low, max(pushes) - m.gradient_sensitivity)
-            high = min(high, min(pushes) + m.gradient_sensitivity)
-        return -high, -low
 
     def _records(
         self, u: dict[str, float], floor: float

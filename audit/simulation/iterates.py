@@ -34,10 +34,8 @@ def walk_counts(pair: Construction, *, thresholds: ArrayLike, trials: int, seed:
         The neighbouring pair (X, X').
     thresholds : array_like
         Distinct finite numbers, ascending, in the unit of the state; at most a million.
-    trials : int
-        Number of walks of each process.
-    seed : int
-        Integer of at least 0.
+    trials, seed : int
+        As in `final_iterates`.
 
     Returns
     -------
@@ -152,17 +150,14 @@ def simulate(
     ----------
     process : Process
         A one-dimensional process.
-    trials : int
-        Number of walks.
-    seed : int
-        Integer of at least 0. The same seed gives the same bits for any number of threads, and more
-        trials keep the bits of full blocks of fewer trials.
+    trials, seed : int
+        As in `final_iterates`.
     stream : Stream, default: Stream.X
         Random stream of the samples.
     threads : int, optional
-        Number of threads; defaults to the number of cores that the process may use.
+        As in `final_iterates`.
     progress : Progress, optional
-        Called as ``progress(done, total)`` in walk steps.
+        As in `final_iterates`.
 
     Returns
     -------
@@ -205,13 +200,10 @@ def count_thresholds(
         The neighbouring pair (X, X').
     thresholds : array_like
         Distinct finite numbers, ascending, in the unit of the state.
-    trials : int
-        Number of walks of each process.
-    seed : int
-        Integer of at least 0. The same seed gives the same bits for any number of threads, and more
-        trials keep the bits of full blocks of fewer trials.
+    trials, seed : int
+        As in `final_iterates`.
     threads : int, optional
-        Number of threads; defaults to the number of cores that the process may use.
+        As in `final_iterates`.
     progress : Progress, optional
         As in `final_iterates`.
 
