@@ -14,8 +14,6 @@ from audit.exact.transfer import (
     first_step,
     log_beyond,
     log_kernel,
-    mixture,
-    squaring_pays,
 )
 from audit.numerics.panels import Panels
 
@@ -27,16 +25,6 @@ SHIFT = Step((Affine(0.3),), (1.0,), 1.0)
 def moved(operator: DenseOperator | BandedOperator, state: State, panels: Panels, times: int):  # type: ignore[no-untyped-def]
     parts, _ = operator.carry({0: operator.load(state, panels)}, times)
     return operator.unload(parts[0], panels)
-
-
-def test_the_first_step_is_exact() -> None:
-    state = first_step(STEP, PANELS, 1.0)
-    x = PANELS.nodes
-    expected = 0.4 * norm.pdf(x, 1.3) + 0.6 * norm.pdf(x, 0.5)
-    np.testing.assert_allclose(np.exp(state.log_values), expected, rtol=1e-13)
-    low = 0.4 * norm.cdf(-3, 1.3) + 0.6 * norm.cdf(-3, 0.5)
-    assert np.exp(state.log_atoms[0]) == pytest.approx(low, rel=1e-13)
-    assert state.log_mass(PANELS) == pytest.approx(0, abs=1e-13)
 
 
 def test_maps_without_weight_do_not_count() -> None:
@@ -52,16 +40,6 @@ def test_columns_sum_to_one() -> None:
     np.testing.assert_allclose(own.power(1000).matrix.sum(axis=0), 1, rtol=1e-14)
     assert own.matrix[-1, -1] == 1
     assert own.matrix[:-1, -1].max() == 0
-
-
-@pytest.mark.parametrize("absorbing", [(False, False), (True, False), (True, True)])
-@pytest.mark.parametrize("step", [STEP, SHIFT])
-def test_banded_is_dense(step: Step, absorbing: tuple[bool, bool]) -> None:
-    state = first_step(step, PANELS, 0.5)
-    dense = moved(DenseOperator.of(step, PANELS, absorbing), state, PANELS, 5)
-    banded = moved(BandedOperator.of(step, PANELS, absorbing, 13.0), state, PANELS, 5)
-    np.testing.assert_allclose(banded.log_values, dense.log_values, atol=1e-12)
-    np.testing.assert_allclose(banded.log_atoms, dense.log_atoms, atol=1e-12)
 
 
 @pytest.mark.parametrize("reach", [70.0, 13.0])
@@ -105,33 +83,6 @@ def test_empty_panels_stay_empty() -> None:
     assert state.log_atoms[0] == 0
     assert np.all(np.isneginf(state.log_values))
     assert state.log_atoms[1] == -np.inf
-
-
-@pytest.mark.parametrize("times", [1, 3, 13, 63, 64, 1024, 1025])
-def test_moving_by_squares_goes_as_far_as_moving_step_by_step(times: int) -> None:
-    """Beyond 100 steps the law is stationary, and the rest of the steps is skipped."""
-    panels = Panels.covering(-1.0, 1.0, 1.0, 12)
-    step = Step((Affine(0.3, 0.5),), (1.0,), 1.0)
-    operator = DenseOperator.of(step, panels, (False, False))
-    masses = np.zeros(panels.nodes.size + 2)
-    masses[0] = 1.0
-    assert squaring_pays(64, masses.size)
-    found, _ = operator.moved(masses, times)
-    expected = masses
-    for _ in range(times):
-        expected = operator.matrix @ expected
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_allclose(operator.power(times).matrix[:, 0], expected, rtol=1e-12)
-
-
-def test_mixtures() -> None:
-    states = [first_step(SHIFT, PANELS, s) for s in (-1.0, 1.0)]
-    mixed = mixture(states, [0.25, 0.75])
-    expected = 0.25 * norm.pdf(PANELS.nodes, -0.7) + 0.75 * norm.pdf(PANELS.nodes, 1.3)
-    np.testing.assert_allclose(np.exp(mixed.log_values), expected, rtol=1e-13)
-    assert mixed.log_mass(PANELS) == pytest.approx(0, abs=1e-13)
-    certain = mixture(states, [0.0, 1.0])
-    np.testing.assert_allclose(certain.log_values, states[1].log_values)
 
 
 @pytest.mark.parametrize("breaks", [(), (0.0,), (-5.0, 0.3, 0.3, 7.0), (0.1, 0.1 + 1e-12)])
