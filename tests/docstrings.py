@@ -5,7 +5,7 @@ properties of its classes. Beyond numpydoc's checks, an exception that a functio
 be in its Raises section. A line ``# numpydoc ignore=EX01`` inside a definition silences a check
 there.
 
-    python tests/docstrings.py [ROOM ...] [--counts]
+    python tests/docstrings.py [ROOM ...]
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import inspect
 import re
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -238,36 +237,14 @@ def place(public: Public) -> str:
     return f"{shown}:{inspect.getsourcelines(target)[1]}"
 
 
-def counts(objects: list[Public]) -> str:
-    """Return a table of how many objects of each room have which sections."""
-    columns = ("objects", "Parameters", "Returns", "Raises", "Examples")
-    table: Counter[tuple[str, str]] = Counter()
-    for public in objects:
-        sections = document(public)
-        table[public.room, "objects"] += 1
-        table[public.room, "Parameters"] += bool(sections["Parameters"] or sections["Attributes"])
-        for name in columns[2:]:
-            table[public.room, name] += bool(sections[name])
-    rooms = sorted({room for room, _ in table})
-    lines = [f"{'room':14}" + "".join(f"{name:>12}" for name in columns)]
-    for room in rooms:
-        lines.append(f"{room:14}" + "".join(f"{table[room, name]:12}" for name in columns))
-    totals = [sum(table[room, name] for room in rooms) for name in columns]
-    return "\n".join([*lines, f"{'all':14}" + "".join(f"{total:12}" for total in totals)])
-
-
 def main(arguments: list[str]) -> int:
     """Print what fails, one line each; return the exit status."""
     parser = argparse.ArgumentParser(description="Check the docstrings of the public API.")
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help="rooms to check; all by default")
-    parser.add_argument("--counts", action="store_true", help="print counts and check nothing")
     options = parser.parse_args(arguments)
     objects = list(public_api())
     if options.rooms:
         objects = [public for public in objects if public.room in options.rooms]
-    if options.counts:
-        print(counts(objects))
-        return 0
     failed = 0
     for public in objects:
         for name, text in errors(public):

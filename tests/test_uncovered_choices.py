@@ -13,6 +13,7 @@ from audit.constructions.batches import SAMPLERS, batched_process
 from audit.constructions.registry import all_kinds, kinds
 from audit.constructions.updates import Affine
 from audit.mechanism import COVERED_BY_DEFAULT, Choice
+from tests.mechanisms import noisy_sgd
 
 FIELDS: dict[type, str] = {
     Batching: "batching",
@@ -25,21 +26,10 @@ NEW = [c for kind in FIELDS for c in kind if c not in COVERED_BY_DEFAULT]
 
 
 def mechanism(choice: Choice) -> NoisySGD:
-    made: dict[str, Any] = {
-        "steps": 4,
-        "dataset_size": 4,
-        "batch_size": 2,
-        "step_size": 0.5,
-        "noise_std": 1.0,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
-        "batching": Batching.WITHOUT_REPLACEMENT,
-        FIELDS[type(choice)]: choice,
-    }
+    made: dict[str, Any] = {"batching": Batching.WITHOUT_REPLACEMENT, FIELDS[type(choice)]: choice}
     if choice is Batching.TRUNCATED_POISSON:
         made["max_batch_size"] = 3
-    return NoisySGD(**made)
+    return noisy_sgd(steps=4, dataset_size=4, batch_size=2, step_size=0.5, **made)
 
 
 def message(choice: Choice) -> str:

@@ -26,6 +26,7 @@ from audit_dimensions import (
     final_points,
 )
 from tests.choices import BATCHINGS
+from tests.mechanisms import noisy_sgd
 
 from .laws import LEVEL, affine_law, has_counts, has_law, is_gaussian
 
@@ -94,19 +95,9 @@ def test_two_percent_of_noise_is_seen() -> None:
 
 
 def walk_mechanism(batching: Batching, **changes: Any) -> audit.NoisySGD:
-    n = 6
-    given: dict[str, Any] = {
-        "steps": 12,
-        "dataset_size": n,
-        "batch_size": n if batching is Batching.FULL else 2,
-        "step_size": 0.2,
-        "noise_std": 0.8,
-        "lipschitz": 1.5,
-        "smoothness": 6.0,
-        "diameter": 1.0,
-        "batching": batching,
-    }
-    return audit.NoisySGD(**{**given, **changes})
+    given = {"step_size": 0.2, "noise_std": 0.8, "lipschitz": 1.5, "smoothness": 6.0, **changes}
+    size = 6 if batching is Batching.FULL else 2
+    return noisy_sgd(steps=12, dataset_size=6, batch_size=size, batching=batching, **given)
 
 
 def in_one_dimension(

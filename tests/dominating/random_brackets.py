@@ -17,11 +17,12 @@ import mpmath as mp
 import numpy as np
 from flint import acb, arb, ctx
 
-from audit import Batching, NoisySGD, Relation, Release
+from audit import Batching, NoisySGD, Relation
 from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.dominating import dominating_curve
 from audit.mechanism import Composition
+from tests.mechanisms import dp_sgd
 
 Real = mp.mpf
 DIGITS = 60
@@ -66,17 +67,8 @@ def poisson(
 ) -> NoisySGD:
     """Return steps on Poisson batches with the noise multiplier 1/mu."""
     share = 2.0 if relation is Relation.REPLACE_ONE else 1.0
-    fields = {
-        "batching": Batching.POISSON,
-        "relation": relation,
-        "release": Release.ALL_ITERATES,
-        "convex": False,
-        "clip_norm": 1.0,
-        "step_size": 1.0,
-        "noise_std": share / (mu * batch),
-        **more,
-    }
-    return NoisySGD(steps=steps, dataset_size=size, batch_size=batch, **fields)
+    fields = {"relation": relation, "noise_std": share / (mu * batch), **more}
+    return dp_sgd(steps=steps, dataset_size=size, batch_size=batch, **fields)
 
 
 Delta = Callable[[float, Order], Real]

@@ -70,7 +70,8 @@ def witness_delta(m: NoisySGD, epsilon: float, order: Order, dimension: int) -> 
     """P(S) - e^epsilon Q(S) of one step: others at -C, the record at C on the first axis.
 
     S is a union of small boxes in the first coordinate and the sum of squares of the others, which
-    tells the size of the batch; so this is certified. In units of C.
+    tells the size of the batch (the noise alone tells 9 from 10 records in 4000 dimensions); so
+    this is certified. In units of C.
     """
     n, q, z = m.dataset_size, m.sampling_rate, m.noise_multiplier
     divisors = np.arange(1, n + 1)
@@ -117,17 +118,6 @@ def test_many_steps_leak_several_times_what_the_accountant_says():
     assert 6.4 < low <= high < 6.6
     nominal = poisson_curve(1.0, 0.01, 100, Relation.ADD_REMOVE, accuracy=1e-3)
     assert nominal.epsilon(1e-5) == pytest.approx(0.718, abs=1e-3)
-
-
-def test_the_sum_of_squares_of_many_coordinates_tells_the_size():
-    """Why the size counts as released: in d dimensions the noise alone tells 9 from 10 records."""
-    d, power = 4000, []
-    for size in (9, 10):
-        edge = (1 / 9**2 + 1 / 10**2) / 2 * d
-        mean, std = d / size**2, math.sqrt(2 * d) / size**2
-        power.append(float(ndtr((edge - mean) / std)))
-    assert power[0] < 0.01
-    assert power[1] > 0.99
 
 
 def test_divisors_of_batches_of_one_size_are_the_same():

@@ -22,20 +22,13 @@ from audit.constructions import (
     Wall,
 )
 from audit.constructions.process import Path
+from tests.mechanisms import noisy_sgd
 
 
 def mechanism(**changes: object) -> NoisySGD:
     """Steps of deviation 1 and pushes of L on [-5, 5]."""
-    given: dict[str, object] = {
-        "steps": 10,
-        "dataset_size": 1,
-        "batch_size": 1,
-        "step_size": 1.0,
-        "noise_std": 1.0,
-        "lipschitz": 0.2,
-        "diameter": 10.0,
-    }
-    return NoisySGD(**{**given, **changes})  # type: ignore[arg-type]
+    given = {"steps": 10, "lipschitz": 0.2, "diameter": 10.0, "smoothness": None}
+    return noisy_sgd(**{**given, **changes})
 
 
 def process(*steps: Step, times: int = 1, start: float = 0.0, **ends: object) -> Process:

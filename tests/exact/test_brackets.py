@@ -20,7 +20,7 @@ from audit.constructions import (
 )
 from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve, law, node_laws
-from tests.exact.cases import Pair, mapped_pair, mechanism, noisy, process
+from tests.exact.cases import Pair, mechanism, noisy, process
 from tests.mechanisms import noisy_sgd
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
@@ -178,15 +178,6 @@ def test_a_domain_off_the_origin_widens_the_bracket() -> None:
     low, high = off.epsilon_bracket(1e-4)
     assert low <= near.epsilon(1e-4) <= high
     assert 1e-9 < high - low < 1e-5
-
-
-def test_absorbed_mass_stays() -> None:
-    walk = process(
-        noisy(Affine()), times=400, lower=-1.0, upper=1.0, lower_wall=Wall.ABSORB, start=0.4
-    )
-    assert law(walk).atoms[0] == pytest.approx(1, abs=1e-12)
-    one_step = mapped_pair(Affine, lower_wall=Wall.ABSORB).processes()[0].truncated(1)
-    assert law(one_step).probability() == pytest.approx(1, abs=1e-14)
 
 
 def test_a_start_on_an_absorbing_wall_stays() -> None:

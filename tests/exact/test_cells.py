@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import audit
-from audit import Batching, NoisySGD, Order, constructions
+from audit import Batching, Order, constructions
 from audit.constructions import DriftedWalk, TwoSidedWalk
 from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures
 from audit.curves import GaussianCurve, MinimumCurve, PureCurve, RenyiCurve
 from audit.exact import LawCurve, curve
+from tests.mechanisms import noisy_sgd
 
 FORWARD, REVERSE = Order
 SUBSAMPLED = Mixtures(Mixture((0.9, 0.1), (0.0, 1.0), (1.0, 1.0)), Mixture((1.0,), (0.0,), (1.0,)))
@@ -65,11 +65,12 @@ def test_of_a_mixture_with_its_maximum_inside() -> None:
     assert contains(curve(pair).epsilon_bracket(0.0, FORWARD), float(loss(x).max()), 1e-9)
 
 
-@pytest.mark.parametrize("batching", ["full", "poisson", "without replacement"])
-def test_of_a_walk_is_the_limit_of_small_delta(batching: str) -> None:
-    m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=8 if batching == "full" else 2,
-                       step_size=0.1, noise_std=1.0, lipschitz=1.0, smoothness=1.0, diameter=0.5,
-                       batching=audit.Batching(batching))  # fmt: skip
+@pytest.mark.parametrize(
+    "batching", [Batching.FULL, Batching.POISSON, Batching.WITHOUT_REPLACEMENT]
+)
+def test_of_a_walk_is_the_limit_of_small_delta(batching: Batching) -> None:
+    m = noisy_sgd(steps=8, dataset_size=8, batch_size=8 if batching is Batching.FULL else 2,
+                  step_size=0.1, diameter=0.5, batching=batching)  # fmt: skip
     for pair in (TwoSidedWalk(m), DriftedWalk(m, drift=0.02, start=-0.25)):
         found = curve(pair)
         low, high = found.epsilon_bracket(0.0)
@@ -79,12 +80,9 @@ def test_of_a_walk_is_the_limit_of_small_delta(batching: str) -> None:
 
 
 def test_of_a_line_is_infinite_or_grows_with_what_is_followed() -> None:
-    m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=0.1, noise_std=1.0,
-                       lipschitz=1.0)  # fmt: skip
+    m = noisy_sgd(steps=5, dataset_size=4, step_size=0.1, diameter=None)
     assert curve(TwoSidedWalk(m)).epsilon_bracket(0.0) == (math.inf, math.inf)
-    sampled = audit.NoisySGD(steps=5, dataset_size=4, batch_size=1, step_size=0.1, noise_std=1.0,
-                             lipschitz=1.0, batching=audit.Batching.POISSON)  # fmt: skip
-    found = curve(TwoSidedWalk(sampled))
+    found = curve(TwoSidedWalk(replace(m, batch_size=1, batching=Batching.POISSON)))
     low, high = found.epsilon_bracket(0.0)
     assert low > found.epsilon_bracket(1e-12)[1]
     assert high == math.inf
@@ -102,10 +100,8 @@ def test_bounds_at_zero() -> None:
     assert both.epsilon([0.0, 0.5]).tolist() == [0.7, both.epsilon(0.5)]
 
 
-MECHANISM = NoisySGD(
-    steps=60, dataset_size=20, batch_size=2, step_size=0.1, noise_std=0.4, lipschitz=1.0,
-    smoothness=1.0, diameter=1.0, batching=Batching.CYCLIC,
-)  # fmt: skip
+CYCLIC = {"dataset_size": 20, "batch_size": 2, "batching": Batching.CYCLIC}
+MECHANISM = noisy_sgd(steps=60, step_size=0.1, noise_std=0.4, **CYCLIC)
 RNG = np.random.default_rng(3)
 PLACES = {
     "epsilon": np.concatenate([[0.0, 0.999], 10.0 ** RNG.uniform(-12, -0.1, 10)]),

@@ -27,6 +27,7 @@ from audit.exact.law import Law
 from audit.simulation import simulate
 from tests import reference
 from tests.exact.test_operators import computed
+from tests.mechanisms import noisy_sgd
 
 PLACES = np.linspace(-2.9, 2.9, 30)
 RESHUFFLED: dict[str, Any] = {"batching": Batching.RESHUFFLED, "dataset_size": 4}
@@ -35,15 +36,7 @@ ALLOCATED: dict[str, Any] = {"batching": Batching.RANDOM_ALLOCATION, "dataset_si
 
 
 def mechanism(**changes: Any) -> NoisySGD:
-    given: dict[str, Any] = {
-        "steps": 6,
-        "batch_size": 1,
-        "step_size": 1.0,
-        "noise_std": 0.8,
-        "lipschitz": 1.0,
-        "diameter": 6.0,
-    }
-    return NoisySGD(**{**given, **changes})
+    return noisy_sgd(**{"steps": 6, "noise_std": 0.8, "diameter": 6.0, **changes})
 
 
 def linear(m: NoisySGD, push: float, others: float) -> Any:

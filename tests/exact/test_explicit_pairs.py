@@ -29,7 +29,6 @@ from tests.bounds.one_pass import one_pass
 from tests.bounds.test_survey import randomised_response_epsilon
 
 ORDERS = tuple(Order)
-WIDTHS = Mixtures(Mixture((0.3, 0.7), (0.0, 2.0), (1.0, 0.5)), Mixture((1.0,), (1.0,), (0.8,)))
 
 
 def normal(mean, std=1.0):

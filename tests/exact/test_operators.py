@@ -21,8 +21,6 @@ from audit.exact.propagation import Counter, domain_ends
 from audit.exact.step_panels import step_panels
 from tests.exact.cases import CASES, gaussian_pair, mechanism, noisy, process
 
-BOUNDED = list(CASES)
-
 
 def computed(one: Process, *, banded: bool = False) -> Law:
     panels = step_panels([one], *domain_ends([one], 38.0))
@@ -41,35 +39,29 @@ def _same(first: Law, second: Law, rtol: float = 1e-10) -> None:
     np.testing.assert_allclose(first.atoms, second.atoms, rtol=rtol, atol=1e-300)
 
 
-@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("name", CASES)
 def test_dense_and_banded_agree(name: str) -> None:
     for one in CASES[name]().processes():
         _same(computed(one), computed(one, banded=True))
 
 
-def _square_always(monkeypatch: pytest.MonkeyPatch, squared: bool) -> None:
-    for module in (propagation, transfer):
-        monkeypatch.setattr(module, "squaring_pays", lambda *_: squared)
+def squared_and_stepped(one: Process, monkeypatch: pytest.MonkeyPatch) -> list[Law]:
+    laws = []
+    for squared in (True, False):
+        for module in (propagation, transfer):
+            monkeypatch.setattr(module, "squaring_pays", lambda *_, pays=squared: pays)
+        laws.append(computed(one))
+    return laws
 
 
 @pytest.mark.parametrize("name", ["full, two-sided", "cyclic", "schedule", "absorbing"])
 def test_squaring_and_stepping_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = CASES[name]().processes()[0]
-    laws = []
-    for squared in (True, False):
-        _square_always(monkeypatch, squared)
-        laws.append(computed(one))
-    _same(*laws)
+    _same(*squared_and_stepped(CASES[name]().processes()[0], monkeypatch))
 
 
 def test_squaring_and_stepping_agree_after_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = 100_003
-    one = process(noisy(Affine(0.1)), times=steps, lower=-6.0, upper=6.0)
-    laws = []
-    for squared in (True, False):
-        _square_always(monkeypatch, squared)
-        laws.append(computed(one))
-    places = np.linspace(-6.0, 6.0, 101)
+    one = process(noisy(Affine(0.1)), times=100_003, lower=-6.0, upper=6.0)
+    laws, places = squared_and_stepped(one, monkeypatch), np.linspace(-6.0, 6.0, 101)
     difference = np.max(np.abs(laws[0].log_density(places) - laws[1].log_density(places)))
     assert difference < min(1e-10, laws[0].rounding + laws[1].rounding)
 

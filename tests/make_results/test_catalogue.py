@@ -15,6 +15,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from audit.bounds import CATALOGUE, Status
+from audit.claims import Claim
 from audit.claims.claims_file import load
 from audit.claims.judgement import Judgement
 from audit.claims.witness import Witness
@@ -35,7 +36,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "results" / "catalogue" / "catalogue.md"
 CLAIMS_FOLDER = ROOT / "scenarios" / "claims"
 SIDE = statements.load(CLAIMS_FOLDER / "statements.yaml")
-CLAIMS = {claim.id: claim for claim in load([CLAIMS_FOLDER / name for name in make.FILES]).claims}
 # Pairs that reach the claimed number: the same closed form on both sides, or an exact law whose
 # bracket is below 1e-9 wide. The judge takes every error off, so a ratio is 1 to six digits.
 REACHED = (
@@ -62,6 +62,12 @@ REACHED = (
 
 
 @functools.cache
+def claims() -> dict[str, Claim]:
+    files = [CLAIMS_FOLDER / name for name in make.FILES]
+    return {claim.id: claim for claim in load(files).claims}
+
+
+@functools.cache
 def recomputed() -> tuple[Printed, ...]:
     """Every printed number, computed again once."""
     return printed()
@@ -80,7 +86,7 @@ JUDGED = {"mechanism", "quantity", "at", "pair", "evidence", "certified", "claim
 
 
 def unjudged() -> list[Judgement]:
-    return [Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE) for claim in CLAIMS.values()]
+    return [Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE) for claim in claims().values()]
 
 
 def test_every_entry_has_a_row_and_the_verdict_that_its_status_says() -> None:
@@ -100,7 +106,7 @@ def test_every_entry_has_a_row_and_the_verdict_that_its_status_says() -> None:
 def test_every_claim_printed_number_and_side_statement_has_a_row() -> None:
     ids = {one.id for one in (*SIDE, *recomputed())}
     rows = set(COMMITTED) | {row["id"] for row in COMMITTED.values()}
-    assert set(CLAIMS) | ids <= rows
+    assert set(claims()) | ids <= rows
 
 
 def stored_witness(claim: str) -> Witness:

@@ -17,7 +17,6 @@ from audit.results import Findings, Verdict
 from papers import datasets, noisy_cgd
 from papers.noisy_cgd_training import NoisyCGDTraining
 
-NORM = 10 / (2 * math.sqrt(2))
 ALGORITHM = noisy_cgd.NoisyCGD(
     batches=3, step_size=0.2, noise_std=0.4, strong_convexity=0.1, feature_norm=2.0
 )
