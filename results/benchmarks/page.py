@@ -23,7 +23,7 @@ COLUMNS = {
     "own_coupling": "own.coupling, s",
     "sampled_table": "table of sampled batches, s",
 }
-"""What a run keeps: `Measured.column` and a heading."""
+"""Columns of a run: `Measured.column` and a heading."""
 
 _RUNS = "runs.csv"
 _FACTS = ("date", "machine", "cores", "instruction_set", "capped", "python", "numpy", "scipy",

@@ -32,7 +32,7 @@ def estimators() -> dict[str, Estimator]:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is repeated, by name; a pure function of its fields."""
+    """Repeated audit, by name; a pure function of its fields."""
 
     estimator: str
     mechanism: str
@@ -64,7 +64,7 @@ def cells(repeats: int) -> list[Cell]:
 
 
 def place(row: dict[str, Any]) -> tuple[int, int, float]:
-    """Where a row stands in tables and figures: the order in which things are listed."""
+    """Return the sort key of a row in tables and figures: the order in which things are listed."""
     methods, pairs = list(estimators()), list(mechanisms())
     return methods.index(row["estimator"]), pairs.index(row["mechanism"]), row["confidence"]
 

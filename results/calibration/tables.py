@@ -29,9 +29,9 @@ def allowed(row: Row) -> float:
 
 
 def rate(row: Row) -> float:
-    """How often an audit was wrong at some delta of the grid.
+    """Return the share of audits that were wrong at some delta of the grid.
 
-    What is shown beside claims one delta at a time, and is held to one.
+    Estimators beside ours claim one delta at a time, and are held to one.
     """
     wrong = row["wrong_at"][ONE_DELTA] if row["beside"] else row["wrong"]
     return float(wrong / row["repeats"])
@@ -229,7 +229,7 @@ def _figures(coverage: Sequence[Row], power: Sequence[Row]) -> list[str]:
 
 
 def figure_parts(coverage: Sequence[Row]) -> dict[str, list[Row]]:
-    """Which rows each figure of coverage shows; far fewer audits than the others' show no rate."""
+    """Return the rows of each figure of coverage, without those of far fewer audits than others."""
     beside = [row for row in coverage if row["beside"]]
     most = max((row["repeats"] for row in beside), default=0)
     return {

@@ -142,7 +142,7 @@ def _table_1() -> list[Printed]:
 
 
 def _pure_threshold() -> Printed:
-    """Where mu = 2 sqrt(LD) says more than (2LD, 0): 2 Phi(sqrt x) - 1 = tanh x."""
+    """Return the LD from which mu = 2 sqrt(LD) improves on (2LD, 0): 2 Phi(sqrt x) - 1 = tanh x."""
     return Printed(
         id="bsa24.section_5_2",
         citation=f"{_BSA24}section 5.2",

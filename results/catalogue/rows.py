@@ -18,7 +18,7 @@ from results.catalogue.statements import SideStatement
 
 
 class Kind(enum.Enum):
-    """What a row is about."""
+    """Subject of a row."""
 
     UPPER = "upper bound"
     LOWER = "lower bound"

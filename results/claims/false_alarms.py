@@ -1,4 +1,4 @@
-"""How often the judge refutes true claims by samples: ``python results/claims/false_alarms.py``.
+"""False alarms of the judge on true claims, by samples: ``python results/claims/false_alarms.py``.
 
 A run judges a file of true claims in the hardest case: each claimed number is the exact value of
 the pair that is tried. A budget of no time rules out exact laws, so samples decide. A run is a
@@ -87,7 +87,7 @@ def true_claims() -> tuple[Claim, ...]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did: which claims were refuted, by name."""
+    """Outcome of a run: the names of the refuted claims."""
 
     kind: str
     seed: int

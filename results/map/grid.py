@@ -85,7 +85,7 @@ class Point:
 
     @property
     def push(self) -> float:
-        """How far a step with the record pushes the datasets apart, in standard deviations."""
+        """Distance by which a step with the record moves the datasets apart, in deviations."""
         batches = 1 if self.kind in (Kind.CONVEX, Kind.STRONGLY_CONVEX) else CYCLE
         return self.strength * self.noise * batches
 

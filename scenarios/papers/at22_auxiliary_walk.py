@@ -72,7 +72,7 @@ def auxiliary_process(walk: BiasedWalk) -> Process:
 
 @dataclass(frozen=True, kw_only=True)
 class AuxiliaryEvents:
-    """How many of ``trials`` walks of omega'' fell into each event of the proof.
+    """Counts of ``trials`` walks of omega'' in each event of the proof.
 
     Parameters
     ----------

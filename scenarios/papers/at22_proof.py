@@ -173,7 +173,7 @@ class Laws:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """How many walks of omega and of omega', of ``trials`` each, end beyond 0; and of omega''."""
+    """Counts of walks that end beyond 0: of omega, omega' and omega'', ``trials`` each."""
 
     trials: int
     first: int

@@ -321,7 +321,7 @@ class Point:
 
     @property
     def place(self) -> str:
-        """Where it is, in words."""
+        """The point in words."""
         return f"noise multiplier {self.z:g} and {self.batches} batches"
 
 

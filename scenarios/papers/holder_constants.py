@@ -24,7 +24,7 @@ Labels = NDArray[np.int64]
 
 
 class Around(enum.Enum):
-    """How points around a weight are drawn; directions are uniform in both."""
+    """Law of the points around a weight; directions are uniform in both."""
 
     BALL = "uniform in the ball"  # of radius 1, as printed; in 515 dimensions all lie near its rim
     DISTANCES = "distances evenly on a log axis"  # from 0.001 to 1; this package's addition

@@ -316,7 +316,7 @@ def _power(rows: list[_Row]) -> float:
 
 
 def _on_the_threshold() -> Statement:
-    """Where G(2 sqrt(LD)) falls below (2LD, 0)-DP in total variation."""
+    """Return the LD from which G(2 sqrt(LD)) is below (2LD, 0)-DP in total variation."""
     root = threshold_5_4()
     return Statement(
         claim="G(2 sqrt(LD)) improves on (2LD, 0)-DP from LD = 0.677 on: root of "

@@ -1,4 +1,4 @@
-"""What NoisyCGD learns and what it costs: section 4.4 of Bok, Su and Altschuler 2024."""
+"""Accuracy and privacy of NoisyCGD: section 4.4 of Bok, Su and Altschuler 2024."""
 
 from __future__ import annotations
 

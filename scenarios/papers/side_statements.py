@@ -39,7 +39,7 @@ SMALL_BATCH = NoisySGD(
     diameter=4.0,
     batching=Batching.WITHOUT_REPLACEMENT,
 )
-"""Where (3.7) of Altschuler and Talwar 2022 is refuted.
+"""Mechanism that refutes (3.7) of Altschuler and Talwar 2022.
 
 One record in 1000, its gradient five times the noise.
 """

@@ -1,4 +1,4 @@
-"""What the scripts beside this file share: the task, the canary, its scores, and the audit."""
+"""Task, canary, scores and audit, shared by the scripts beside this file."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Inputs(torch.nn.Module):
 
 @dataclass
 class Training:
-    """What ``make_private`` returns, with the engine that accounts for it."""
+    """Return value of ``make_private``, with the engine that accounts for it."""
 
     engine: Any
     model: Any
