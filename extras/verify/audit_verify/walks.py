@@ -266,7 +266,7 @@ class _Straight(_Law):
         return masses.law.values()
 
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
-        if any(len(step.moves) > 1 for step in steps):
+        if any([move[:2] for move in step.moves] != [(0, 0)] for step in steps):
             return super().repeated(state, times, steps)
         # x -> a x + b + N(0, v), by squares
         motion, power = (arb(1), arb(0), arb(0)), (arb(1), arb(0), arb(0))

@@ -302,6 +302,24 @@ def test_quadrature_agrees_with_a_fine_histogram(name: str) -> None:
         )
 
 
+def test_a_memory_that_a_lone_map_switches_is_kept() -> None:
+    """Two of three steps move by 1 once the first one has led to memory 1: N(2, 3)."""
+    from audit_verify.walks import chain_cells, chains_of
+
+    ctx.prec = 120
+    law, both = chain(0.0, 1, 1.0), []
+    (segment,) = law["paths"][0]["segments"]
+    place = ("steps", 0, "maps", 0)
+    first = changed(segment, {(*place, "from"): 0, (*place, "to"): 1})
+    for shift in (0.0, 1.0):
+        maps = [{"weight": 1.0, "from": k, "pieces": [[None, 1.0, k * shift]]} for k in (0, 1)]
+        later = [{"times": 1, "steps": [{"noise_std": 1.0, "maps": maps}]}] * 2
+        both.append({**law, "paths": [{"probability": 1.0, "segments": [first, *later]}]})
+    (still, moved), _ = chain_cells(chains_of(process(*both)), {"cuts": [0.0]}, 60)
+    assert float(still) == 0.5
+    assert float(moved) == pytest.approx(normal(-2 / math.sqrt(3)), rel=1e-12)
+
+
 def histogram(law, cut: float, count: int = 405) -> float:
     low = law["lower"]
     high = 2.5 if law["upper"] is None else law["upper"]
