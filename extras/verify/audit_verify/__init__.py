@@ -25,6 +25,7 @@ from audit_verify.laws import (
     composed,
     exceeds,
     explicit_cells,
+    require,
     side_by_side,
 )
 from audit_verify.reader import check, read
@@ -116,8 +117,8 @@ def _draws(pair: Plain, partition: Plain, mechanism: Any, bits: int) -> list[Dra
     kind = pair["kind"]
     given = "one" if isinstance(mechanism, dict) else "several" if mechanism else "none"
     allowed = {"run": ("one",), "process": ("none",), "product": ("none", "several")}
-    if given not in allowed.get(kind, ("none", "one")):
-        raise NotAWitnessError(f"mechanism must be of the kind that {kind!r} needs, got {given}")
+    fits = given in allowed.get(kind, ("none", "one"))
+    require(fits, f"mechanism must be of the kind that {kind!r} needs, got {given}")
     if kind in ("run", "process"):
         both = chains(pair, mechanism) if kind == "run" else chains_of(pair)
         return [Draw(chain_cells(both, partition, bits))]

@@ -34,6 +34,21 @@ class TooLongError(Exception):
     """The answer takes too long to compute; the message says why."""
 
 
+def require(holds: bool, requirement: str) -> None:
+    """Raise ``NotAWitnessError`` with a requirement unless it holds."""
+    if not holds:
+        raise NotAWitnessError(requirement)
+
+
+def powered(first: Any, factor: Any, times: int, product: Callable[[Any, Any], Any]) -> Any:
+    """Return ``first`` times a power of a factor, by squares."""
+    while times:
+        first = product(first, factor) if times & 1 else first
+        times >>= 1
+        factor = product(factor, factor) if times else factor
+    return first
+
+
 class Draw(NamedTuple):
     """Cells of independent draws, and their number.
 
@@ -201,15 +216,11 @@ def _law_of_sum(powers: Sequence[tuple[Sequence[arb], int]], modulus: int) -> li
         folded: fmpz_poly = whole.truncate(modulus) + whole.right_shift(modulus)
         return folded // 2**ctx.prec  # type: ignore[no-any-return]
 
-    product = fmpz_poly([2**ctx.prec])
+    result = fmpz_poly([2**ctx.prec])
     for masses, count in powers:
         base = fmpz_poly([(mass.lower() * 2**ctx.prec).floor().unique_fmpz() for mass in masses])
-        result = base
-        for bit in bin(count)[3:]:
-            result = times(result, result)
-            result = times(result, base) if bit == "1" else result
-        product = times(product, result)
-    found = list(product.coeffs())
+        result = powered(result, base, count, times)
+    found = list(result.coeffs())
     return found + [fmpz(0)] * (modulus - len(found))
 
 
@@ -279,8 +290,7 @@ def _laplace_tail(mean: arb, scale: arb) -> Tail:
 
 def _density_tail(slope: arb, low: arb, high: arb) -> Tail:
     """Return the tails of a density proportional to exp(slope x) on an interval."""
-    if not low < high:
-        raise NotAWitnessError(f"pair.low must be below pair.high, got {float(low):g}")
+    require(low < high, f"pair.low must be below pair.high, got {float(low):g}")
 
     def tail(cut: arb) -> tuple[bool, arb]:
         x = min(max(cut, low), high)
@@ -295,8 +305,8 @@ def probabilities(weights: Sequence[float], name: str) -> list[arb]:
     """Return weights over their sum, which must be 1 but for the rounding of doubles."""
     exact = [arb(weight) for weight in weights]
     total = sum(exact, arb(0))
-    if not abs(total - 1) < 1e-12:
-        raise NotAWitnessError(f"{name} must be probabilities that sum to 1, got {float(total)!r}")
+    wanted = f"{name} must be probabilities that sum to 1, got {float(total)!r}"
+    require(abs(total - 1) < 1e-12, wanted)
     return [weight / total for weight in exact]
 
 

@@ -26,7 +26,6 @@ _LIMITS = {
     "minimum": ("at least", operator.ge),
     "exclusiveMinimum": ("above", operator.gt),
     "maximum": ("at most", operator.le),
-    "exclusiveMaximum": ("below", operator.lt),
 }
 # where quantities are compared: at a delta, at an order, at an alpha
 _PLACES = {

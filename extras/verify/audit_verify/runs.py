@@ -16,7 +16,7 @@ from functools import cache, cached_property
 
 from flint import arb
 
-from audit_verify.laws import NotAWitnessError, Plain, TooLongError
+from audit_verify.laws import Plain, TooLongError, require
 from audit_verify.walks import Chain, Map, Path, Segment, Step, piece_at, pieces
 
 Draw = tuple[int, int, bool, int, arb]  # memory before, after, record?, other records, probability
@@ -30,20 +30,17 @@ _RANDOM_SIZES = ("poisson", "truncated poisson", "random allocation")
 _MOST_FOLLOWED = 17  # records whose batches a memory counts
 _MOST_COMPARED = 10**6  # pairs of records times pieces of their gradients
 _MOST_CORNERS = 2000
-# fields, the sampler that has them, and their values for other runs
-_UNSET = (
-    ("participations", "random allocation", 1),
-    ("max_batch_size", "truncated poisson", None),
-    ("poisson_rate", None, None),
-    ("divisor", None, "nominal"),
-)
+_OWNERS = {  # samplers that alone have a field
+    "participations": "random allocation", "max_batch_size": "truncated poisson",
+    "poisson_rate": None, "divisor": None,
+}  # fmt: skip
+_DEFAULTS: Plain = {
+    "lipschitz": None, "gradient_sensitivity": None, "smoothness": None, "strong_convexity": 0.0,
+    "convex": True, "diameter": None, "batching": "full", "relation": "replace one",
+    "release": "last iterate", "holder": None, "clip_norm": None, "divisor": "nominal",
+    "max_batch_size": None, "participations": 1, "poisson_rate": None, "losses": "fixed",
+}  # fmt: skip
 _ZERO: Map = ((-math.inf, arb(0), arb(0)),)
-
-
-def require(holds: bool, requirement: str) -> None:
-    """Raise ``NotAWitnessError`` with a requirement unless it holds."""
-    if not holds:
-        raise NotAWitnessError(requirement)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,34 +64,36 @@ class Losses:
         return all(map(_is_zero, self.batches))
 
 
-def chains(pair: Plain, m: Plain) -> tuple[Chain, Chain]:
+def chains(pair: Plain, mechanism: Plain) -> tuple[Chain, Chain]:
     """Return the chains of both datasets after checking that the claim allows the gradients."""
+    m = {**_DEFAULTS, **mechanism}
     sizes = m["step_size"] if isinstance(m["step_size"], list) else [m["step_size"]] * m["steps"]
-    n, b, batching = m["dataset_size"], m["batch_size"], m.get("batching", "full")
+    n, b, batching, times = m["dataset_size"], m["batch_size"], m["batching"], m["participations"]
     fits = b == n if batching == "full" else b <= n
-    rest = m.get("participations", 1) * n % b and batching in (*_CUT, *_EPOCHS)
+    rest = times * n % b and batching in (*_CUT, *_EPOCHS)
     require(fits and (not rest or batching == "drop last"), "batch_size must fit the dataset")
-    for name, owner, value in _UNSET:
-        unset = batching == owner or m.get(name, value) == value
+    for name, owner in _OWNERS.items():
+        value = _DEFAULTS[name]
+        unset = batching == owner or m[name] == value
         require(unset, f"{name} must be {value} for a run with {batching} batches")
-    capped = batching != "truncated poisson" or m.get("max_batch_size") is not None
+    capped = batching != "truncated poisson" or m["max_batch_size"] is not None
     require(capped, "max_batch_size must be given")
     require(len(sizes) == m["steps"], "step_size must be one number, or one a step")
     run = [_losses(phase, m, pair.get("position", 0)) for phase in pair["phases"]]
     steps = sum(losses.steps for losses in run)
     require(steps == m["steps"], "phases must have the steps of the mechanism together")
-    changing = m.get("losses", "fixed") == "changing"
-    require(changing or len(run) == 1, "phases must be one, as losses do not change")
-    half = None if m.get("diameter") is None else m["diameter"] / 2
-    require(half is None or abs(pair["start"]) <= half, "start must be in the domain")
+    fixed = m["losses"] == "fixed"
+    require(not fixed or len(run) == 1, "phases must be one, as losses do not change")
+    half = math.inf if m["diameter"] is None else m["diameter"] / 2
+    require(abs(pair["start"]) <= half, "start must be in the domain")
     for losses in run:
-        check_losses(losses, m, pair.get("cancelled", 0.0))
-        few = n <= _MOST_FOLLOWED and m.get("participations", 1) == 1
-        followed = losses.still or batching != "random allocation" or few
-        require(followed, f"dataset_size must be at most {_MOST_FOLLOWED}, one batch each")
-        unclear = m.get("relation") == "add remove" and batching in ("reshuffled", "drop last")
+        check_losses(losses, m, half, pair.get("cancelled", 0.0))
+        followed = batching != "random allocation" or (n <= _MOST_FOLLOWED and times == 1)
+        wanted = f"dataset_size must be at most {_MOST_FOLLOWED}, one batch each"
+        require(losses.still or followed, wanted)
+        unclear = m["relation"] == "add remove" and batching in ("reshuffled", "drop last")
         require(losses.still or not unclear, "others must be zero where a batch may become smaller")
-    walls = (None, None) if half is None else (-half, half)
+    walls = (None, None) if half == math.inf else (-half, half)
     first, second = (
         Chain(float(pair["start"]), walls, tuple(_paths(run, sizes, m, side))) for side in (0, 1)
     )
@@ -102,15 +101,15 @@ def chains(pair: Plain, m: Plain) -> tuple[Chain, Chain]:
 
 
 def _losses(phase: Plain, m: Plain, position: int) -> Losses:
-    cycle = m["dataset_size"] // m["batch_size"] if m.get("batching") == "cyclic" else 1
+    cycle = m["dataset_size"] // m["batch_size"] if m["batching"] == "cyclic" else 1
     batches = tuple(
         phi for count, plain in phase["others"] for phi in [pieces(plain)] * min(count, cycle + 1)
     )
     require(len(batches) == cycle, f"others must be for the {cycle} batches of a cycle")
     require(0 <= position < cycle, f"position must be one of the {cycle} batches of a cycle")
-    records = tuple(None if phase[k] is None else pieces(phase[k]) for k in ("first", "second"))
+    first, second = (None if phase[k] is None else pieces(phase[k]) for k in ("first", "second"))
     shared = pieces(phase["shared"]) if "shared" in phase else _ZERO
-    return Losses(phase["steps"], phase["step_size"], position, batches, records, shared)  # type: ignore[arg-type]
+    return Losses(phase["steps"], phase["step_size"], position, batches, (first, second), shared)
 
 
 # ---------------------------------------------------------------------------- functions
@@ -160,11 +159,10 @@ def _apart(f: Map, g: Map, half: float) -> float:
 # ---------------------------------------------------------------------------- assumptions
 
 
-def check_losses(losses: Losses, m: Plain, cancelled: float) -> None:
+def check_losses(losses: Losses, m: Plain, half: float, cancelled: float) -> None:
     """Raise ``NotAWitnessError`` unless gradients are those of neighbours that a claim allows."""
-    half = math.inf if m.get("diameter") is None else m["diameter"] / 2
-    unit, relation = losses.unit, m.get("relation", "replace one")
-    sized = m.get("batching", "full") in _RANDOM_SIZES
+    unit, relation, clipped = losses.unit, m["relation"], m["clip_norm"] is not None
+    sized = m["batching"] in _RANDOM_SIZES
     first, second = losses.records
     both = first is not None and (second is None) == (relation == "add remove")
     require(both, "gradients must be given for the record of both datasets, unless removed")
@@ -177,14 +175,14 @@ def check_losses(losses: Losses, m: Plain, cancelled: float) -> None:
     pairs = list(itertools.combinations(own, 2))
     # a regulariser of strongly convex losses is not counted in their bound; where batches have one
     # size it is a part of each gradient
-    regularised = m.get("strong_convexity", 0.0) > 0 and m.get("clip_norm") is None
+    regularised = m["strong_convexity"] > 0 and not clipped
     inside = regularised and not sized
     zero = None  # the record that is zeroed out: only the regulariser is left of it
     if relation == "zero out" and first is not None and second is not None:
         against = own if inside else [_ZERO]
         zero = min((first, second), key=lambda f: max(_apart(f, g, half) for g in against))
         nothing = _size(zero, half) <= _ROUNDING * _apart(first, second, half)
-        needed = sized or m.get("clip_norm") is not None
+        needed = sized or clipped
         require(nothing or not needed, "gradients must be zero for the record that is zeroed out")
     fixed = relation == "replace one" and half < math.inf and not sized
     require(fixed or not cancelled, "gradients must not be cancelled")
@@ -199,14 +197,10 @@ def check_losses(losses: Losses, m: Plain, cancelled: float) -> None:
     within = _at_most(max(sizes, default=0.0), bound * unit)
     require(within, "gradients must be within the Lipschitz constant or the clipping norm")
     # a sensitivity of the gradients is that of any two records
-    compared = [
-        (first or _ZERO, second or _ZERO),
-        *(pairs if m.get("gradient_sensitivity") else []),
-    ]
+    compared = [(first or _ZERO, second or _ZERO), *(pairs if m["gradient_sensitivity"] else [])]
     close = _at_most(max(_apart(f, g, half) for f, g in compared), sensitivity * unit)
     require(close, "gradients must differ by the sensitivity at most")
-    convex = m.get("convex", True)
-    lowest = m.get("strong_convexity", 0.0) if convex else -(m.get("smoothness") or math.inf)
+    lowest = m["strong_convexity"] if m["convex"] else -(m["smoothness"] or math.inf)
     # gradients are computed as differences of others, and round with the largest
     every = [y for f in (*own, losses.shared) for _, y in _corners(f, half)]
     rounding = _ROUNDING * max(map(abs, every))
@@ -214,15 +208,14 @@ def check_losses(losses: Losses, m: Plain, cancelled: float) -> None:
         # the regulariser alone need not be as strongly convex as a loss with it
         least = min(lowest, 0.0) if f is zero else lowest
         _check_shape(with_shared, m, half, unit, least, rounding)
-        if sized and convex:
-            _check_shape(f, {}, half, unit, 0.0, rounding)
+        if sized and m["convex"]:
+            _check_shape(f, _DEFAULTS, half, unit, 0.0, rounding)
 
 
 def _bounds(m: Plain) -> tuple[float, float]:
     """Return the bounds on a gradient and on the difference of two that a mechanism states."""
-    bound = min(m.get(name) or math.inf for name in ("lipschitz", "clip_norm"))
-    implied = bound * (2 if m.get("relation", "replace one") == "replace one" else 1)
-    sensitivity = m.get("gradient_sensitivity") or implied
+    bound = min(m[name] or math.inf for name in ("lipschitz", "clip_norm"))
+    sensitivity = m["gradient_sensitivity"] or bound * (1 + (m["relation"] == "replace one"))
     require(sensitivity < math.inf, "gradients must be bounded, or their differences")
     return bound, sensitivity
 
@@ -230,16 +223,15 @@ def _bounds(m: Plain) -> tuple[float, float]:
 def _check_shape(f: Map, m: Plain, half: float, unit: float, least: float, rounding: float) -> None:
     """Check that a gradient rises as convexity, smoothness and Hoelder continuity allow."""
     corners = _corners(f, half)
-    most = math.inf if m.get("smoothness") is None else m["smoothness"]
+    words = "those of (strongly) convex losses" if m["convex"] else "smooth"
+    bounds = (least, -1, words), (m["smoothness"] or math.inf, 1, "smooth")
     for (x, before), (y, after) in itertools.pairwise(corners):
         width, rise = unit * (y - x), after - before
-        for bound, sign in ((least, -1), (most, 1)):
-            if math.isfinite(bound):
-                slack = rounding + _ROUNDING * (y - x) * max(abs(bound) * unit, 1)
-                falls = sign < 0 and m.get("convex", True)
-                words = "those of (strongly) convex losses" if falls else "smooth"
-                require(sign * rise <= sign * bound * width + slack, f"gradients must be {words}")
-    if m.get("holder") is not None:  # |f(x) - f(y)| <= C |x - y|^p, tightest at kinks and ends
+        for bound, sign, words in bounds:
+            slack = rounding + _ROUNDING * (y - x) * max(abs(bound) * unit, 1)
+            allowed = math.isinf(bound) or sign * rise <= sign * bound * width + slack
+            require(allowed, f"gradients must be {words}")
+    if m["holder"] is not None:  # |f(x) - f(y)| <= C |x - y|^p, tightest at kinks and ends
         constant, order = m["holder"]
         if len(corners) > _MOST_CORNERS:
             raise TooLongError(f"gradients of {len(corners)} corners would take long to compare")
@@ -263,13 +255,13 @@ def _paths(run: Sequence[Losses], sizes: Sequence[float], m: Plain, side: int) -
 
     A constant step size repeats the steps of a cycle or of an epoch.
     """
-    release, batching = m.get("release", "last iterate"), m.get("batching", "full")
+    release, batching = m["release"], m["batching"]
     one = release in ("last iterate", "random stop", "random skip")
     require(one, f"release must be of one iterate, got {release}")
     skips = m["steps"] // 2 if release == "random skip" else 0
     require(not skips or batching not in _EPOCHS, "epochs must not start midway")
     fresh = batching in ("full", "without replacement", "poisson", "truncated poisson")
-    length = 1 if fresh else m.get("participations", 1) * m["dataset_size"] // m["batch_size"]
+    length = 1 if fresh else m["participations"] * m["dataset_size"] // m["batch_size"]
     places = range(length) if batching == "shuffled" else [None]
     for place in places:
         segments: list[Segment] = []
@@ -287,7 +279,7 @@ def _paths(run: Sequence[Losses], sizes: Sequence[float], m: Plain, side: int) -
 
 def _steps_of(losses: Losses, m: Plain, side: int, place: int) -> Callable[[int, float], Step]:
     """Return a function of a step's place in the cycle or epoch, and of its size."""
-    record, size, batching = losses.records[side], m["batch_size"], m.get("batching", "full")
+    record, size, batching = losses.records[side], m["batch_size"], m["batching"]
     counted = batching == "truncated poisson" or (batching == "poisson" and not losses.still)
     rare = counted and m["dataset_size"] > _FEW
 
@@ -325,8 +317,7 @@ def _draws(m: Plain, at: int, place: int, held: bool, still: bool) -> Iterator[D
     was drawn in this epoch; where the number of others matters, n times that, plus how many of
     them were drawn.
     """
-    batching, n, b = m.get("batching", "full"), m["dataset_size"], m["batch_size"]
-    most, sized = m.get("participations", 1), batching in _RANDOM_SIZES
+    batching, n, b, most = m["batching"], m["dataset_size"], m["batch_size"], m["participations"]
     if batching in _CUT:
         inside = batching == "full" or at == place
         yield 0, 0, inside and held, b - inside, arb(1)
@@ -339,7 +330,7 @@ def _draws(m: Plain, at: int, place: int, held: bool, still: bool) -> Iterator[D
         rate = ((most - met) / left if epoch else arb(b) / n) if held else arb(0)
         for gone, holds in itertools.product(range(n if followed and at else 1), (False, True)):
             counts = [(b - holds if held else min(b, n - 1), arb(1))]
-            if sized and (not still or batching == "truncated poisson"):
+            if batching in _RANDOM_SIZES and (not still or batching == "truncated poisson"):
                 counts = _binomial(n - 1 - gone, 1 / left if followed else arb(b) / n)
             for others, weight in counts:
                 weight *= rate if holds else 1 - rate
@@ -375,19 +366,20 @@ def _binomial(trials: int, rate: arb) -> list[tuple[int, arb]]:
 # ---------------------------------------------------------------------------- released iterates
 
 
-def laws_of_iterates(m: Plain, pair: Plain) -> Plain:
+def laws_of_iterates(mechanism: Plain, pair: Plain) -> Plain:
     """Return the two laws of a mechanism that releases all iterates, under linear losses.
 
     Also those of the exponential mechanism; ``pair`` must be of the same kind.
     """
-    batching, relation = m.get("batching", "full"), m.get("relation", "replace one")
-    (bound, sensitivity), n, b = _bounds(m), m["dataset_size"], m["batch_size"]
-    require(m.get("divisor", "nominal") == "nominal", "divisor must be nominal")
-    rate = arb(m["poisson_rate"]) if m.get("poisson_rate") else arb(b) / n
+    m = {**_DEFAULTS, **mechanism}
+    batching, relation, n, b = m["batching"], m["relation"], m["dataset_size"], m["batch_size"]
+    bound, sensitivity = _bounds(m)
+    require(m["divisor"] == "nominal", "divisor must be nominal")
+    rate = arb(m["poisson_rate"]) if m["poisson_rate"] else arb(b) / n
     require(bool(rate <= 1), "batch_size must fit the dataset")
-    if m.get("release") == "exponential mechanism":
+    if m["release"] == "exponential mechanism":
         return _exponential(m, arb(sensitivity), pair)
-    kept = m.get("release") == "all iterates" and pair["kind"] == "mixtures"
+    kept = m["release"] == "all iterates" and pair["kind"] == "mixtures"
     require(kept, "pair must be that of the mechanism, as mixtures for all iterates")
     noise = arb(m["noise_std"]) * b / arb(sensitivity)
     times, met, replaced = 1, m["steps"], relation == "replace one"
@@ -419,11 +411,11 @@ def _exponential(m: Plain, sensitivity: arb, pair: Plain) -> Plain:
     """Return densities exp(-2 F/(eta sigma^2)) whose potentials F differ by (S/n) x."""
     temperature = arb(m["step_size"]) * arb(m["noise_std"]) ** 2 / 2
     slope = sensitivity / m["dataset_size"] / temperature
-    convexity, diameter = arb(m.get("strong_convexity", 0.0)) / temperature, m.get("diameter")
-    fits = m.get("batching", "full") == "full" and (diameter is None) != (convexity == 0)
+    convexity, diameter = arb(m["strong_convexity"]) / temperature, m["diameter"]
+    fits = m["batching"] == "full" and (diameter is None) != (convexity == 0)
     require(fits, "mechanism must have full batches, and a domain or strong convexity")
     if diameter is not None:
-        alone = m.get("relation") == "zero out" and m["dataset_size"] == 1
+        alone = m["relation"] == "zero out" and m["dataset_size"] == 1
         fits = pair["kind"] == "densities" and not alone
         require(fits, "pair must be two exponential densities on the domain")
         return {"kind": "densities", "slope": slope / 2, "low": -diameter / 2, "high": diameter / 2}

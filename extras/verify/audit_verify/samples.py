@@ -25,7 +25,7 @@ from statistics import NormalDist
 
 from flint import arb
 
-from audit_verify.laws import NotAWitnessError, Plain, TooLongError, normal
+from audit_verify.laws import Plain, TooLongError, normal, require
 
 Curve = Callable[[arb], arb]
 Place = tuple[float, arb, arb]  # log odds of q, P(rate <= q), largest p-value there
@@ -39,16 +39,15 @@ def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool,
     errors = [arb(error) for error in samples["errors"]]
     allowed, test = arb(samples["error"]), samples["test"]
     # shares of doubles may add up to more than the error by rounding
-    if sum(errors, arb(0)) > allowed * (1 + arb(2) ** -40) or not allowed < 1:
-        raise NotAWitnessError("samples.errors must add up to the error at most")
-    if not test["index"] < len(errors):
-        raise NotAWitnessError("samples.test.index must be that of one of the errors")
+    divided = sum(errors, arb(0)) <= allowed * (1 + arb(2) ** -40) and allowed < 1
+    require(divided, "samples.errors must add up to the error at most")
+    known = test["index"] < len(errors)
+    require(known, "samples.test.index must be that of one of the errors")
     certifying = samples["certifying"][:: 1 if test["order"] == "forward" else -1]
     for law, drawn in zip(("first", "second"), certifying, strict=True):
-        if not test[f"{law}_count"] <= test[f"{law}_total"]:
-            raise NotAWitnessError(f"samples.test.{law}_count must be at most its total")
-        if test[f"{law}_total"] > drawn:
-            raise NotAWitnessError(f"samples.test.{law}_total must be that of the certifying draws")
+        name, count, total = f"samples.test.{law}", test[f"{law}_count"], test[f"{law}_total"]
+        require(count <= total, f"{name}_count must be at most its total")
+        require(total <= drawn, f"{name}_total must be that of the certifying draws")
     error = errors[test["index"]]
     bound = _claim(quantity, at, claimed, samples.get("group_size", 1))
     counts = [test[f"{law}_{what}"] for law in ("first", "second") for what in ("count", "total")]
@@ -68,18 +67,14 @@ def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool,
 
 def _claim(quantity: str, at: arb, claimed: arb, size: int) -> Curve:
     """Return the largest rate under one law that a claim allows, in both orders of the pair."""
+    known = quantity in ("epsilon", "mu", "total variation")
+    require(known, f"quantity must be epsilon, mu or total variation for samples, got {quantity}")
     if quantity == "mu":
-        return lambda q: _shifted(q, claimed * size)
+        return lambda q: normal(_score(q) + claimed * size).upper() if q < 1 else arb(1)
+    # at an epsilon, of a pair that differs in several records (Vadhan 2017, Lemma 2.2)
+    epsilon, delta = claimed * size, sum((at * (i * claimed).exp() for i in range(size)), arb(0))
     if quantity == "total variation":
         epsilon, delta = arb(0), claimed * size
-    elif quantity == "epsilon":
-        # a pair that differs in several records (Vadhan 2017, Lemma 2.2)
-        delta = sum((at * (i * claimed).exp() for i in range(size)), arb(0))
-        epsilon = claimed * size
-    else:
-        raise NotAWitnessError(
-            f"quantity must be epsilon, mu or total variation for samples, got {quantity}"
-        )
 
     def largest(q: arb) -> arb:
         steep = (delta + epsilon.exp() * q).upper()
@@ -89,13 +84,10 @@ def _claim(quantity: str, at: arb, claimed: arb, size: int) -> Curve:
     return largest
 
 
-def _shifted(q: arb, mu: arb) -> arb:
-    """Return an upper bound of Phi(Phi^-1(q) + mu)."""
-    rate = float(q.upper())
-    if not 0 < rate < 1:
-        return arb(0) if rate <= 0 else arb(1)
-    score = _SCORES.inv_cdf(rate) + 1e-9
-    return (normal(arb(score) + mu)).upper() if normal(arb(score)) >= q else arb(1)
+def _score(p: arb) -> arb:
+    """Return a normal score that is certainly above Phi^-1(p), p < 1; at 60 only 1e-784 is left."""
+    score = arb(_SCORES.inv_cdf(min(max(float(p.upper()), 1e-300), 1 - 1e-16)) + 1e-9)
+    return score if normal(score) >= p else arb(60)
 
 
 def _at_least(count: int, total: int, rate: arb) -> arb:
@@ -113,11 +105,9 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
     """Return whether every pair of rates that a claim allows is excluded."""
     first, first_total, second, second_total = counts
     angle, guards = test["angle"], [test["first_guard"] * error, test["second_guard"] * error]
-    flat = angle == math.pi / 2
-    if not 0 < angle <= math.pi / 2 or not guards[0] + guards[1] < error:
-        raise NotAWitnessError(
-            "samples.test must have an angle in (0, pi/2] and guards below 1 together"
-        )
+    flat, shares = angle == math.pi / 2, guards[0] + guards[1] < error
+    wanted = "samples.test must have an angle in (0, pi/2] and guards below 1 together"
+    require(0 < angle <= math.pi / 2 and shares, wanted)
     if flat:  # two limits: the second one has what the first one leaves
         guards[1] = error - guards[0]
     rest = error - guards[0] - guards[1]
@@ -131,8 +121,7 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
             return True
         if flat or not (0 < u < 1 and 0 < v < 1):
             return False
-        score = sum((w * _score(p) for w, p in zip(weights, (u, v), strict=True)), arb(0))
-        return bool(normal(-score) <= rest)
+        return bool(normal(weights[0] * _score(u) + weights[1] * _score(v)) <= rest)
 
     waiting = [(arb(0), arb(1))]
     for _ in range(_MOST_CELLS):
@@ -148,13 +137,6 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
     raise TooLongError("the counts exceed the claim by too little")
 
 
-def _score(p: arb) -> arb:
-    """Return a normal score that is certainly below Phi^-1(1 - p)."""
-    chance = min(max(float(p.upper()), 1e-300), 1 - 1e-16)
-    score = -_SCORES.inv_cdf(chance) - 1e-9
-    return arb(score) if normal(arb(-score)) >= p else arb(-40)
-
-
 def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
     """Return an upper bound of the p-value of a claim, close enough to decide if it can be.
 
@@ -162,8 +144,7 @@ def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
     """
     first, first_total, second, second_total = counts
     rank = second + 1
-    if rank > second_total:
-        raise NotAWitnessError("samples.test.second_count must be below its total")
+    require(rank <= second_total, "samples.test.second_count must be below its total")
 
     def place(odds: float) -> Place:
         rate = arb(1 / (1 + math.exp(-odds)))

@@ -37,7 +37,9 @@ from audit_verify.laws import (
     between,
     mixture_masses,
     normal_tail,
+    powered,
     probabilities,
+    require,
 )
 
 Map = tuple[tuple[float, arb, arb], ...]  # from each point on: slope, shift; the first is -inf
@@ -106,8 +108,8 @@ def piece_at(phi: Map, x: float) -> tuple[float, arb, arb]:
 def pieces(plain: Sequence[Sequence[float | None]]) -> Map:
     """Return a function from [from, slope, shift] of its pieces; the first has no 'from'."""
     starts = [-math.inf if x is None else float(x) for x, _, _ in plain]
-    if starts[0] > -math.inf or any(not a < b for a, b in itertools.pairwise(starts)):
-        raise NotAWitnessError("pieces must begin with null and ascend")
+    ascend = starts[0] == -math.inf and all(a < b for a, b in itertools.pairwise(starts))
+    require(ascend, "pieces must begin with null and ascend")
     return tuple((x, arb(a), arb(b)) for x, (_, a, b) in zip(starts, plain, strict=True))
 
 
@@ -116,8 +118,7 @@ def chain_cells(chains: Sequence[Chain], partition: Plain, bits: int) -> list[Ce
 
     ``bits`` is the wanted accuracy: errors of quadrature are below about 2^-bits.
     """
-    if chains[0].walls != chains[1].walls:
-        raise NotAWitnessError("pair.second must have the walls of pair.first")
+    require(chains[0].walls == chains[1].walls, "pair.second must have the walls of pair.first")
     cuts = [arb(cut) for cut in partition["cuts"]]
     laws = [straight_law(chain) for chain in chains]
     if None in laws:
@@ -216,8 +217,8 @@ def _unrolled(times: int, steps: tuple[Step, ...]) -> Iterator[Step]:
 
 def _moves(state: State, step: Step) -> Iterator[tuple[Any, int, Map]]:
     """Yield (masses, memory after, map) of the moves from the memories of a state."""
-    if not state.keys() <= {before for before, *_ in step.moves}:
-        raise NotAWitnessError("maps must be given for every memory that is reached")
+    known = {before for before, *_ in step.moves}
+    require(state.keys() <= known, "maps must be given for every memory that is reached")
     for before, after, weight, phi in step.moves:
         if before in state:
             yield state[before] * weight, after, phi
@@ -268,19 +269,12 @@ class _Straight(_Law):
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
         if any([move[:2] for move in step.moves] != [(0, 0)] for step in steps):
             return super().repeated(state, times, steps)
-        # x -> a x + b + N(0, v), by squares
-        motion, power = (arb(1), arb(0), arb(0)), (arb(1), arb(0), arb(0))
+        once = still = arb(1), arb(0), arb(0)  # x -> a x + b + N(0, v)
         for step in steps:
             ((*_, ((_, slope, shift),)),) = step.moves
-            motion = _then(motion, (slope, shift, step.std * step.std))
-        while times:
-            power = _then(power, motion) if times & 1 else power
-            motion, times = _then(motion, motion), times >> 1
-        a, b, v = power
-        return {
-            memory: _Normals((p, a * mean + b, a * a * w + v) for p, mean, w in masses.law.values())
-            for memory, masses in state.items()
-        }
+            once = _then(once, (slope, shift, step.std * step.std))
+        a, b, v = powered(still, once, times, _then)
+        return self.moved(state, Step(((0, 0, arb(1), ((-math.inf, a, b),)),), v.sqrt(), arb(0)))
 
 
 def _then(first: tuple[arb, arb, arb], second: tuple[arb, arb, arb]) -> tuple[arb, arb, arb]:
@@ -324,16 +318,20 @@ class _Grid(_Law):
         kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
         self.steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
-        self.flats: list[tuple[arb, arb]] = []  # both ends of a panel where maps are constant
+        walls, starts = [wall is not None for wall in chains[0].walls], [c.start for c in chains]
+        low, high = arb(self.low), arb(self.high)
+        # (point, cuts, place) of states whose mass is that of an interval between cuts, if any
+        self.lumps: list[tuple[arb, list[arb], int]] = [(arb(start), [], 0) for start in starts]
+        self.lumps += [(low, [low] * walls[0], 0), (high, [high] * walls[1], 1)]
         self.nodes: list[tuple[arb, arb]] = []  # point, weight
         self.error = arb(0)
         roots: dict[int, list[tuple[arb, arb]]] = {}
         for a, b in itertools.pairwise([self.low, *inner, self.high]):
             if all(piece_at(phi, a)[1] == 0 for phi in maps):
-                self.flats.append((arb(a), arb(b)))
+                self.lumps.append(((arb(a) + arb(b)) / 2, [arb(a), arb(b)], 1))
                 continue
             count, order = self._panels(b - a, bits)
-            if len(self.flats) + len(self.nodes) + count * order > _MOST_STATES:
+            if len(self.nodes) + count * order > _MOST_STATES:
                 raise TooLongError(f"the law would take more than {_MOST_STATES} nodes")
             half = (arb(b) - arb(a)) / (2 * count)
             self.error += count * self._error(float(2 * half.upper()), order)
@@ -342,11 +340,7 @@ class _Grid(_Law):
             for k in range(count):
                 centre = a + (2 * k + 1) * half
                 self.nodes += [(centre - half * x, half * w) for x, w in roots[order]]  # ascend
-        starts = [arb(chain.start) for chain in chains]
-        middles = [(a + b) / 2 for a, b in self.flats]
-        self.points: list[arb] = [arb(self.low), arb(self.high), *starts, *middles]
-        self.points += [x for x, _ in self.nodes]
-        self.walls = tuple(wall is not None for wall in chains[0].walls)
+        self.points = [x for x, _, _ in self.lumps] + [x for x, _ in self.nodes]
         self._tables: dict[object, _Table] = {}
 
     def _panels(self, length: float, bits: int) -> tuple[int, int]:
@@ -422,49 +416,36 @@ class _Grid(_Law):
             unit = [[arb(i == j) for j in range(size)] for i in range(size)]
             once = super().repeated({0: arb_mat(unit)}, 1, steps)
             if set(once) == {0}:  # it does not depend on a memory
-                row, power = state[0], once[0]
-                while times:  # a power by squares
-                    row = row * power if times & 1 else row
-                    times >>= 1
-                    power = power * power if times else power
-                return {0: row}
+                return {0: powered(state[0], once[0], times, operator.mul)}
         return super().repeated(state, times, steps)
 
     def _table(self, phi: Map, std: arb) -> _Table:
-        """Return the probabilities of moves between states."""
-        key = _balls(phi, std)
-        if key not in self._tables:
-            points: list[Normal] = [(arb(1), x, arb(0)) for x in self.points]
-            means = [mean for _, mean, _ in _through(points, phi, std)]
-            self._tables[key] = self._filled(means, std)
-        return self._tables[key]
-
-    def _filled(self, means: Sequence[arb], std: arb) -> _Table:
-        """Return the table whose rows are normal laws, without densities below the last bit.
+        """Return the probabilities of moves between states, but for those below the last bit.
 
         At a distance ``beyond`` of the mean, densities are below 2^-precision times the largest.
         """
+        key = _balls(phi, std)
+        if key in self._tables:
+            return self._tables[key]
         beyond = 1.01 * float(std.upper()) * math.sqrt(2 * math.log(2) * ctx.prec)
-        places, size, none = [float(x.mid()) for x, _ in self.nodes], len(self.points), arb(0)
-        spread = std * arb(2).sqrt()
+        spread, size, none = std * arb(2).sqrt(), len(self.points), arb(0)
         unit = 1 / (spread * arb.pi().sqrt())
         nodes = [(x / spread, w * unit) for x, w in self.nodes]
-        ends = [(arb(self.low), arb(self.high)), *self.flats]
+        places = [float(x.mid()) for x, _ in self.nodes]
 
         def row(mean: arb) -> list[arb]:
             tail, middle, centre = normal_tail(mean, std), float(mean.mid()), mean / spread
-            (low, _, high), *flats = (between(cuts, tail) for cuts in ends)
-            masses = [low if self.walls[0] else none, high if self.walls[1] else none]
-            masses += [none] * (size - len(nodes) - len(self.flats) - 2)  # starts
-            masses += [inside for _, inside, _ in flats]
-            first = bisect.bisect_left(places, middle - beyond)
-            last = bisect.bisect_right(places, middle + beyond)
+            masses = [between(cuts, tail)[i] if cuts else none for _, cuts, i in self.lumps]
+            first, last = (bisect.bisect(places, middle + end) for end in (-beyond, beyond))
             masses += [none] * first
             for x, w in nodes[first:last]:
                 z = x - centre
                 masses.append(w * (-(z * z)).exp())
             return masses + [none] * (size - len(masses))
 
+        means = [
+            mean for _, mean, _ in _through([(arb(1), x, none) for x in self.points], phi, std)
+        ]
         tiles = {}
         for i in range(0, size, _TILE):
             rows = [row(mean) for mean in means[i : i + _TILE]]
@@ -473,8 +454,8 @@ class _Grid(_Law):
                 if any(masses != [none] * _TILE for masses in part):
                     tiles[i // _TILE, j // _TILE] = arb_mat(part)
         little = arb(0, arb(2) ** -ctx.prec)
-        rest = [none] * (size - len(nodes)) + [w * little for _, w in nodes]
-        return _Table(tiles, arb_mat([rest]))
+        rest = [*([none] * len(self.lumps)), *(w * little for _, w in nodes)]
+        return self._tables.setdefault(key, _Table(tiles, arb_mat([rest])))
 
 
 def _balls(phi: Map, std: arb) -> object:
@@ -529,16 +510,12 @@ def chains_of(pair: Plain) -> tuple[Chain, Chain]:
 def _chain(law: Plain, name: str) -> Chain:
     low, high, start = law["lower"], law["upper"], law["start"]
     ends = [-math.inf if low is None else low, math.inf if high is None else high]
-    if not ends[0] < ends[1] or not ends[0] <= start <= ends[1]:
-        raise NotAWitnessError(f"{name}.start must be between the walls, got {start!r}")
+    inside = ends[0] < ends[1] and ends[0] <= start <= ends[1]
+    require(inside, f"{name}.start must be between the walls, got {start!r}")
     steps = [s for path in law["paths"] for part in path["segments"] for s in part["steps"]]
     memories = 1 + max((phi.get("to", 0) for s in steps for phi in s["maps"]), default=0)
 
-    @cache  # equal maps and steps are one
-    def map_of(text: str) -> Map:
-        return pieces(json.loads(text))
-
-    @cache
+    @cache  # equal steps are one
     def step_of(text: str) -> Step:
         plain, moves = json.loads(text), []
         for memory in range(memories):
@@ -547,7 +524,7 @@ def _chain(law: Plain, name: str) -> Chain:
             weights = probabilities(weights, f"{name}.maps.weight") if own else []
             for phi, weight in zip(own, weights, strict=True):
                 end = phi.get("to", memory)
-                moves.append((memory, end, weight, map_of(json.dumps(phi["pieces"]))))
+                moves.append((memory, end, weight, pieces(phi["pieces"])))
         return Step(tuple(moves), arb(plain["noise_std"]), arb(0))
 
     chances = probabilities([path["probability"] for path in law["paths"]], f"{name}.paths")
@@ -558,6 +535,5 @@ def _chain(law: Plain, name: str) -> Chain:
             for part in path["segments"]
         ]
         paths.append(Path(chance, tuple(parts)))
-        if not len(paths[-1]):
-            raise NotAWitnessError(f"{name}.paths must be of one step or more each")
+        require(len(paths[-1]) > 0, f"{name}.paths must be of one step or more each")
     return Chain(start, (low, high), tuple(paths))

@@ -21,6 +21,9 @@ pytest.importorskip("flint")
 from flint import arb, arb_mat, ctx
 
 from audit_verify import Answer, main, verify, walks
+from audit_verify.laws import Draw, between, composed, excess, normal_tail, power, renyi_sum
+from audit_verify.runs import _draws, chains
+from audit_verify.walks import chain_cells, chains_of
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -102,126 +105,57 @@ def response_epsilon(delta: float) -> float:
     return root(value, delta, 0.0, 40.0)
 
 
-# a witness at the true number, and how close below it the claim is refuted
-TRUTHS = {
-    "normals, epsilon": (
-        witness(GAUSSIANS, {"cuts": [EPSILON + 0.5]}, "epsilon", 1e-5, EPSILON),
-        1e-9,
-    ),
-    "normals, mu": (witness(GAUSSIANS, {"cuts": [1.0]}, "mu", 0.5, 1.0), 1e-9),
-    "normals, power": (
-        witness(
-            GAUSSIANS,
-            {"cuts": [1 - 1.6448536269514722]},
-            "1 - beta",
-            0.05,
-            normal(1 - 1.6448536269514722),
-        ),
-        1e-6,
-    ),
-    "normals, Renyi": (witness(GAUSSIANS, {"cuts": FINE}, "Renyi divergence", 4.0, 2.0), 1e-4),
-    "a line": (
-        witness(
-            process(chain(0.1, 25, 0.2), chain(-0.1, 25, 0.2)), {"cuts": [0.0]}, "mu", 0.0, 5.0
-        ),
-        1e-9,
-    ),
-    "millions of steps": (
-        witness(
-            process(chain(1e-3, 4_000_000, 1.0), chain(-1e-3, 4_000_000, 1.0)),
-            {"cuts": [0.0]},
-            "mu",
-            0.0,
-            4.0,
-        ),
-        1e-9,
-    ),
-    "a contraction": (
-        witness(
-            process(chain(0.3, 2, 2.0, slope=0.5), chain(0.0, 2, 2.0, slope=0.5)),
-            {"cuts": [0.225]},
-            "mu",
-            0.0,
-            0.45 / math.sqrt(5.0),
-        ),
-        1e-9,
-    ),
-    "randomised response": (
-        witness(
-            RESPONSE, {"scores": [1, 0], "modulus": 21}, "epsilon", 1e-3, response_epsilon(1e-3)
-        ),
-        1e-9,
-    ),
-    "pure epsilon of several draws": (
-        witness(RESPONSE, {}, "epsilon", 0.0, 20 * math.log(3)),
-        1e-9,
-    ),
-    "Renyi divergence of several draws": (
-        witness(
-            RESPONSE, {}, "Renyi divergence", 2.0, 20 * math.log(0.75**2 / 0.25 + 0.25**2 / 0.75)
-        ),
-        1e-9,
-    ),
-    "Laplace": (
-        witness(
-            {
-                "kind": "laplacemixtures",
-                "scale": 2.0,
-                "means": [0.0, 1.0],
-                "first": [0.0, 1.0],
-                "second": [1.0, 0.0],
-                "times": 1,
-            },
-            {"cuts": [1.0]},
-            "epsilon",
-            0.0,
-            0.5,
-        ),
-        1e-9,
-    ),
-    "densities": (
-        witness(
-            {"kind": "densities", "slope": 1.0, "low": -1.0, "high": 1.0},
-            {"cuts": [0.0]},
-            "mu",
-            0.0,
-            2 * 0.6150196785,
-        ),
-        1e-8,
-    ),
-    "vectors": (
-        witness(
-            {
-                "kind": "normalvectors",
-                "strategy": [[3.0], [4.0]],
-                "noise_std": 5.0,
-                "times": 1,
-                "first": {"weights": [1.0], "vectors": [[1.0]]},
-                "second": {"weights": [1.0], "vectors": [[0.0]]},
-            },
-            {"cuts": [2.5], "direction": [0.6, 0.8]},
-            "mu",
-            0.0,
-            1.0,
-        ),
-        1e-9,
-    ),
-}
-
-
 def density_mu() -> float:
     gap = (math.e - 1) / (math.e + 1)  # total variation of e^x and e^-x on [-1, 1]
     return root(lambda mu: -(2 * normal(mu / 2) - 1), -gap, 0.0, 5.0)
 
 
+LAPLACES = {
+    "kind": "laplacemixtures", "scale": 2.0, "means": [0.0, 1.0], "first": [0.0, 1.0],
+    "second": [1.0, 0.0], "times": 1,
+}  # fmt: skip
+VECTORS = {
+    "kind": "normalvectors", "strategy": [[3.0], [4.0]], "noise_std": 5.0, "times": 1,
+    "first": {"weights": [1.0], "vectors": [[1.0]]},
+    "second": {"weights": [1.0], "vectors": [[0.0]]},
+}  # fmt: skip
+DENSITIES = {"kind": "densities", "slope": 1.0, "low": -1.0, "high": 1.0}
+MIDDLE, REJECT = {"cuts": [0.0]}, 1 - 1.6448536269514722
+# how close below the true number a claim is refuted; pair, partition, quantity, at, true number
+TRUTHS = {
+    "normals, epsilon": (1e-9, GAUSSIANS, {"cuts": [EPSILON + 0.5]}, "epsilon", 1e-5, EPSILON),
+    "normals, mu": (1e-9, GAUSSIANS, {"cuts": [1.0]}, "mu", 0.5, 1.0),
+    "normals, power": (1e-6, GAUSSIANS, {"cuts": [REJECT]}, "1 - beta", 0.05, normal(REJECT)),
+    "normals, Renyi": (1e-4, GAUSSIANS, {"cuts": FINE}, "Renyi divergence", 4.0, 2.0),
+    "a line": (1e-9, process(chain(0.1, 25, 0.2), chain(-0.1, 25, 0.2)), MIDDLE, "mu", 0.0, 5.0),
+    "millions of steps": (
+        1e-9, process(chain(1e-3, 4_000_000, 1.0), chain(-1e-3, 4_000_000, 1.0)), MIDDLE,
+        "mu", 0.0, 4.0,
+    ),
+    "a contraction": (
+        1e-9, process(chain(0.3, 2, 2.0, slope=0.5), chain(0.0, 2, 2.0, slope=0.5)),
+        {"cuts": [0.225]}, "mu", 0.0, 0.45 / math.sqrt(5.0),
+    ),
+    "randomised response": (
+        1e-9, RESPONSE, {"scores": [1, 0], "modulus": 21}, "epsilon", 1e-3, response_epsilon(1e-3),
+    ),
+    "pure epsilon of several draws": (1e-9, RESPONSE, {}, "epsilon", 0.0, 20 * math.log(3)),
+    "Renyi divergence of several draws": (
+        1e-9, RESPONSE, {}, "Renyi divergence", 2.0,
+        20 * math.log(0.75**2 / 0.25 + 0.25**2 / 0.75),
+    ),
+    "Laplace": (1e-9, LAPLACES, {"cuts": [1.0]}, "epsilon", 0.0, 0.5),
+    "densities": (1e-8, DENSITIES, MIDDLE, "mu", 0.0, density_mu()),
+    "vectors": (1e-9, VECTORS, {"cuts": [2.5], "direction": [0.6, 0.8]}, "mu", 0.0, 1.0),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", TRUTHS)
 def test_claims_below_the_truth_are_refuted_and_those_above_are_not(name: str) -> None:
-    content, margin = TRUTHS[name]
-    truth = density_mu() if name == "densities" else content["claimed"]
-    below = verify({**content, "claimed": truth * (1 - margin)})
-    assert below.answer is Answer.REFUTED, below
-    above = verify({**content, "claimed": truth * (1 + margin)})
-    assert above.answer is Answer.NOT_REFUTED, above
+    margin, *statement, truth = TRUTHS[name]
+    for factor, answer in ((1 - margin, Answer.REFUTED), (1 + margin, Answer.NOT_REFUTED)):
+        found = verify(witness(*statement, truth * factor))
+        assert found.answer is answer, found
 
 
 def test_the_reverse_order_swaps_the_laws() -> None:
@@ -236,8 +170,6 @@ def test_the_reverse_order_swaps_the_laws() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_composed_cells_enclose_every_sum_of_scores(seed: int, rounded: str) -> None:
     """At few bits the rounding of one law shows; the twin adds up all outcomes as fractions."""
-    from audit_verify.laws import Draw, composed, excess, power, renyi_sum
-
     rng = random.Random(seed)
     ctx.prec, times, modulus = 30, rng.choice([2, 5]), 7
 
@@ -289,8 +221,6 @@ WALKS = {
 @pytest.mark.parametrize("name", WALKS)
 def test_quadrature_agrees_with_a_fine_histogram(name: str) -> None:
     """A slow twin: the law as masses of narrow cells, moved from their middles."""
-    from audit_verify.walks import chain_cells, chains_of
-
     pair = WALKS[name]
     ctx.prec = 160
     partition = {"cuts": [0.1], "window": [None, 2.5]}
@@ -304,8 +234,6 @@ def test_quadrature_agrees_with_a_fine_histogram(name: str) -> None:
 
 def test_a_memory_that_a_lone_map_switches_is_kept() -> None:
     """Two of three steps move by 1 once the first one has led to memory 1: N(2, 3)."""
-    from audit_verify.walks import chain_cells, chains_of
-
     ctx.prec = 120
     law, both = chain(0.0, 1, 1.0), []
     (segment,) = law["paths"][0]["segments"]
@@ -351,8 +279,6 @@ def histogram(law, cut: float, count: int = 405) -> float:
 
 
 def test_balls_of_more_bits_lie_within_those_of_fewer() -> None:
-    from audit_verify.walks import chain_cells, chains_of
-
     pair, partition = WALKS["two walls"], {"cuts": [-0.2, 0.2]}
     found = []
     for bits in (60, 200):
@@ -365,8 +291,6 @@ def test_balls_of_more_bits_lie_within_those_of_fewer() -> None:
 
 def test_rare_events_need_few_nodes_and_equal_moves_one_table() -> None:
     """Between far walls a linear chain is normal; 300 bits are right at 21 deviations."""
-    from audit_verify.laws import normal_tail
-
     ctx.prec = 700
     moves = [(0, 0, arb(1), walks.pieces([[None, 0.5, 0.5]])) for _ in range(3)]
     segments = tuple((1, (walks.Step((move,), arb(1), arb(0)),)) for move in moves)
@@ -382,16 +306,12 @@ def test_rare_events_need_few_nodes_and_equal_moves_one_table() -> None:
 
 def dense(grid, phi, std):
     """Return the probabilities of all moves, with every density: the slow twin of a table."""
-    from audit_verify.laws import between, normal_tail
-
-    fixed, rows = len(grid.points) - len(grid.nodes) - len(grid.flats), []
+    rows, unit = [], std * (2 * arb.pi()).sqrt()
     for x in grid.points:
         _, slope, shift = walks.piece_at(phi, float(x.mid()))
         mean = slope * x + shift
-        tail, unit = normal_tail(mean, std), std * (2 * arb.pi()).sqrt()
-        low, *_, high = between([arb(grid.low), arb(grid.high)], tail)
-        row = [low * grid.walls[0], high * grid.walls[1], *[arb(0)] * (fixed - 2)]
-        row += [between(ends, tail)[1] for ends in grid.flats]
+        tail = normal_tail(mean, std)
+        row = [between(cuts, tail)[i] if cuts else arb(0) for _, cuts, i in grid.lumps]
         row += [w * (-(((y - mean) / std) ** 2) / 2).exp() / unit for y, w in grid.nodes]
         rows.append(row)
     return arb_mat(rows)
@@ -738,8 +658,6 @@ def test_samplers_draw_the_batches_of_their_definition(
 
     Two epochs: the second one must begin afresh.
     """
-    from audit_verify.runs import _draws
-
     ctx.prec = 100
     once: dict[tuple, Fraction] = {}
     for chance, batches in batches_of(sampler, n, b, k):
@@ -769,7 +687,6 @@ def test_samplers_draw_the_batches_of_their_definition(
 @pytest.mark.parametrize("release", ["last iterate", "random stop", "random skip"])
 def test_released_iterates_are_those_of_their_definition(release: str, diameter) -> None:
     """Far from walls, k steps give N(-k g, k s^2); the lengths k are equally likely."""
-    from audit_verify.runs import chains
     from audit_verify.walks import chain_cells
 
     lengths = {"last iterate": [5], "random stop": range(1, 6), "random skip": range(3, 6)}[release]
@@ -825,7 +742,6 @@ def test_counts_are_of_the_draws_that_certify() -> None:
 
 def test_counts_that_are_too_rare_to_be_followed_are_not_forgotten() -> None:
     """Of 1,000 records, batches rarer than 1e-60 are left out: their mass may be in any cell."""
-    from audit_verify.runs import chains
     from audit_verify.walks import chain_cells
 
     ctx.prec = 400
@@ -951,8 +867,6 @@ def test_files_that_are_no_witness(text: str, message: str, tmp_path: Path, caps
 
 
 def test_normal_probabilities_are_those_of_flint() -> None:
-    from audit_verify.laws import between, normal_tail
-
     ctx.prec = 200
     cells = between([arb(-60), arb(0), arb(60)], normal_tail(arb(0), arb(1)))
     assert float(cells[0].rel_accuracy_bits()) > 150
