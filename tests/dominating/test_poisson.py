@@ -93,24 +93,6 @@ def _halves(pair, edge, order):
     return [(p, q)]
 
 
-@pytest.mark.parametrize("order", Order)
-def test_two_steps_against_quadrature(order):
-    pair = MixturePair(0.3, 1.0, 1.0, False)
-    x, weights = np.polynomial.legendre.leggauss(400)
-    x, weights = 10 * x + 0.5, 10 * weights
-    p, q = densities(pair, x)
-    first, second = (p, q) if order is Order.FORWARD else (q, p)
-    curve = poisson_curve(1.0, 0.3, 2, ONE_SIDED, accuracy=1e-6)
-    for epsilon in (0.1, 0.6, 2.0):
-        gain = np.multiply.outer(first, first) - math.exp(epsilon) * np.multiply.outer(
-            second, second
-        )
-        exact = float(weights @ np.maximum(gain, 0.0) @ weights)
-        low, high = curve.delta_bracket(epsilon, order)
-        # the quadrature has a kink to cross
-        assert low - 1e-4 * exact - 1e-7 <= exact <= high + 1e-4 * exact + 1e-7
-
-
 @pytest.mark.parametrize(
     ("noise", "steps", "delta"),
     [(1.0, 7, 1e-5), (0.6, 40, 1e-12), (2.0, 400, 1e-12), (0.35, 30, 1e-3)],

@@ -25,6 +25,7 @@ from papers.checks import knee
 from papers.cl25_figures import ChienLiFigures, altschuler_talwar, ye_shokri
 from papers.side_statements import SideStatements, mixture_renyi
 from tests.bounds.test_cl25 import figure_1
+from tests.papers.findings import caption, found
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "published_figures.yaml"
 SHIPPED = yaml.safe_load(SCENARIO.read_text(encoding="utf-8"))["settings"]
@@ -34,10 +35,6 @@ FULL = SHIPPED["altschuler_talwar"]["study"]["full"]
 def study(name: str, **changes):
     values = dict(SHIPPED[name]["study"])
     return read_study({**values, **changes}).parameters
-
-
-def found(one) -> Findings:
-    return one.find(seed=7, threads=1, confidence=0.999, progress=lambda done, total: None)
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +143,6 @@ def test_a_run_that_has_not_settled_is_not_called_settled() -> None:
         findings = found(study("altschuler_talwar", times=times))
         assert findings.statements[4].verdict is Verdict.INCONCLUSIVE
         assert "are not seen to stop" in caption(findings, "figure_1_exact")
-
-
-def caption(findings: Findings, name: str) -> str:
-    (one,) = [chart.caption for chart in findings.charts if chart.name == name]
-    return one
 
 
 @pytest.mark.parametrize("times", [[1, 2], [1, 2, 5, 10, 20], [1, 29, 30]])

@@ -14,11 +14,12 @@ from scipy.stats import norm
 
 from audit import bounds
 from audit.curves import GaussianCurve
-from audit.results import Findings, Verdict
+from audit.results import Verdict
 from papers.exponential_cones import ExponentialMechanismOfCones
 from papers.exponential_targets import LinearPair, TruncatedExponential, log_integral
 from papers.langevin import LangevinOnQuadratics, langevin
 from papers.langevin_walls import LangevinBetweenWalls
+from tests.papers.findings import caption, found
 
 QUADRATICS = LangevinOnQuadratics(
     strong_convexity=2.0,
@@ -37,17 +38,6 @@ CONES = ExponentialMechanismOfCones(
 
 
 STANDING = (Verdict.HOLDS, Verdict.CONSISTENT)
-
-
-def found(study: Any) -> Findings:
-    findings = study.find(seed=0, threads=1, confidence=0.99, progress=lambda done, total: None)
-    assert isinstance(findings, Findings)
-    return findings
-
-
-def caption(findings: Findings, name: str) -> str:
-    (one,) = [chart.caption for chart in findings.charts if chart.name == name]
-    return one
 
 
 @pytest.mark.parametrize("study", [QUADRATICS, WALLS, CONES], ids=["quadratic", "walls", "cones"])

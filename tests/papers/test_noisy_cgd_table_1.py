@@ -11,15 +11,9 @@ import pytest
 from scipy import stats
 
 from audit.mechanism import NoisySGD
-from audit.results import Findings, Verdict
+from audit.results import Verdict
 from papers import noisy_cgd, noisy_cgd_training
-from papers.noisy_cgd_training import NoisyCGDTraining
-
-QUICK = NoisyCGDTraining(delta=1e-5, epochs=(1, 4), runs=3)
-
-
-def find(study: NoisyCGDTraining) -> Findings:
-    return study.find(seed=7, threads=1, confidence=0.95, progress=lambda *_: None)
+from tests.papers.test_noisy_cgd_training import QUICK, find
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ import pytest
 
 import audit
 from audit import bounds
-from audit.results import Statement, Verdict
+from audit.results import Verdict
 from papers.shifted_interpolation import ShiftedInterpolation, against_law, against_sample, band
 from papers.shifted_process import Losses, LossPair, cheapest, directly, plan_from, simulate
+from tests.papers.findings import found
 
 STANDING = (Verdict.HOLDS, Verdict.CONSISTENT)
-
-CONFIDENCE = 0.999
 
 
 def mechanism(**changes: Any) -> audit.NoisySGD:
@@ -58,27 +57,17 @@ def study(case: str, **changes: Any) -> ShiftedInterpolation:
     return ShiftedInterpolation(mechanism=m, losses=losses, **values)
 
 
-def found(one: ShiftedInterpolation, seed: int = 5) -> tuple[Statement, ...]:
-    findings = one.find(seed=seed, threads=1, confidence=CONFIDENCE, progress=lambda a, b: None)
-    return findings.statements
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_every_statement_holds(case: str) -> None:
     """Tests of laws err with probability 0.001 over seeds; the seed is fixed."""
-    statements = found(study(case))
+    statements = found(study(case), seed=5).statements
     assert [s.claim for s in statements if s.verdict not in STANDING] == []
     assert len(statements) >= 8
 
 
 def test_the_same_seed_gives_the_same_findings_with_any_number_of_threads() -> None:
-    one, two = (
-        study("linear", paths=11_000).find(
-            seed=9, threads=threads, confidence=CONFIDENCE, progress=lambda a, b: None
-        )
-        for threads in (1, 2)
-    )
-    assert one == two
+    one = study("linear", paths=11_000)
+    assert found(one) == found(one, threads=2)
 
 
 def simulated(pair: LossPair, plan: Any, paths: int = 2000) -> Any:
@@ -127,7 +116,7 @@ def test_planted_errors_are_caught_one_by_one(monkeypatch: pytest.MonkeyPatch) -
     from papers import shifted_interpolation, shifted_process
 
     def refuted(one: ShiftedInterpolation) -> set[str]:
-        return {s.claim[:9] for s in found(one) if s.verdict is Verdict.REFUTED}
+        return {s.claim[:9] for s in found(one, seed=5).statements if s.verdict is Verdict.REFUTED}
 
     one = study("quadratic", tau=6)
     assert refuted(one) == set()
