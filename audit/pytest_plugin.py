@@ -52,7 +52,7 @@ class ClaimsFile(pytest.File):
         claims = [c if seed is None else with_seed(c, seed) for c in loaded.claims]
         # equal shares, so that -k and the order of tests change nothing
         shared = Shared(loaded.files)
-        shared.expect(claims)
+        shared.pairs.expect(claims)
         self.config.add_cleanup(shared.workers.close)
         error = equal_share(claims, error).spent
         for claim in claims:

@@ -141,10 +141,6 @@ class KnownPair:
             raise NoExactLaw(str(found)) from found
         return found
 
-    def forget(self) -> None:
-        """Release the law's memory; it is computed again if it is needed."""
-        self._law = None
-
     def _computed(self, until: float) -> exact.BracketedCurve | ValueError:
         began = time.perf_counter()
         if until - began <= self._given_up:
@@ -289,13 +285,18 @@ class KnownPairs:
         self._candidates: defaultdict[Subject, dict[range | None, Candidates]] = defaultdict(dict)
         self._lock = threading.RLock()
 
-    def expect(self, subject: Subject, quantities: Iterable[Quantity]) -> None:
-        """Register the numbers that claims on a subject, a mechanism or a pair, will need."""
+    def expect(self, claims: Iterable[Claim]) -> None:
+        """Register claims in advance, so that numbers of one subject are computed together."""
+        new: defaultdict[Subject, set[Quantity]] = defaultdict(set)
+        for claim in claims:
+            subject = claim.mechanism if claim.pair is None else claim.pair
+            if subject is not None and not isinstance(subject, UserPair):
+                new[subject].update(claim.statement.quantities)
         with self._lock:
-            new = set(quantities)
-            self._expected[subject] |= new
-            for candidates in self._candidates[subject].values():
-                candidates.expect(new)
+            for subject, quantities in new.items():
+                self._expected[subject] |= quantities
+                for candidates in self._candidates[subject].values():
+                    candidates.expect(quantities)
 
     def one(self, pair: Pair) -> KnownPair:
         """Return a pair with its known numbers."""
@@ -334,7 +335,7 @@ class KnownPairs:
             self._recent[known] = None
             self._recent.move_to_end(known)
             if len(self._recent) > _MOST_LAWS:
-                self._recent.popitem(last=False)[0].forget()
+                self._recent.popitem(last=False)[0]._law = None  # computed again if needed
 
 
 def allowed_batches(claim: Claim) -> range | None:

@@ -19,7 +19,6 @@ from audit.claims.candidates import (
     Candidates,
     KnownPair,
     KnownPairs,
-    Subject,
     allowed_batches,
     candidates_for,
     searched_for,
@@ -41,7 +40,7 @@ from audit.constructions import Construction, all_kinds, decode_any_pair
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.brackets import BracketError
-from audit.curves.quantities import ClaimedNumber, Quantity
+from audit.curves.quantities import Quantity
 from audit.isolation import Limits, UserCodeError
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
@@ -66,16 +65,6 @@ class Shared(contextlib.AbstractContextManager["Shared"]):
 
     def __exit__(self, *exception: object) -> None:
         self.workers.close()
-
-    def expect(self, claims: Iterable[Claim]) -> None:
-        """Register claims in advance, so that shared quantities are computed together."""
-        found: dict[Subject, list[Quantity]] = {}
-        for claim in claims:
-            subject = claim.mechanism if claim.pair is None else claim.pair
-            if subject is not None and not isinstance(subject, UserPair):
-                found.setdefault(subject, []).extend(claim.statement.quantities)
-        for subject, quantities in found.items():
-            self.pairs.expect(subject, quantities)
 
 
 def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) -> Judgement:
@@ -128,7 +117,7 @@ def judge_all(
         more = ErrorShare(larger, share.planned)
         return in_threads(lambda number: _judge(claims[number], more, shared), numbers, jobs)
 
-    shared.expect(claims)
+    shared.pairs.expect(claims)
     order = work_order(claims)
     judged = dict(zip(order, in_threads(one, order, jobs), strict=True))
     return step_down([judged[number] for number in range(len(claims))], error, again)
@@ -142,9 +131,10 @@ def judge_numbers(claim: Claim, *, batches: range | None, shared: Shared) -> Jud
     assert isinstance(claim.statement, Numbers)
     assert claim.mechanism is not None
     assert not isinstance(claim.pair, UserPair)
-    numbers = claim.statement.numbers
+    found = Collected(claim=claim, numbers=claim.statement.numbers, share=ErrorShare(0.5, 0.5))
     candidates = shared.pairs.of(claim.pair or claim.mechanism, batches)
-    return _by_pairs(claim, numbers, candidates, batches, ErrorShare(0.5, 0.5), shared)
+    _collect_pairs(found, candidates, batches, shared)
+    return _judgement(found)
 
 
 def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
@@ -155,14 +145,14 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
             judgement = _in_worker(claim, claim.pair, error, shared)
         else:
             numbers = claimed_numbers(claim, shared.workers)
+            found = Collected(claim=claim, numbers=numbers, share=error)
             if claim.samples is not None:
-                found = Collected(claim=claim, numbers=numbers, share=error)
                 collect_recorded(found, claim.samples)
-                judgement = _judgement(found)
             else:
                 batches = allowed_batches(claim)
                 candidates = candidates_for(claim, batches, shared.pairs)
-                judgement = _by_pairs(claim, numbers, candidates, batches, error, shared)
+                _collect_pairs(found, candidates, batches, shared)
+            judgement = _judgement(found)
     except NothingClaimed as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
     except (InvalidClaim, UserCodeError, BracketError) as reason:
@@ -211,38 +201,29 @@ def judged_by_worker(
         pair = decode_any_pair({**fields, "kind": cls.__name__}, claim.mechanism)
     except ValueError as reason:  # the fields are invalid
         raise UserCodeError(" ".join(str(reason).split())) from None
-    share, shared = decode(ErrorShare, error), _of_worker(exhaustive)
+    share, shared = decode(ErrorShare, error), _of_worker(exhaustive=exhaustive)
     found = _judge(replace(claim, pair=pair), share, shared)
     if found.verdict is Verdict.ERROR:
         raise UserCodeError(found.message)
     return {name: encode(value) for name, value in vars(found).items() if name != "claim"}
 
 
-@functools.cache
-def _of_worker(exhaustive: bool) -> Shared:
-    """Return the resources that the claims of one worker share."""
-    return Shared(exhaustive=exhaustive)
+# resources that the claims of one worker share
+_of_worker = functools.cache(Shared)
 
 
-def _by_pairs(
-    claim: Claim,
-    numbers: tuple[ClaimedNumber, ...],
-    candidates: Candidates,
-    batches: range | None,
-    error: ErrorShare,
-    shared: Shared,
-) -> Judgement:
-    """Return the verdict that the evidence of pairs gives."""
-    found = Collected(claim=claim, numbers=numbers, share=error)
+def _collect_pairs(
+    found: Collected, candidates: Candidates, batches: range | None, shared: Shared
+) -> None:
+    """Collect what pairs certify; a fault is raised unless they refute."""
     collect(
         found,
         candidates,
-        lambda number: searched_for(claim, number.quantity, batches, shared.pairs),
+        lambda number: searched_for(found.claim, number.quantity, batches, shared.pairs),
         exhaustive=shared.exhaustive,
     )
     if found.fault is not None and not found.refuted:
         raise found.fault
-    return _judgement(found)
 
 
 def _judgement(found: Collected) -> Judgement:

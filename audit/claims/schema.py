@@ -47,7 +47,7 @@ def schema() -> dict[str, Any]:
     """
     schemas = Schemas()
     shared = _of_common_keys(schemas)
-    keys = claims_file.FILE_KEYS
+    mechanisms = {"type": "object", "additionalProperties": {"$ref": "#/$defs/Mechanism"}}
     known = {
         "include": {
             "description": "Claims files whose claims and mechanisms are read first.",
@@ -55,35 +55,27 @@ def schema() -> dict[str, Any]:
         },
         "defaults": {
             "description": "Values that the claims of this file share.",
-            "type": "object",
-            "properties": shared,
-            "additionalProperties": False,
+            **_closed(shared),
         },
-        "mechanisms": {
-            "description": "Mechanisms by name.",
-            "type": "object",
-            "additionalProperties": {"$ref": "#/$defs/Mechanism"},
-        },
+        "mechanisms": {"description": "Mechanisms by name.", **mechanisms},
         "claims": {
             "description": "The claims, in any order.",
             **_list_of(schemas.defined("Claim", _of_claim(schemas, shared))),
         },
     }
     described = {
-        "type": "object",
-        "properties": {key: known[key] for key in keys},
-        "additionalProperties": False,
+        **_closed({key: known[key] for key in claims_file.FILE_KEYS}),
         "anyOf": [{"required": [key]} for key in ("claims", "include", "mechanisms")],
         # the subject of a claim is in it, unless it is in the file's defaults
         "if": {"properties": {"defaults": {"not": _has_any(claims_file.ABOUT)}}},
         "then": {"properties": {"claims": {"items": _has_any(claims_file.ABOUT)}}},
     }
-    return document(
-        described,
-        schemas.definitions,
-        title="Claims of differential privacy",
-        id="claims.schema.json",
-    )
+    title, id = "Claims of differential privacy", "claims.schema.json"
+    return document(described, schemas.definitions, title=title, id=id)
+
+
+def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def _has_any(keys: Iterable[str]) -> dict[str, Any]:
@@ -121,11 +113,8 @@ def _of_mechanism(schemas: Schemas) -> dict[str, Any]:
     parts = {"anyOf": [{"required": ["kind"]}, {"required": ["parts"]}]}
     described = {"if": parts, "then": _of_form(schemas, Composition), "else": described}
     for key, form in WRITTEN.items():
-        described = {
-            "if": {"required": [key]},
-            "then": _of_form(schemas, form),
-            "else": described,
-        }
+        then = _of_form(schemas, form)
+        described = {"if": {"required": [key]}, "then": then, "else": described}
     return {"type": "object", **described}
 
 
@@ -158,17 +147,12 @@ def _of_claim(schemas: Schemas, common: Mapping[str, Any]) -> dict[str, Any]:
         {"if": holds(key), "then": {"properties": {one: {"type": "null"} for one in keys}}}
         for key, keys in claims_file.EXCLUDED.items()
     )
+    about_id = "The name of the claim, unique over all files."
     nothing_said = f"a claim needs one of {', '.join(FORMS)}"
     somewhere = {"anyOf": [{"required": [key]} for key in PLACES]}
     return {
-        "type": "object",
-        "properties": {
-            "id": {"description": "The name of the claim, unique over all files.", **_ID},
-            **statements,
-            **common,
-        },
+        **_closed({"id": {"description": about_id, **_ID}, **statements, **common}),
         "required": ["id"],
-        "additionalProperties": False,
         "anyOf": [{"required": [key], "errorMessage": nothing_said} for key in FORMS],
         "allOf": [
             *forms,

@@ -59,7 +59,7 @@ Pieces = list[tuple[float, Any, Any]]
 _COUNTS = (
     "The event under 'samples' was chosen without its counts: the first law of its 'order' has"
     " first_count of first_total draws in it, the other one second_count of second_total. Every"
-    " pair of rates that the claim allows is excluded at errors[index], of 'error' for all tests.",
+    " pair of rates that the claim allows is excluded at errors[index], of 'error' for all tests."
 )
 _NO_WALLS = (-math.inf, math.inf)
 _COUNTED = ("first_count", "first_total", "second_count", "second_total")
@@ -220,6 +220,7 @@ def witness_of(
     head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
     laws = () if plain is None else _LAWS[plain["kind"]]
     samples = None if audit is None else counted(audit, number)
+    counts = () if samples is None else (_COUNTS,)
     low, high = bracket
     return Witness(
         claim=claim.id,
@@ -235,12 +236,7 @@ def witness_of(
         pair=plain,
         partition=partition,
         mechanism=None if pair is None or plain is None else _mechanism(pair, plain),
-        recipe=(
-            head,
-            *laws,
-            *number.quantity.recipe(at, number.value),
-            *_COUNTS[: samples is not None],
-        ),
+        recipe=(head, *laws, *number.quantity.recipe(at, number.value), *counts),
         version=version("noisy-sgd-audit"),
         samples=samples,
     )
@@ -377,29 +373,19 @@ def _total(parts: Sequence[tuple[int, Pieces]]) -> Pieces:
 
 def _plain(line: Pieces) -> list[list[float | None]]:
     """Return the pieces as numbers; the first one begins nowhere."""
-    return [
-        [None if i == 0 else x, float(slope), float(shift)]
-        for i, (x, slope, shift) in enumerate(line)
-    ]
+    return [[None if i == 0 else x, float(a), float(b)] for i, (x, a, b) in enumerate(line)]
 
 
 def _process(process: Process) -> dict[str, Any]:
     if Wall.ABSORB in (process.lower_wall, process.upper_wall):
         raise ValueError("walls must clamp for a witness, got one that absorbs")
-    return {
-        "start": process.start,
-        "lower": process.lower if math.isfinite(process.lower) else None,
-        "upper": process.upper if math.isfinite(process.upper) else None,
-        "paths": [
-            {
-                "probability": path.probability,
-                "segments": [
-                    part for segment in path.segments if len(segment) for part in _parts(segment)
-                ],
-            }
-            for path in process.paths
-        ],
-    }
+    ends = {"lower": process.lower, "upper": process.upper}
+    paths = []
+    for path in process.paths:
+        segments = [part for one in path.segments if len(one) for part in _parts(one)]
+        paths.append({"probability": path.probability, "segments": segments})
+    walls = {name: end if math.isfinite(end) else None for name, end in ends.items()}
+    return {"start": process.start, **walls, "paths": paths}
 
 
 def _parts(segment: Segment) -> list[dict[str, Any]]:
@@ -420,14 +406,12 @@ def _step(step: Step) -> dict[str, Any]:
     moves: list[dict[str, int]] = [{}] * len(step.maps)
     if isinstance(step, DependentStep):
         moves = [{"from": before, "to": after} for before, after in step.moves]
-    return {
-        "noise_std": step.noise_std,
-        "maps": [
-            {"weight": weight, "pieces": _plain(_pieces(phi)), **move}
-            for phi, weight, move in zip(step.maps, step.weights, moves, strict=True)
-            if weight > 0
-        ],
-    }
+    maps = [
+        {"weight": weight, "pieces": _plain(_pieces(phi)), **move}
+        for phi, weight, move in zip(step.maps, step.weights, moves, strict=True)
+        if weight > 0
+    ]
+    return {"noise_std": step.noise_std, "maps": maps}
 
 
 def _pieces(phi: UpdateMap) -> Pieces:

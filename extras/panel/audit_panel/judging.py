@@ -231,7 +231,8 @@ def _points(number: int, asked: Sequence[_Asked]) -> list[PanelPoint]:
     others = _OtherBounds(mechanism)
     with Shared() as shared:
         values = [one.evaluated() for one in asked]
-        shared.pairs.expect(mechanism, {n.quantity for v in values for n in _numbers(v)})
+        every = Numbers(tuple(number for value in values for number in _numbers(value)))
+        shared.pairs.expect([Claim(id="all", mechanism=mechanism, statement=every)])
         return [
             _point(one, value, mechanism, shared, others)
             for one, value in zip(asked, values, strict=True)
