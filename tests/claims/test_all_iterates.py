@@ -17,13 +17,12 @@ from audit.claims.judgement import Evidence, Judgement, Verdict
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
+from tests.mechanisms import dp_sgd
 from tests.verifying import is_refuted
 
 from .written import judged
 
-BASE = NoisySGD(steps=10, dataset_size=40, batch_size=4, step_size=0.1, noise_std=0.25,
-                clip_norm=1.0, convex=False, batching=Batching.POISSON,
-                relation=Relation.ADD_REMOVE, release=Release.ALL_ITERATES)  # fmt: skip
+BASE = dp_sgd(steps=10, dataset_size=40, batch_size=4, step_size=0.1, noise_std=0.25)
 DELTA = 1e-5
 MECHANISMS = {
     "poisson": BASE,

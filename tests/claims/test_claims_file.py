@@ -14,7 +14,6 @@ from audit.claims import claim as c
 from audit.claims.claim import Asked, Numbers, NumberSource, Statement, statement_of
 from audit.claims.claims_file import load
 from audit.constructions import ResetWalk
-from audit.constructions.explicit import Finite
 from audit.curves.quantities import (
     ClaimedNumber,
     EpsilonAtDelta,
@@ -139,33 +138,6 @@ claims:
     assert x.budget == c.Budget(trials=3, seed=5)
     assert (x.severity, x.expected) == (c.Severity.WARN, c.Expected.NOT_APPLICABLE)
     assert (y.severity, y.budget.trials) == (c.Severity.ERROR, 9)
-
-
-def test_laws_given_by_numbers_need_no_mechanism(tmp_path: Path) -> None:
-    pair = "{kind: Finite, first: [0.5, 0.5], second: [0.25, 0.75]}"
-    path = tmp_path / "a.claims.yaml"
-    path.write_text(f"claims:\n  - {{id: x, mu: 1, pair: {pair}}}\n  - {{id: y, mu: 1}}\n")
-    loaded = load([path])
-    (claim,) = loaded.claims
-    assert claim.mechanism is None
-    assert claim.pair == Finite((0.5, 0.5), (0.25, 0.75))
-    assert [str(wrong) for wrong in loaded.complaints] == [
-        f"{path}:3: a claim needs 'mechanism', 'laws' or 'samples'"
-    ]
-
-
-def test_a_pair_of_the_defaults_that_does_not_fit_is_named_where_it_is_used(tmp_path: Path) -> None:
-    head = f"""\
-defaults: {{mechanism: m, pair: {{kind: DriftedWalk, drift: 0.5}}}}
-mechanisms: {{m: {ONE_STEP}, n: {{base: m, dataset_size: 4, batch_size: 4}}}}
-claims:
-"""
-    path = write(tmp_path, "- {id: x, mechanism: n, mu: 1}\n- {id: y, mu: 1}\n", head=head)
-    loaded = load([path])
-    assert [claim.id for claim in loaded.claims] == ["x"]
-    (complaint,) = loaded.complaints
-    assert complaint.line == 5
-    assert "DriftedWalk needs" in complaint.message
 
 
 def test_aliases_of_aliases_in_a_pair_are_read_once(tmp_path: Path) -> None:
@@ -348,16 +320,6 @@ def test_a_bad_file(text: str, line: int, message: str, tmp_path: Path) -> None:
     assert message in complaint
 
 
-def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    (tmp_path / "binary").write_bytes(b"a: 1\nb: \xff\n")
-    loaded = load([tmp_path / "none", tmp_path / "binary", tmp_path])
-    assert [str(wrong) for wrong in loaded.complaints] == [
-        f"{tmp_path / 'none'}: cannot be read: No such file or directory",
-        f"{tmp_path / 'binary'}:2: must be UTF-8 text",
-        f"{tmp_path}: cannot be read: Is a directory",
-    ]
-
-
 def test_all_complaints_are_told_in_the_order_of_the_lines(tmp_path: Path) -> None:
     path = write(tmp_path, "- {id: x, my: 1, mi: 2}\n- {id: y, mu: z}\n" + GOOD)
     with path.open("a") as file:
@@ -404,16 +366,6 @@ def test_all_that_is_wrong_with_a_claim_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_a_broken_mechanism_is_told_once(tmp_path: Path) -> None:
-    damaged = "  b: {base: a, noise_std: -1}\n  c: {base: b}\n"
-    head = f"mechanisms:\n  a: {ONE_STEP}\n{damaged}claims:\n"
-    uses = "".join(f"- {{id: {name}, mechanism: {name}, mu: 1}}\n" for name in "abc")
-    loaded = load([write(tmp_path, uses, head=head)])
-    assert [claim.id for claim in loaded.claims] == ["a"]
-    (complaint,) = loaded.complaints
-    assert complaint.line == 3
-
-
 def test_includes(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     common = f"mechanisms: {{m: {ONE_STEP}}}\n"
@@ -439,41 +391,79 @@ def test_includes(tmp_path: Path) -> None:
     )
 
 
-def test_a_longer_circle_and_a_broken_part_leave_the_rest(tmp_path: Path) -> None:
-    (tmp_path / "b.yaml").write_text("include: c.yaml\n")
-    (tmp_path / "c.yaml").write_text(f"include: a.yaml\nmechanisms: {{m: {ONE_STEP}}}\n")
-    (tmp_path / "bad.yaml").write_text("claims: {\n")
-    (tmp_path / "binary").write_bytes(b"\xff\n")
-    main = tmp_path / "a.yaml"
-    main.write_text("include: [b.yaml, bad.yaml, binary]\nclaims: [{id: a, mechanism: m, mu: 1}]\n")
-    loaded = load([main])
-    assert [claim.id for claim in loaded.claims] == ["a"]
-    circle, bad, binary = map(str, loaded.complaints)
-    assert (
-        circle == f"{tmp_path / 'c.yaml'}:1: include must not be circular, "
-        "got a.yaml -> b.yaml -> c.yaml -> a.yaml"
-    )
-    assert bad.startswith(f"{tmp_path / 'bad.yaml'}:2: not YAML")
-    assert binary == f"{tmp_path / 'binary'}:1: must be UTF-8 text"
-
-
-SECRETS = {
-    "passwd": "root:x:0:0:root:/root:/bin/bash\nhidden:x:1:1\n",
-    "secret.yaml": "apiVersion: v1\nkind: Secret\ndata: {hidden: aGlkZGVu}\n",
-    "key.pem": "-----BEGIN hidden-----\n\thidden: [\n",
-    "word.txt": "hidden",
+M = f"mechanisms:\n  m: {ONE_STEP}\n"
+A = "claims: [{id: a, mechanism: m, mu: 1}]\n"
+FINITE = "pair: {kind: Finite, first: [0.5, 0.5], second: [0.25, 0.75]}"
+CIRCLE = "include must not be circular, got a.yaml -> b.yaml -> c.yaml -> a.yaml"
+HIDES = f"include: b.yaml  # include must be a claims file, got 'b.yaml'\n{M}"
+# the claims that a.yaml gives, and the texts of a.yaml, b.yaml, ...: each complaint at its line
+FILES = {
+    "no text": ("", "a: 1\nb: \xff  # must be UTF-8 text\n"),
+    "numbers": (
+        "x",
+        f"claims:\n- {{id: x, mu: 1, {FINITE}}}\n"
+        "- {id: y, mu: 1}  # a claim needs 'mechanism', 'laws' or 'samples'\n",
+    ),
+    "a pair of the defaults is wrong where it is used": (
+        "x",
+        f"{M}  n: {{base: m, dataset_size: 4, batch_size: 4}}\n"
+        "defaults: {mechanism: m, pair: {kind: DriftedWalk, drift: 0.5}}\n"
+        "claims:\n- {id: x, mechanism: n, mu: 1}\n- {id: y, mu: 1}  # pair: DriftedWalk needs\n",
+    ),
+    "a broken mechanism is told once": (
+        "a",
+        f"{M}  b: {{base: m, noise_std: -1}}  # noise_std must be a positive\n  c: {{base: b}}\n"
+        "claims:\n- {id: a, mechanism: m, mu: 1}\n- {id: b, mechanism: b, mu: 1}\n"
+        "- {id: c, mechanism: c, mu: 1}\n",
+    ),
+    "a circle and broken files": (
+        "a",
+        f"include: [b.yaml, d.yaml, e.yaml]\n{A}",
+        "include: c.yaml\n",
+        f"include: a.yaml  # {CIRCLE}\n{M}",
+        "claims: {\nmu: 1]}  # not YAML\n",
+        "\xff  # must be UTF-8 text\n",
+    ),
+    "a name that an include takes": (
+        "",
+        f"include: b.yaml\n{M[:-1]}  # mechanism 'm' is already defined in an included file\n"
+        "claims: [{id: a, mu: 1}]  # a claim needs 'mechanism'\n",
+        M,
+    ),
+    # nothing is quoted of a file that is no claims file
+    "users": ("", HIDES, "root:x:0:0:root:/root:/bin\nhidden:x:1:1\n"),
+    "secret": ("", HIDES, "kind: Secret\ndata: {hidden: aGlkZGVu}\n"),
+    "key": ("", HIDES, "---BEGIN hidden---\n\thidden: [\n"),
+    "word": ("", HIDES, "hidden"),
 }
 
 
-@pytest.mark.parametrize("name", SECRETS)
-def test_nothing_is_quoted_of_an_included_file_that_is_no_claims_file(
-    name: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(SECRETS[name])
-    main = tmp_path / "main.yaml"
-    main.write_text(f"include: {name}\nmechanisms: {{m: {ONE_STEP}}}\n")
-    (complaint,) = map(str, load([main]).complaints)
-    assert complaint == f"{main}:1: include must be a claims file, got {name!r}"
+@pytest.mark.parametrize("name", FILES)
+def test_files(name: str, tmp_path: Path) -> None:
+    ids, *texts = FILES[name]
+    expected = {}
+    for letter, text in zip("abcde", texts, strict=False):
+        file = tmp_path / f"{letter}.yaml"
+        file.write_bytes(text.encode("latin-1"))
+        for number, line in enumerate(text.splitlines(), 1):
+            if "  # " in line:
+                expected[f"{file}:{number}"] = line.partition("  # ")[2]
+    loaded = load([tmp_path / "a.yaml"])
+    assert [claim.id for claim in loaded.claims] == list(ids)
+    told = {f"{wrong.file}:{wrong.line}": wrong.message for wrong in loaded.complaints}
+    assert told.keys() == expected.keys()
+    assert len(told) == len(loaded.complaints)
+    for place, message in told.items():
+        assert message.startswith(expected[place])
+        assert "hidden" not in message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    loaded = load([tmp_path / "none", tmp_path])
+    assert [str(wrong) for wrong in loaded.complaints] == [
+        f"{tmp_path / 'none'}: cannot be read: No such file or directory",
+        f"{tmp_path}: cannot be read: Is a directory",
+    ]
 
 
 def test_long_values_are_cut(tmp_path: Path) -> None:
@@ -487,13 +477,7 @@ def test_long_values_are_cut(tmp_path: Path) -> None:
         assert len(complaint.partition(":")[2]) < 400
 
 
-def test_a_name_taken_by_an_include(tmp_path: Path) -> None:
-    (tmp_path / "b.yaml").write_text(f"mechanisms: {{m: {ONE_STEP}}}\n")
-    main = tmp_path / "a.yaml"
-    main.write_text(f"include: b.yaml\nmechanisms: {{m: {ONE_STEP}}}\nclaims: [{{id: a, mu: 1}}]\n")
-    first, second = map(str, load([main]).complaints)
-    assert first == f"{main}:2: mechanism 'm' is already defined in an included file"
-    assert "needs 'mechanism'" in second
+SIGNS = ["", "[", "}", ":", "\n", "- ", "*a ", "&a ", "!x ", "'", "null", "é"]
 
 
 def test_no_text_makes_the_reader_fall(tmp_path: Path) -> None:
@@ -503,12 +487,9 @@ def test_no_text_makes_the_reader_fall(tmp_path: Path) -> None:
     whole, broken = len(load([EXAMPLE]).claims), 0
     for _ in range(60):
         start = damage.randrange(len(text))
-        middle = damage.choice(
-            ["", "[", "}", ":", "\n", "- ", "*a ", "&a ", "!x ", "'", "null", "é"]
-        )
-        path.write_text(
-            text[:start] + middle + text[start + damage.randrange(12) :], encoding="utf-8"
-        )
+        middle = damage.choice(SIGNS)
+        end = start + damage.randrange(12)
+        path.write_text(text[:start] + middle + text[end:], encoding="utf-8")
         loaded = load([path])
         broken += bool(loaded.complaints)
         assert loaded.complaints or len(loaded.claims) == whole

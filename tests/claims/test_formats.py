@@ -69,7 +69,11 @@ CHECKED = Checked(
 EPSILON = "certified epsilon 4.38 <= claimed 5.00 at delta 1e-5"
 CLOSE = judged(Verdict.REFUTED, claimed=1.0, certified=1.0000001)
 LEAKS = statement_of(not_private={"epsilon": 1.0, "delta": 1e-5})
-ONE = {"statement": statement_of(mu=1.0), "claimed": 1.0, "certified": 2.0}
+LIE = "'true' refuted: certified"
+ONE = {"statement": statement_of(mu=1.0), "quantity": Mu(), "claimed": 1.0, "certified": 2.0}
+POWER = {"quantity": PowerAtAlpha(0.05), "claimed": 0.1}
+UNKNOWN = judged(Verdict.INCONCLUSIVE, certified=None)
+NOTHING = judged(Verdict.NOT_APPLICABLE, expected=c.LooseBy(2.0))
 FOURTH = {"quantity": RenyiAtOrder(4.0), "claimed": 100.0, "certified": 200.0}
 
 
@@ -80,36 +84,23 @@ FOURTH = {"quantity": RenyiAtOrder(4.0), "claimed": 100.0, "certified": 200.0}
         (HELD, f"'true' consistent: {EPSILON}"),
         (WARNED, f"'loose' consistent but loose by 1.142, expected at most 1.1: {EPSILON}"),
         (judged(expected=c.Expected.REFUTED), f"'true' consistent, expected refuted: {EPSILON}"),
-        (CLOSE, "'true' refuted: certified epsilon 1.0000001 > claimed 1.0000000 at delta 1e-5"),
-        (
-            judged(Verdict.REFUTED, quantity=Mu(), **ONE),
-            "'true' refuted: certified mu 2.00 > claimed 1.00",
-        ),
+        (CLOSE, f"{LIE} epsilon 1.0000001 > claimed 1.0000000 at delta 1e-5"),
+        (judged(Verdict.REFUTED, **ONE), f"{LIE} mu 2.00 > claimed 1.00"),
         (
             judged(Verdict.REFUTED, **FOURTH),
-            "'true' refuted: certified Renyi divergence 200 > claimed 100 at order 4",
+            f"{LIE} Renyi divergence 200 > claimed 100 at order 4",
         ),
         (
-            judged(Verdict.REFUTED, quantity=PowerAtAlpha(0.05), claimed=0.1),
-            "'true' refuted: certified 1 - beta 4.38 > claimed 0.100 at alpha 0.05",
+            judged(Verdict.REFUTED, **POWER),
+            f"{LIE} 1 - beta 4.38 > claimed 0.100 at alpha 0.05",
         ),
-        (
-            judged(Verdict.INCONCLUSIVE, certified=None),
-            "'true' inconclusive, expected consistent: as it is",
-        ),
-        (
-            judged(Verdict.NOT_APPLICABLE, expected=c.LooseBy(2.0)),
-            "'true' not applicable, expected loose by at most 2: as it is",
-        ),
+        (UNKNOWN, "'true' inconclusive, expected consistent: as it is"),
+        (NOTHING, "'true' not applicable, expected loose by at most 2: as it is"),
         (judged(Verdict.REFUTED, statement=LEAKS), "'true' refuted: as it is"),
     ],
 )
 def test_one_line_a_judgement(judgement: Judgement, line: str) -> None:
     assert str(judgement) == f"claim {line}"
-
-
-def test_marks() -> None:
-    assert [formats.mark(j) for j in CHECKED.judgements] == ["ok", "FAIL", "warn", "broken"]
 
 
 def test_exit_status() -> None:
@@ -129,6 +120,7 @@ def test_text_states_everything() -> None:
     assert len(rows) == 4
     starts = [head.index(name) for name in ("claim ", "verdict")]
     assert [row[starts[0] : starts[1]].strip() for row in rows] == ["true", "x", "loose", "bad"]
+    assert [row.split()[0] for row in rows] == ["ok", "FAIL", "warn", "broken"]
     assert "refuted (expected consistent)" in rows[1]
     shown = " ".join(rows[0].split())
     assert shown == "ok true consistent 5.00 4.38 1.142 delta 1e-5 TwoSidedWalk, exact"
@@ -280,10 +272,7 @@ NOISIER = dataclasses.replace(ONE_STEP, noise_std=3.0)
                 f"{CERTIFIED} 0.001 was nothing, now 4.377",
             ),
         ),
-        (
-            judged(Verdict.INCONCLUSIVE),
-            ("claim 'true': verdict was consistent, now inconclusive",),
-        ),
+        (judged(Verdict.ERROR), ("claim 'true': verdict was consistent, now error",)),
         (judged(mechanism=NOISIER), ("claim 'true': mechanism, noise_std was 2.0, now 3.0",)),
         (judged(id="other"), ("claim 'other' is new", "claim 'true' is gone")),
     ],
@@ -336,5 +325,4 @@ def test_infinity_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_nothing_certifies_has_no_certified_number() -> None:
-    nothing = judged(Verdict.INCONCLUSIVE, certified=None)
-    assert list(lock.entries([nothing])["true"].numbers) == ["claimed epsilon at delta 1e-5"]
+    assert list(lock.entries([UNKNOWN])["true"].numbers) == ["claimed epsilon at delta 1e-5"]

@@ -16,15 +16,18 @@ from scipy.special import ndtr
 
 from audit.claims import Claim, sources
 from audit.claims.checking import Checked, check, check_file
-from audit.claims.claim import Asked, Expected, NumberSource, statement_of
+from audit.claims.claim import Expected
 from audit.claims.claims_file import load
 from audit.claims.formats import Format, write
-from audit.claims.judge import judge
 from audit.claims.judgement import Judgement
 from audit.codec import decode, encode
 from audit.isolation import UserCodeError
-from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
+from audit.mechanism import Composition, NoisySGD, Relation
 from audit.results import Verdict
+from tests.mechanisms import dp_sgd, noisy_sgd
+
+from .written import checked as checked_file
+from .written import judged as judged_claim
 
 dp = pytest.importorskip("dp_accounting")
 
@@ -130,12 +133,9 @@ def test_what_was_read(checked: Checked) -> None:
 
 
 def test_a_history_needs_no_dataset_size(tmp_path: Path) -> None:
-    file = tmp_path / "x.claims.yaml"
-    file.write_text(
-        "claims:\n- {id: a, mechanism: {history: [[1.1, 0.01, 9]], relation: add remove}, "
-        "epsilon: 9, delta: 0.1}\n"
-    )
-    (judgement,) = check_file(file)
+    mechanism = "{history: [[1.1, 0.01, 9]], relation: add remove}"
+    text = f"claims:\n- {{id: a, mechanism: {mechanism}, epsilon: 9, delta: 0.1}}\n"
+    (judgement,) = checked_file(tmp_path, text).judgements
     assert judgement.verdict is Verdict.CONSISTENT
     assert judgement.claim.source == (
         "history: 9 steps on poisson batches at rate 0.01 with noise multiplier 1.1 (noise over "
@@ -146,10 +146,8 @@ def test_a_history_needs_no_dataset_size(tmp_path: Path) -> None:
 
 # what workers run, without a process of its own
 
-FIELDS = NoisySGD(steps=100, dataset_size=1000, batch_size=10, step_size=1.0, noise_std=0.11,
-                  clip_norm=1.0, convex=False, batching=Batching.POISSON,
-                  relation=Relation.ADD_REMOVE, release=Release.ALL_ITERATES)  # fmt: skip
-LAST = NoisySGD(steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=1.0, lipschitz=1.0)
+FIELDS = dp_sgd(steps=100, dataset_size=1000, noise_std=0.11)
+LAST = noisy_sgd(smoothness=None, diameter=None)
 
 
 def library(name: str, mechanism: NoisySGD, *places: list[float]) -> object:
@@ -167,32 +165,34 @@ def test_a_distribution_and_an_accountant_claim_the_same() -> None:
     ]
 
 
+def event(made: object) -> object:
+    return sources.read_event(made, "f", 100, "add remove", 1.0)
+
+
+def accountant(made: object) -> object:
+    return sources.ask_accountant(made, "f", encode(FIELDS), [0.1], [])
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (
-            lambda: sources.read_event(USER["laplace"], "f", 100, "add remove", 1.0),
-            "f: event.events[1] must be one of GaussianDpEvent, ",
-        ),
-        (
-            lambda: sources.read_event(3, "f", 100, "add remove", 1.0),
-            "f must be a function, got 3",
-        ),
+        (lambda: event(USER["laplace"]), "f: event.events[1] must be one of GaussianDpEvent, "),
+        (lambda: event(3), "f must be a function, got 3"),
         (
             lambda: sources.read_training(lambda: (0.5,), "f"),
             "f must return a PrivateTraining, got (0.5,)",
         ),
         (
-            lambda: sources.ask_accountant(USER["replace_one"], "f", encode(FIELDS), [0.1], []),
+            lambda: accountant(USER["replace_one"]),
             "f must return an accountant for the mechanism's relation ('add remove'), got one for "
             "'replace one'",
         ),
         (
-            lambda: sources.ask_accountant(USER["event"], "f", encode(FIELDS), [0.1], []),
+            lambda: accountant(USER["event"]),
             "f: source must be a PrivacyAccountant or a PrivacyLossDistr",
         ),
         (
-            lambda: sources.ask_accountant(lambda: 3, "f", encode(FIELDS), [0.1], []),
+            lambda: accountant(lambda: 3),
             "f must return an accountant of dp-accounting or Opacus, or a PrivacyLossDistribution, "
             "got 3",
         ),
@@ -253,23 +253,21 @@ def test_claims_about_compositions() -> None:
     m = composition()
 
     def verdict(**keys: object) -> Verdict:
-        claim = Claim(id="x", mechanism=m, statement=statement_of(**keys))
-        assert decode(Claim, json.loads(json.dumps(encode(claim)))) == claim
-        return judge(claim).verdict
+        found = judged_claim(m, **keys)
+        assert decode(Claim, json.loads(json.dumps(encode(found.claim)))) == found.claim
+        return found.verdict
 
     assert verdict(epsilon=3.0, delta=1e-5) is Verdict.CONSISTENT
     assert verdict(epsilon=0.5, delta=1e-5) is Verdict.REFUTED
     assert verdict(not_private={"epsilon": 0.5, "delta": 1e-5}) is Verdict.CONSISTENT
-    bound = Asked(NumberSource.BOUND, "accounting.poisson", deltas=(1e-5,))
-    judged = judge(Claim(id="x", mechanism=m, statement=bound))
-    assert judged.verdict is Verdict.ERROR
-    assert judged.message == "accounting.poisson needs a single run, got a composition of 2"
+    bound = judged_claim(m, bound="accounting.poisson", deltas=[1e-5])
+    assert bound.verdict is Verdict.ERROR
+    assert bound.message == "accounting.poisson needs a single run, got a composition of 2"
 
 
 def test_an_accountant_needs_a_mechanism() -> None:
-    statement = Asked(NumberSource.ACCOUNTANT, "dp_accounting.pld", deltas=(1e-5,))
-    judged = judge(Claim(id="x", mechanism=None, statement=statement))
-    assert judged.message == "mechanism must be given for an accountant, got none"
+    found = judged_claim(accountant="dp_accounting.pld", deltas=[1e-5])
+    assert found.message == "mechanism must be given for an accountant, got none"
 
 
 # trainings, as from_private finds them, without Opacus: `tests/adapters/real` has the real ones
@@ -315,9 +313,7 @@ claims:
 
 def test_an_accountant_is_judged_on_the_batches_that_are_drawn(tmp_path: Path) -> None:
     (tmp_path / "trained.py").write_text(TRAINED, encoding="utf-8")
-    file = tmp_path / "trained.claims.yaml"
-    file.write_text(TRAININGS, encoding="utf-8")
-    found = check([file], error=1e-6)
+    found = checked_file(tmp_path, TRAININGS, error=1e-6)
     assert [j.as_expected for j in found.judgements] == [True, True]
     assert (found.judgements[1].certified or 0) > 10.99
     text = write(found, Format.MARKDOWN)

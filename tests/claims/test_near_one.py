@@ -13,7 +13,6 @@ import mpmath
 import numpy as np
 import pytest
 
-from audit import NoisySGD
 from audit.claims.sources import divergence_of, epsilon_of
 from audit.constructions import TwoSidedWalk
 from audit.constructions.explicit import Finite, Mixture, Mixtures
@@ -24,6 +23,7 @@ from audit.estimation.regions import Region
 from audit.exact import LawCurve
 from audit.exact import curve as exact_curve
 from audit.exact.explicit_curves import single_curve
+from tests.mechanisms import noisy_sgd
 from tests.reference import gaussian_delta
 
 ORDERS = tuple(Order)
@@ -111,8 +111,7 @@ def test_renyi_near_order_one_takes_the_division_into_account():
 
 @pytest.fixture(scope="module")
 def walk():
-    m = NoisySGD(steps=6, dataset_size=2, batch_size=2, step_size=0.5, noise_std=0.5,
-                 lipschitz=1.0, smoothness=1.0, diameter=3.0)  # fmt: skip
+    m = noisy_sgd(steps=6, dataset_size=2, step_size=0.5, noise_std=0.5, diameter=3.0)
     curve = exact_curve(TwoSidedWalk(m))
     assert isinstance(curve, LawCurve)
     return curve

@@ -34,25 +34,12 @@ PUBLISHED = TOP / "docs" / "schemas" / "claims.schema.json"
 SHIPPED = sorted((TOP / "scenarios" / "claims").glob("*.claims.yaml"))
 
 # What the reader finds wrong in values of the right shape, or in other files: no schema can know.
-READER_ONLY = (
-    "finite number",
-    "positive",
-    "must be in [0, 1",
-    "of at least",
-    "must be at least",
-    "group_size must",
-    "event must",
-    "history must",
-    "training must",
-    "duplicate id",
-    "needs another record",
-    "one for each normal",
-    "unknown mechanism",
-    "for full batches",
-    "a file that exists",
-    "must not be circular",
+READER_ONLY = re.compile(
+    r"finite number|positive|must be in \[0, 1|of at least|must be at least|group_size must"
+    "|event must|history must|training must|duplicate id|needs another record|one for each normal"
+    "|unknown mechanism|for full batches|a file that exists|must not be circular"
 )
-NO_YAML = ("not YAML", "is repeated", "tags must be left out", "an alias must", "too deeply")
+NO_YAML = re.compile("not YAML|is repeated|tags must be left out|an alias must|too deeply")
 
 
 @cache
@@ -114,37 +101,21 @@ def test_broken_claims_are_refused_as_by_the_reader() -> None:
     for claim in claims:
         fits = validator().is_valid(plain(HEAD + textwrap.indent(claim, "  ")))
         message = claim.partition("  # ")[2]
-        assert fits == any(words in message for words in READER_ONLY), (claim, message)
+        assert fits == bool(READER_ONLY.search(message)), (claim, message)
 
 
 def test_broken_files_are_refused_as_by_the_reader() -> None:
     for text, _, message in cases(written.test_a_bad_file):
-        if not any(words in message for words in NO_YAML):
+        if not NO_YAML.search(message):
             fits = validator().is_valid(plain(text))
-            assert fits == any(words in message for words in READER_ONLY), (text, message)
+            assert fits == bool(READER_ONLY.search(message)), (text, message)
 
 
 # whatever the reader takes, the schema takes
 
-POOL = (
-    1,
-    0.5,
-    -1,
-    1e6,
-    0,
-    "x",
-    "inf",
-    None,
-    True,
-    [1],
-    [],
-    {},
-    "REPLACE_ONE",
-    "Refuted",
-    "m",
-    [[1]],
-)
-
+NUMBERS = (1, 0.5, -1, 1e6, 0)
+WORDS = ("x", "inf", "REPLACE_ONE", "Refuted", "m")
+POOL = (*NUMBERS, *WORDS, None, True, [1], [], {}, [[1]])
 KEYS = (*claims_file.COMMON_KEYS, *STATEMENT_KEYS, "title", "trials")
 
 

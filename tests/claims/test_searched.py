@@ -15,12 +15,12 @@ from audit.claims.claim import Claim, Expected, Search, statement_of
 from audit.claims.judgement import Judgement, Verdict
 from audit.curves.quantities import EpsilonAtDelta, Mu, Quantity, RenyiAtOrder
 from audit.search import Epsilon, RenyiDivergence, worst_case
+from tests.mechanisms import noisy_sgd
 from tests.verifying import is_refuted
 
 from .written import checked, judged
 
-BASE = NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.1, noise_std=1.0,
-                lipschitz=1.0, smoothness=1.0, diameter=1.0, batching=Batching.CYCLIC)  # fmt: skip
+BASE = noisy_sgd(steps=8, dataset_size=8, batch_size=2, step_size=0.1, batching=Batching.CYCLIC)
 DELTA = 1e-5
 MECHANISMS = {
     "full": dataclasses.replace(BASE, batch_size=8, noise_std=0.3, batching=Batching.FULL),

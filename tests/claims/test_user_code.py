@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from audit.claims.checking import Checked, check
+from audit.claims.checking import Checked
 from audit.results import Verdict
 
+from . import written
 from .written import HEAD, HEAD_LINES, run, write
 
 PAIRS = """\
@@ -191,9 +192,7 @@ def check_functions(folder: Path, module: str, functions: list[str]) -> Checked:
         " deltas: [1.0e-3, 1.0e-5]}"
         for number, function in enumerate(functions)
     ]
-    file = folder / "spoiling.claims.yaml"
-    file.write_text(USES.format(claims="\n".join(lines)), encoding="utf-8")
-    return check([file], error=0.01, jobs=2)
+    return written.checked(folder, USES.format(claims="\n".join(lines)), jobs=2)
 
 
 def test_the_second_claim_is_refuted_whatever_the_first_does(tmp_path: Path) -> None:

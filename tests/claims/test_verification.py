@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Relation, Release, exact
+from audit import Batching, Relation, exact
 from audit.claims import checking as verification
 from audit.claims.checking import Outcome, Verification, verify, with_verification
-from audit.claims.claim import Claim, Samples, Statement, statement_of
-from audit.claims.judge import judge
+from audit.claims.claim import Samples
 from audit.claims.judgement import Judgement
 from audit.constructions import BiasedWalk, TwoSidedWalk
 from audit.curves import Order
@@ -25,6 +24,9 @@ from audit.curves.quantities import RenyiAtOrder
 from audit.mechanism import Composition
 from audit.numerics import panels
 from audit.results import Verdict
+from tests.mechanisms import dp_sgd, noisy_sgd
+
+from . import written
 
 pytest.importorskip("flint")
 
@@ -32,24 +34,17 @@ import audit_verify
 from audit_verify import Answer
 
 ROOT = Path(__file__).resolve().parents[2]
-MECHANISM = NoisySGD(
-    steps=5, dataset_size=2, batch_size=2, step_size=0.5, noise_std=1.0, lipschitz=1.0,
-    smoothness=1.0, diameter=2.0,
-)  # fmt: skip
+MECHANISM = noisy_sgd(steps=5, dataset_size=2, batch_size=2, step_size=0.5, diameter=2.0)
 PAIR = TwoSidedWalk(MECHANISM)
 
 
-FALSE = statement_of(epsilon=0.5, delta=1e-3)
-
-
-def judged(statement: Statement, **fields: Any) -> Judgement:
-    values = {"mechanism": MECHANISM, "pair": None, **fields}
-    return judge(Claim(id="a.claim", statement=statement, **values))
+def judged(**keys: Any) -> Judgement:
+    return written.judged(**{"mechanism": MECHANISM, **keys})
 
 
 @pytest.fixture(scope="module")
 def refuted() -> Judgement:
-    found = judged(FALSE)
+    found = judged(epsilon=0.5, delta=1e-3)
     assert found.verdict is Verdict.REFUTED
     return found
 
@@ -65,13 +60,13 @@ def test_a_refutation_is_verified(refuted: Judgement) -> None:
 
 def test_other_verdicts_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "verify", None)
-    consistent = judged(statement_of(epsilon=50.0, delta=1e-3))
+    consistent = judged(epsilon=50.0, delta=1e-3)
     assert with_verification(consistent) == consistent
 
 
-def contradicted(statement: Statement, **fields: Any) -> None:
+def contradicted(**keys: Any) -> None:
     """Check that a wrong refutation ends as an error, with the reason of the verifier."""
-    wrong = judged(statement, **fields)
+    wrong = judged(**keys)
     assert wrong.verdict is Verdict.REFUTED, wrong.message
     found = with_verification(wrong)
     assert found.verdict is Verdict.ERROR
@@ -87,7 +82,7 @@ def test_a_wrong_law_ends_as_an_error(
     law = exact.curve(TwoSidedWalk(replace(MECHANISM, **wrong)))
     truth = exact.curve(PAIR).epsilon_bracket(1e-3)[1]
     monkeypatch.setattr(exact, "curve", lambda *_, **__: law)
-    contradicted(statement_of(epsilon=1.01 * truth, delta=1e-3), pair=PAIR)
+    contradicted(epsilon=1.01 * truth, delta=1e-3, pair=PAIR)
 
 
 def test_one_node_fewer_ends_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,40 +94,35 @@ def test_one_node_fewer_ends_as_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
         return nodes, weights
 
     law = exact.curve(PAIR)
-    truths = (
-        statement_of(epsilon=law.epsilon_bracket(1e-3)[1] + 1e-6, delta=1e-3),
-        statement_of(renyi={2.0: law.renyi_bracket(2.0)[1] + 1e-6}),
-        statement_of(tradeoff={0.1: 1 - law.power_bracket(0.1, Order.FORWARD)[1] - 1e-6}),
-    )
+    epsilon, renyi = law.epsilon_bracket(1e-3)[1], law.renyi_bracket(2.0)[1]
+    power = law.power_bracket(0.1, Order.FORWARD)[1]
     monkeypatch.setattr(panels, "gauss_legendre", fewer)
     # brackets notice it before the verifier does
-    for statement in truths:
-        assert outcome(judged(statement, pair=PAIR))[0] is Verdict.ERROR
+    for truth in (
+        {"epsilon": epsilon + 1e-6, "delta": 1e-3},
+        {"renyi": {2.0: renyi + 1e-6}},
+        {"tradeoff": {0.1: 1 - power - 1e-6}},
+    ):
+        assert outcome(judged(**truth, pair=PAIR))[0] is Verdict.ERROR
 
 
 def test_a_swapped_order_ends_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted error: a number of one order is taken for that of the other."""
-    m = replace(
-        MECHANISM,
-        batch_size=1,
-        batching=Batching.POISSON,
-        relation=Relation.ZERO_OUT,
-        noise_std=2.0,
-    )
+    poisson = {"batch_size": 1, "batching": Batching.POISSON, "relation": Relation.ZERO_OUT}
+    m = replace(MECHANISM, noise_std=2.0, **poisson)
     pair = BiasedWalk(m)
     law = exact.curve(pair)
     low, high = sorted((law.renyi_bracket(8.0, order)[0], order) for order in Order)
     swapped = staticmethod(lambda law, places, order: law.renyi_bracket(places, order.other))
     monkeypatch.setattr(RenyiAtOrder, "brackets", swapped)
-    claimed = (low[0] + high[0]) / 2
-    contradicted(statement_of(renyi={8.0: claimed}), mechanism=m, pair=pair)
+    contradicted(renyi={8.0: (low[0] + high[0]) / 2}, mechanism=m, pair=pair)
 
 
-def scores(statement: Statement, size: int) -> Judgement:
+def scores(size: int, **claimed: Any) -> Judgement:
     """Judge scores of Gaussians at distance 1.5, and verify the counts."""
     rng = np.random.default_rng(3)
     x, y = (tuple(rng.normal(mean, 1.0, size).tolist()) for mean in (1.5, 0.0))
-    return with_verification(judged(statement, mechanism=None, samples=Samples(x=x, x_prime=y)))
+    return with_verification(written.judged(samples=Samples(x=x, x_prime=y), **claimed))
 
 
 @pytest.mark.parametrize("size", [400, 30_000])
@@ -141,7 +131,7 @@ def test_counts_are_verified_and_the_draws_taken_on_trust(
     size: int, claimed: dict[str, float]
 ) -> None:
     """By ranks that are fixed in advance, and by a pilot split."""
-    found = scores(statement_of(**claimed), size)
+    found = scores(size, **claimed)
     assert (found.verdict, found.verification) == (Verdict.REFUTED, "verified but for the draws")
     assert found.witness is not None
     assert found.certified is not None
@@ -153,21 +143,17 @@ def test_counts_are_verified_and_the_draws_taken_on_trust(
 
 
 def test_a_bound_from_several_events_is_not_verified() -> None:
-    found = scores(statement_of(renyi={2.0: 0.05}), 400)
+    found = scores(400, renyi={2.0: 0.05})
     assert (found.verdict, found.verification) == (Verdict.REFUTED, "not verified")
     assert found.message.endswith("not verified: its bound combines several events")
 
 
 def test_compositions_are_verified() -> None:
     """Two runs at different rates that release all iterates."""
-    run = NoisySGD(
-        steps=20, dataset_size=40, batch_size=1, step_size=1.0, noise_std=1.0, clip_norm=1.0,
-        convex=False, batching=Batching.POISSON, relation=Relation.ADD_REMOVE,
-        release=Release.ALL_ITERATES,
-    )  # fmt: skip
+    run = dp_sgd(dataset_size=40, batch_size=1, noise_std=1.0)
     both = Composition((run, replace(run, batch_size=2, noise_std=0.6)))
     low = exact.dominating_curve(both).epsilon_bracket(1e-5)[0]
-    found = judged(statement_of(epsilon=0.99 * low, delta=1e-5), mechanism=both)
+    found = judged(epsilon=0.99 * low, delta=1e-5, mechanism=both)
     assert outcome(found) == (Verdict.REFUTED, "verified")
     assert found.witness is not None
     content = json.loads(found.witness.to_json())
@@ -178,13 +164,13 @@ def test_compositions_are_verified() -> None:
 def test_what_cannot_be_verified_says_so(
     refuted: Judgement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unwitnessed = judged(statement_of(not_private={"epsilon": 9.0, "delta": 1e-3}))
+    unwitnessed = judged(not_private={"epsilon": 9.0, "delta": 1e-3})
     found = with_verification(unwitnessed)
     assert (found.verdict, found.verification) == (Verdict.REFUTED, "not verified")
     assert found.message.endswith("not verified: there is no witness")
     assert outcome(refuted, seconds=0.01) == (Verdict.REFUTED, "not verified in time")
     low = exact.curve(PAIR).renyi_bracket(2.0, Order.FORWARD)[0]
-    close = judged(statement_of(renyi={2.0: low * (1 - 1e-6)}), pair=PAIR)
+    close = judged(renyi={2.0: low * (1 - 1e-6)}, pair=PAIR)
     assert outcome(close) == (Verdict.REFUTED, "not verified")  # no partition decides it
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert outcome(refuted) == (Verdict.REFUTED, "not verified")

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, exact
-from audit.claims.claim import Claim, statement_of
-from audit.claims.judge import judge
+from audit.claims.claim import statement_of
 from audit.claims.partition import partition_of
 from audit.claims.witness import Witness, plain_pair
 from audit.constructions import (
@@ -39,8 +38,9 @@ from audit.constructions.explicit import (
 from audit.constructions.process import Path
 from audit.curves import GaussianCurve, Order
 from audit.curves.quantities import QUANTITIES, Mu
+from tests.mechanisms import noisy_sgd
 
-from .written import full
+from .written import full, judged
 
 pytest.importorskip("flint")
 
@@ -48,18 +48,9 @@ from audit_verify import Answer, verify
 
 
 def walled(**changes):
-    values = {
-        "steps": 5,
-        "dataset_size": 2,
-        "batch_size": 1,
-        "step_size": 1.0,
-        "noise_std": 0.6,
-        "lipschitz": 0.5,
-        "smoothness": 1.0,
-        "diameter": 2.0,
-        "batching": Batching.WITHOUT_REPLACEMENT,
-    }
-    return NoisySGD(**{**values, **changes})
+    values = {"steps": 5, "dataset_size": 2, "batch_size": 1, "noise_std": 0.6, "lipschitz": 0.5,
+              "diameter": 2.0, "batching": Batching.WITHOUT_REPLACEMENT}  # fmt: skip
+    return noisy_sgd(**{**values, **changes})
 
 
 RESET = ResetWalk(walled(), curvature=1.0, cap=0.5)
@@ -75,9 +66,9 @@ DENSITIES = Densities(slope=2.0, low=-0.5, high=0.5)
 
 
 def witness(statement, pair, mechanism=None):
-    judged = judge(Claim(id="a.claim", mechanism=mechanism, statement=statement, pair=pair))
-    assert judged.witness is not None, judged.message
-    return judged.witness
+    found = judged(mechanism, id="a.claim", statement=statement, pair=pair)
+    assert found.witness is not None, found.message
+    return found.witness
 
 
 BOUNDED = walled(steps=4, dataset_size=4, batch_size=4, step_size=0.1, noise_std=1.0,

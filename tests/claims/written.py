@@ -15,11 +15,12 @@ from audit.claims.checking import Checked, check
 from audit.claims.claim import Claim, statement_of
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement
+from tests.mechanisms import noisy_sgd
 
 # one step, one record, sensitivity 2, noise 2: the pair of linear losses is Gaussian with mu = 1
 ONE_STEP = "{steps: 1, dataset_size: 1, batch_size: 1, step_size: 1, noise_std: 2, lipschitz: 1}"
 EPSILON = 4.377178  # of mu = 1 at delta 1e-5
-STEP = NoisySGD(steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0, lipschitz=1.0)
+STEP = noisy_sgd(noise_std=2.0, smoothness=None, diameter=None)
 
 HEAD = f"""\
 defaults: {{mechanism: one_step, pair: TwoSidedWalk}}
@@ -72,13 +73,5 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def full(**changes: Any) -> NoisySGD:
     """Four steps on full batches, of mu = 2 without walls, with some values changed."""
-    values = {
-        "steps": 4,
-        "dataset_size": 10,
-        "batch_size": 10,
-        "step_size": 0.1,
-        "noise_std": 0.2,
-        "lipschitz": 1.0,
-        "smoothness": 1.0,
-    }
-    return NoisySGD(**{**values, **changes})
+    values = {"steps": 4, "dataset_size": 10, "batch_size": 10, "step_size": 0.1, "noise_std": 0.2}
+    return noisy_sgd(**{**values, "diameter": None, **changes})
