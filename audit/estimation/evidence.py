@@ -276,13 +276,19 @@ class RegionCertificate(Certificate):
 
     def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
         """Return the bound with the event and the corner of its region."""
-        at = np.asarray(float(delta))
-        counted, rates, value = self._best(lambda region: region.epsilons(at), order)
-        return counted.evidence(rates, value, counted.epsilon_limit(float(delta)))
+        found = [
+            (*self._attained(corners, corners.epsilons(np.asarray(delta))), one)
+            for one, corners in self._corners.items()
+            if one in orders_of(order)
+        ]
+        value, best, rates, one = max(found, key=lambda entry: entry[0])
+        counted = self._tests[best]
+        counted = counted if counted.test.order is one else counted.complement()
+        return counted.evidence(rates, value, counted.epsilon_limit(delta))
 
     def mu_evidence(self) -> Evidence:
         """Return the largest Phi^-1(p) - Phi^-1(q) that some region, as it was made, implies."""
-        value, best, rates = self._attained(self._made, lambda region: region.mus())
+        value, best, rates = self._attained(self._made, self._made.mus())
         return self._tests[best].evidence(rates, value)
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
@@ -306,20 +312,8 @@ class RegionCertificate(Certificate):
         ]
         return np.asarray(np.maximum(np.max(found, axis=(0, -1)), 0.0))
 
-    def _best(
-        self, bound: Callable[[Region], Array], order: Order | None
-    ) -> tuple[CountedTest, tuple[float, float], float]:
-        """Return the test with the largest minimum, the rates that attain it, and its value."""
-        found = [(*self._attained(self._corners[one], bound), one) for one in orders_of(order)]
-        value, best, rates, one = max(found, key=lambda entry: entry[0])
-        counted = self._tests[best]
-        return counted if counted.test.order is one else counted.complement(), rates, value
-
-    def _attained(
-        self, corners: Region, bound: Callable[[Region], Array]
-    ) -> tuple[float, int, tuple[float, float]]:
+    def _attained(self, corners: Region, values: Array) -> tuple[float, int, tuple[float, float]]:
         """Return the largest minimum over a test's corners, the test, and the corner's rates."""
-        values = bound(corners)
         least = np.minimum.reduceat(values, self._starts)
         best = int(np.argmax(least))
         start = int(self._starts[best])

@@ -28,14 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtr, ndtri
 
 from audit.curves import Order
-from audit.estimation.evidence import (
-    BOTH,
-    Certificate,
-    CountedTest,
-    Evidence,
-    Tail,
-    ThresholdTest,
-)
+from audit.estimation.evidence import BOTH, Certificate, CountedTest, Evidence, Tail, ThresholdTest
 from audit.estimation.regions import Counts, hull_points
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 from audit.numerics.panels import gauss_legendre

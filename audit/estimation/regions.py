@@ -211,10 +211,8 @@ def hull_points(alpha: Array, beta: Array) -> tuple[Array, Array]:
     (Dong, Roth and Su 2022, Proposition 2.2), so it is below the hull of the points and both ends.
     """
     kept = hull_vertices(alpha, beta)
-    return (
-        np.concatenate([[0.0], alpha[kept], [1.0]]),
-        np.concatenate([[1.0], beta[kept], [0.0]]),
-    )
+    lowest = np.concatenate([[1.0], beta[kept], [0.0]])
+    return np.concatenate([[0.0], alpha[kept], [1.0]]), lowest
 
 
 def hull_vertices(alpha: Array, beta: Array) -> NDArray[np.intp]:

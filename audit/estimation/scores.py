@@ -146,37 +146,10 @@ def part_size(fraction: float, size: int) -> int:
     return min(max(2, round(fraction * size)), size - 2)
 
 
-def held_out_rows(
-    held_out: Certifying | Fresh, training: Training, dimension: int
-) -> tuple[Array, Array]:
-    """Return the draws of ``held_out`` if a score learned from ``training`` may be applied to them.
-
-    They are refused if they come from another split, or are declared fresh but mostly equal
-    training samples that have no ties.
-    """
-    if isinstance(held_out, Training):
-        raise TypeError("held_out must not be training samples of the score")
-    if not isinstance(held_out, (Certifying, Fresh)):
-        raise TypeError(f"held_out must be Certifying or Fresh, got {type(held_out).__name__}")
-    if isinstance(held_out, Certifying):
-        if held_out.digest != training.digest:
-            raise ValueError(
-                "held_out must come from the split that trained the score: "
-                "another split may contain its training samples"
-            )
-        rows = held_out.samples, held_out.samples_prime
-    else:
-        rows = held_out.rows
-        for part in rows:
-            for learned in (training.samples, training.samples_prime):
-                if np.may_share_memory(part, learned) or _mostly_known(part, learned):
-                    raise ValueError("held_out must be fresh, got samples that trained the score")
-    if rows[0].shape[1] != dimension:
-        raise validate.fail("held_out", f"of dimension {dimension}", rows[0].shape[1])
-    return rows
-
-
 def _mostly_known(rows: Array, learned: Array) -> bool:
+    """Return whether fresh rows are, or mostly equal, training samples that have no ties."""
+    if np.may_share_memory(rows, learned):
+        return True
     if rows.shape[1] != learned.shape[1]:
         return False
     known = {row.tobytes() for row in learned}
@@ -256,9 +229,26 @@ class LearnedScore:
         ValueError
             If it comes from another split, contains training samples, or has another dimension.
         """
-        dimension = self.training.samples.shape[1]
-        first, second = held_out_rows(held_out, self.training, dimension)
-        return self._score(first), self._score(second)
+        if isinstance(held_out, Training):
+            raise TypeError("held_out must not be training samples of the score")
+        if not isinstance(held_out, (Certifying, Fresh)):
+            raise TypeError(f"held_out must be Certifying or Fresh, got {type(held_out).__name__}")
+        if isinstance(held_out, Certifying):
+            if held_out.digest != self.training.digest:
+                raise ValueError(
+                    "held_out must come from the split that trained the score: "
+                    "another split may contain its training samples"
+                )
+            rows = held_out.samples, held_out.samples_prime
+        else:
+            rows = held_out.rows
+            learned = self.training.samples, self.training.samples_prime
+            if any(_mostly_known(part, one) for part in rows for one in learned):
+                raise ValueError("held_out must be fresh, got samples that trained the score")
+        if rows[0].shape[1] != self.training.samples.shape[1]:
+            dimension = self.training.samples.shape[1]
+            raise validate.fail("held_out", f"of dimension {dimension}", rows[0].shape[1])
+        return self._score(rows[0]), self._score(rows[1])
 
     def _score(self, rows: Array) -> Array:
         starts = range(0, rows.shape[0], _ROWS_AT_ONCE)

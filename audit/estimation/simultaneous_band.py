@@ -22,14 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
 from audit.curves import Order
-from audit.estimation.evidence import (
-    BOTH,
-    CountedTest,
-    Tail,
-    ThresholdTest,
-    count_event,
-    tails,
-)
+from audit.estimation.evidence import BOTH, CountedTest, Tail, ThresholdTest, count_event, tails
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import Counts, Region, hull_vertices, kept_inside
 from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from audit import validate
 from audit.bounds import Status
 from audit.constructions import Construction
@@ -296,3 +299,16 @@ class ScoreHistograms:
     edges: Floats  #: The edges of the bins.
     first: Floats  #: The share of the scores of X in each bin.
     second: Floats  #: The share of those of X' in each bin.
+
+    @staticmethod
+    def of(x: NDArray[np.float64], x_prime: NDArray[np.float64], bins: int) -> ScoreHistograms:
+        """Count two samples in bins over the range of both."""
+        low, high = float(min(x.min(), x_prime.min())), float(max(x.max(), x_prime.max()))
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        edges = np.linspace(low, high, bins + 1)
+        first, second = (
+            tuple((np.histogram(sample, bins=edges)[0] / sample.size).tolist())
+            for sample in (x, x_prime)
+        )
+        return ScoreHistograms(edges=tuple(edges.tolist()), first=first, second=second)

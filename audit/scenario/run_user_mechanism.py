@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import estimation, results
 from audit.estimation import Audit, JudgedClaim, JudgedScores, SequentialAudit
@@ -17,8 +16,6 @@ from audit.scenario.definition import heading
 from audit.scenario.run_pair import sampled_evidence
 from audit.scenario.shipped import scenarios_folder
 from audit.scenario.user_mechanism import UserMechanismSetting
-
-Array = NDArray[np.float64]
 
 # Claims that the sequential audit tests beside the user's: a grid up to this epsilon.
 _FARTHEST, _GRID = 12.0, 61
@@ -93,7 +90,7 @@ def audit_scores(
         trials=min(map(len, given)),
         deltas=tuple(map(at_delta, setting.all_deltas)),
         audit=judged.audit.record(),
-        scores=score_histograms(judged.x, judged.x_prime),
+        scores=results.ScoreHistograms.of(judged.x, judged.x_prime, _BINS),
     )
 
 
@@ -135,16 +132,3 @@ def _row(claim: results.UserClaim, judged: JudgedClaim) -> results.BoundRow:
         reason=judged.reason or None,
         verdict=judged.verdict,
     )
-
-
-def score_histograms(x: Array, x_prime: Array) -> results.ScoreHistograms:
-    """Histograms of two samples of scores, shares of each per bin, over the range of both."""
-    low, high = float(min(x.min(), x_prime.min())), float(max(x.max(), x_prime.max()))
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, _BINS + 1)
-    first, second = (
-        tuple((np.histogram(sample, bins=edges)[0] / sample.size).tolist())
-        for sample in (x, x_prime)
-    )
-    return results.ScoreHistograms(edges=tuple(edges.tolist()), first=first, second=second)

@@ -23,6 +23,7 @@ from audit.estimation import (
 )
 from audit.estimation.sequential import EProcesses
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, UserClaim
+from audit.results.comparisons import ScoreHistograms
 from audit.training.design import Design, Scored, Trial, analysis_seed
 from audit.training.plan import fewest
 
@@ -134,10 +135,7 @@ def _combined(design: Design, trial: Trial, scores: tuple[float, ...]) -> Array:
 def training_findings(design: Design, judged: Judged, confidence: float) -> Findings:
     """Return the findings of an audit of trainings."""
     scores = judged.scores
-    numbers = {
-        "scores": tuple(scores.x.tolist()),
-        "scores_prime": tuple(scores.x_prime.tolist()),
-    }
+    numbers = {"scores": tuple(scores.x.tolist()), "scores_prime": tuple(scores.x_prime.tolist())}
     if design.canaries > 1:
         found = one_run_findings(scores, design.claims)
         return replace(found, numbers={**found.numbers, **numbers})
@@ -322,15 +320,10 @@ def _reach(design: Design, judged: JudgedScores, confidence: float) -> Iterator[
 
 def _histograms(x: Array, x_prime: Array) -> Iterator[Chart]:
     """Yield the histograms of both sides; none if the scores are too far apart for an axis."""
-    both = np.concatenate([x, x_prime])
-    low, high = float(np.min(both)), float(np.max(both))
-    if high - low > _WIDEST:
+    if float(max(x.max(), x_prime.max())) - float(min(x.min(), x_prime.min())) > _WIDEST:
         return
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    bins = min(_BINS, max(5, round(math.sqrt(x.size))))
-    edges = np.linspace(low, high, bins + 1)
-    sides = ("with the canary", x), ("without it", x_prime)
+    found = ScoreHistograms.of(x, x_prime, min(_BINS, max(5, round(math.sqrt(x.size)))))
+    sides = ("with the canary", found.first), ("without it", found.second)
     yield Chart(
         name="scores",
         title="Scores of the trainings",
@@ -338,9 +331,8 @@ def _histograms(x: Array, x_prime: Array) -> Iterator[Chart]:
         x_label="score",
         y_label="share of trainings",
         series=tuple(
-            Series(name=name, x=tuple(edges), y=(*shares, shares[-1]), drawn=Drawn.STEPS)
-            for name, scores in sides
-            for shares in [(np.histogram(scores, bins=edges)[0] / scores.size).tolist()]
+            Series(name=name, x=found.edges, y=(*shares, shares[-1]), drawn=Drawn.STEPS)
+            for name, shares in sides
         ),
     )
 

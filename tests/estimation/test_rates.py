@@ -35,12 +35,7 @@ from audit.estimation.regions import (
     joint,
     two_point_renyi,
 )
-from audit.estimation.simultaneous_band import (
-    EXACT_UP_TO,
-    failure_at_most,
-    failure_exactly,
-    limits,
-)
+from audit.estimation.simultaneous_band import EXACT_UP_TO, failure_at_most, failure_exactly, limits
 
 COUNTS = [
     *[(k, n) for n in (1, 2, 7, 40) for k in range(n + 1)],
@@ -376,10 +371,7 @@ def test_level_on_the_edge_of_the_claim(epsilon: float) -> None:
 
     def rate_of_rejection(assumed: int) -> float:
         tests = RankCounts(
-            np.full(values.size, assumed),
-            np.full(values.size, m),
-            values,
-            np.full(values.size, n),
+            np.full(values.size, assumed), np.full(values.size, m), values, np.full(values.size, n)
         )
         repeated = epsilon_hypothesis(np.full(values.size, epsilon), 0.0, True, True)
         return float(np.mean((p_values(tests, repeated) <= error)[place]))
@@ -394,10 +386,7 @@ def test_no_fixed_test_of_a_known_event_is_sharper_at_zero_counts() -> None:
     # at the whole error would give log(.2 / .0295) = 1.91 were p known.
     tests = counts(1, 100, 20, 100)
     found = largest_rejected(
-        tests,
-        np.array([0.05]),
-        lambda _, e: epsilon_hypothesis(e, 0.0, True, True),
-        700.0,
+        tests, np.array([0.05]), lambda _, e: epsilon_hypothesis(e, 0.0, True, True), 700.0
     )
     assert 1.7 < found[0] < np.log(0.2 / -np.expm1(np.log(0.05) / 100))
 

@@ -16,12 +16,7 @@ from scipy.special import logsumexp
 
 from audit.curves import GaussianCurve, Order
 from audit.estimation import Betting, ClaimEvidence, SequentialAudit
-from audit.estimation.sequential import (
-    candidate_ranks,
-    choose_bets,
-    nearest_null,
-    play,
-)
+from audit.estimation.sequential import candidate_ranks, choose_bets, nearest_null, play
 
 from .audited_laws import BINOMIAL, CLAMPED, COIN, GAUSSIAN, IDENTICAL, LAPLACE, KnownPair, allowed
 
