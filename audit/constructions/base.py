@@ -119,7 +119,7 @@ class Construction(Pair, ShortRepr, ABC):
         """Yield the parameters of members worth trying, the strongest first.
 
         They depend on the mechanism only, and need not be admissible. By default, the member whose
-        parameters have their default values, if none is required.
+        parameters have their default values, if none is required; none if ``unsuggested``.
 
         Parameters
         ----------
@@ -131,8 +131,9 @@ class Construction(Pair, ShortRepr, ABC):
         mapping of str to object
             Arguments of the constructor besides the mechanism.
         """
-        if all(
-            f.default is not MISSING and not f.metadata.get("required") for f in fields(cls)[1:]
+        own = fields(cls)[1:]
+        if not cls.unsuggested and all(
+            f.default is not MISSING and not f.metadata.get("required") for f in own
         ):
             yield {}
 

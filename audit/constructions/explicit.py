@@ -85,11 +85,7 @@ class VectorMixture:
     def __post_init__(self) -> None:
         _convert(self, _probabilities, "weights")
         _convert(self, _rows, "vectors")
-        if len(self.weights) != len(self.vectors):
-            raise ValueError(
-                f"vectors must be one for each of the {len(self.weights)} weights, "
-                f"got {len(self.vectors)}"
-            )
+        _check_one_each("vectors", self.vectors, "weights", self.weights)
 
 
 @construction
@@ -174,12 +170,8 @@ class LaplaceMixtures(ExplicitPair):
         validate.integer(1, times=self.times)
         _convert(self, _numbers, "means")
         _convert(self, _probabilities, "first", "second")
-        for name in ("first", "second"):
-            if len(getattr(self, name)) != len(self.means):
-                raise ValueError(
-                    f"{name} must have one weight for each of the {len(self.means)} means, "
-                    f"got {len(getattr(self, name))}"
-                )
+        for name, weights in (("first", self.first), ("second", self.second)):
+            _check_one_each(name, weights, "means", self.means)
 
 
 @construction
@@ -194,11 +186,7 @@ class Finite(ExplicitPair):
     def __post_init__(self) -> None:
         _convert(self, _probabilities, "first", "second")
         validate.integer(1, times=self.times)
-        if len(self.first) != len(self.second):
-            raise ValueError(
-                f"second must have one probability for each of the {len(self.first)} outcomes, "
-                f"got {len(self.second)}"
-            )
+        _check_one_each("second", self.second, "outcomes", self.first)
 
     @property
     def counts(self) -> int:
@@ -307,6 +295,11 @@ def _convert(pair: object, checked: Callable[[str, object], object], *names: str
     """Set fields of a frozen dataclass to what a check makes of them."""
     for name in names:
         object.__setattr__(pair, name, checked(name, getattr(pair, name)))
+
+
+def _check_one_each(name: str, values: Sequence[object], of: str, others: Sequence[object]) -> None:
+    if len(values) != len(others):
+        raise validate.fail(name, f"one for each of the {len(others)} {of}", len(values))
 
 
 def _numbers(name: str, values: object) -> tuple[float, ...]:

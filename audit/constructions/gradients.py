@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -124,11 +124,6 @@ class GradientPair(PositionedPair):
 
     citation: ClassVar[str] = "this package; losses with piecewise linear gradients"
     unsuggested: ClassVar[str] = "its strong special cases are constructions of their own"
-
-    @classmethod
-    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
-        """Yield nothing; `audit.search` looks for members."""
-        yield from ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -396,8 +391,11 @@ class ChangingPair(Construction):
             if m.batching is Batching.CYCLIC:
                 holds = record_position(m, self.position)
                 position = (holds - start) % cycle_length(m)
-            pair = GradientPair(
-                _of_phase(m, start, phase.steps),
+            sizes = m.step_size
+            if isinstance(sizes, tuple):
+                sizes = sizes[start : start + phase.steps]
+            yield GradientPair(
+                replace(m, steps=phase.steps, step_size=sizes, losses=Losses.FIXED),
                 others=phase.others,
                 record=phase.record,
                 record_prime=phase.record_prime,
@@ -405,13 +403,11 @@ class ChangingPair(Construction):
                 start=self.start,
                 position=position,
             )
-            yield pair
             start += phase.steps
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes of the first and the second dataset."""
-        runs = [pair.processes() for pair in self._pairs()]
-        first, second = (_joined([run[side] for run in runs]) for side in (0, 1))
+        first, second = map(_joined, zip(*(p.processes() for p in self._pairs()), strict=True))
         return first, second
 
 
@@ -427,15 +423,7 @@ def refusal(m: NoisySGD) -> str | None:
     return None
 
 
-def _of_phase(m: NoisySGD, start: int, steps: int) -> NoisySGD:
-    """Return the mechanism of ``steps`` steps with fixed losses, after ``begun`` steps."""
-    sizes = m.step_size
-    if isinstance(sizes, tuple):
-        sizes = sizes[start : start + steps]
-    return replace(m, steps=steps, step_size=sizes, losses=Losses.FIXED)
-
-
-def _joined(runs: list[Process]) -> Process:
+def _joined(runs: Sequence[Process]) -> Process:
     """Return the process that takes the steps of each run in turn."""
     segments: tuple[Segment, ...] = ()
     for run in runs:

@@ -269,6 +269,12 @@ class Process:
         return replace(self, paths=paths, batches=())
 
     @property
+    def absorbing(self) -> tuple[float, float]:
+        """Ends at which the state remains; infinite where it does not."""
+        low = self.lower if self.lower_wall is Wall.ABSORB else -math.inf
+        return low, self.upper if self.upper_wall is Wall.ABSORB else math.inf
+
+    @property
     def memories(self) -> int:
         """Number of memory states of the batches; 1 if no step depends on earlier batches."""
         ends = [

@@ -132,10 +132,7 @@ def encode_pair(pair: Construction | ExplicitPair) -> dict[str, Any]:
 
 def decode_pair(plain: Any, mechanism: NoisySGD, name: str = "pair") -> Construction:
     """Return the construction described by plain data."""
-    fields, kind = _fields_and_kind(plain, name)
-    known = _KINDS.get(kind)
-    if known is None or not issubclass(known, Construction):
-        known = _known(kind, kinds(), name)
+    known, fields = _known(plain, kinds(), name)
     pair: Construction = codec.decode(known, fields, name, given={"mechanism": mechanism})
     return pair
 
@@ -147,15 +144,19 @@ def decode_any_pair(
 
     Fields with a default may be omitted, as in claims files.
     """
-    fields, kind = _fields_and_kind(plain, name)
-    known = _known(kind, all_kinds(), name)
+    known, fields = _known(plain, all_kinds(), name)
     given: dict[str, Any] = {}
     if "mechanism" in known.__dataclass_fields__:
         if mechanism is None:
-            problem = f"must be given for {validate.with_article(kind)}, got nothing"
+            problem = f"must be given for {validate.with_article(known.__name__)}, got nothing"
             raise codec.DecodeError.at("mechanism", (), problem)
         given["mechanism"] = mechanism
-    filled = {**_defaults(known), **fields}
+    required = {
+        field.name: field.default
+        for field in dataclasses.fields(known)
+        if field.metadata.get("required") and field.default is not dataclasses.MISSING
+    }
+    filled = {**required, **fields}
     pair: Construction | ExplicitPair = codec.decode(known, filled, name, given=given)
     return pair
 
@@ -206,25 +207,16 @@ def _bare(word: str) -> str:
     return re.sub(r"[\s_-]", "", word).lower()
 
 
-def _defaults(kind: type[Any]) -> dict[str, Any]:
-    """Return the fields that plain data must hold although the class has a default for them."""
-    return {
-        field.name: field.default
-        for field in dataclasses.fields(kind)
-        if field.metadata.get("required") and field.default is not dataclasses.MISSING
-    }
-
-
-def _fields_and_kind(plain: Any, name: str) -> tuple[Mapping[str, Any], str]:
+def _known(
+    plain: Any, known: Mapping[str, type[_T]], name: str
+) -> tuple[type[_T], Mapping[str, Any]]:
+    """Return the class that plain data name, and the data as a mapping."""
     fields = {"kind": plain} if isinstance(plain, str) else plain
     if not isinstance(fields, Mapping):
         raise validate.fail(name or "pair", "a mapping with a kind", plain)
     kind = fields.get("kind", "")
-    return fields, kind if isinstance(kind, str) else repr(kind)
-
-
-def _known(kind: str, known: Mapping[str, type[_T]], name: str) -> type[_T]:
+    kind = kind if isinstance(kind, str) else repr(kind)
     if kind in known:
-        return known[kind]
+        return known[kind], fields
     got = f"{kind!r}{did_you_mean(kind, known)}" if kind else "nothing"
     raise codec.DecodeError.at(name, ("kind",), f"must be one of {', '.join(known)}, got {got}")

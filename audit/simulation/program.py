@@ -161,6 +161,7 @@ def compiled(process: Process) -> Tables:
     rows = [row for table in tables for row in table.rows]
     segments = [[g for g in path.segments if len(g)] for path in process.paths]
     in_order = list(itertools.chain.from_iterable(segments))
+    absorb_lower, absorb_upper = map(float, process.absorbing)
     absorbs = Wall.ABSORB in (process.lower_wall, process.upper_wall)
     open_ended = math.isinf(process.lower) or math.isinf(process.upper)
     deepest = max(len(piece.coefficients) for piece in flat)
@@ -168,8 +169,8 @@ def compiled(process: Process) -> Tables:
         start=float(process.start),
         lower=float(process.lower),
         upper=float(process.upper),
-        absorb_lower=float(process.lower) if process.lower_wall is Wall.ABSORB else -math.inf,
-        absorb_upper=float(process.upper) if process.upper_wall is Wall.ABSORB else math.inf,
+        absorb_lower=absorb_lower,
+        absorb_upper=absorb_upper,
         first_segment=_offsets(len(part) for part in segments),
         lengths=_integers(len(path) for path in process.paths),
         paths_below=_words(path.probability for path in process.paths),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import Construction, Process, Step, UpdateMap, Wall
+from audit.constructions import Construction, Process, Step, UpdateMap
 from audit.constructions.process import Path
 from audit.simulation.blocks import LARGEST_OF_WALKS, Block, Stream, block_size
 from audit.simulation.fingerprint import described, digest_of
@@ -108,20 +108,12 @@ def _pick(rng: np.random.Generator, weights: list[float], size: int) -> NDArray[
 def _follow(rng: np.random.Generator, process: Process, path: Path, size: int) -> Floats:
     x = np.full(size, float(process.start))
     memory = np.zeros(size, dtype=np.int64)
+    low, high = process.absorbing
     for step in path.steps():
         moved = _applied(rng, step, x, memory) + step.noise_std * rng.standard_normal(size)
         np.clip(moved, process.lower, process.upper, out=moved)
-        x = np.where(_absorbed(process, x), x, moved)
+        x = np.where((x <= low) | (x >= high), x, moved)
     return x
-
-
-def _absorbed(process: Process, x: Floats) -> NDArray[np.bool_]:
-    gone = np.zeros(x.size, dtype=np.bool_)
-    if process.lower_wall is Wall.ABSORB:
-        gone |= x <= process.lower
-    if process.upper_wall is Wall.ABSORB:
-        gone |= x >= process.upper
-    return gone
 
 
 def _applied(rng: np.random.Generator, step: Step, x: Floats, memory: NDArray[np.int64]) -> Floats:

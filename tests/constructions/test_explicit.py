@@ -154,7 +154,7 @@ def test_exponential_mechanisms():
         ),
         (
             {"kind": "Finite", "first": [0.5, 0.5], "second": [1.0]},
-            "second must have one probability for",
+            "second must be one for each of the 2 outcomes, got 1",
         ),
         (
             {"kind": "Finite", "first": "ab", "second": [1.0]},

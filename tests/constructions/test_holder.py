@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-import audit
 from audit import exact, simulation
 from audit.constructions import (
     GradientPair,
@@ -22,17 +22,17 @@ from audit.constructions import (
 )
 from audit.constructions.holder import HolderUpdate
 from audit.search import check_admissible
+from tests.mechanisms import noisy_sgd
 
-HOLDER = audit.NoisySGD(
-    steps=3,
-    dataset_size=5,
-    batch_size=5,
-    step_size=0.1,
-    noise_std=2.0,
-    lipschitz=2.0,
+HOLDER = noisy_sgd(
+    steps=3, dataset_size=5, step_size=0.1, noise_std=2.0, lipschitz=2.0, smoothness=None,
     holder=(2 ** (2 / 3), 1 / 3),
-    diameter=1.0,
-)
+)  # fmt: skip
+_rough = partial(
+    noisy_sgd,
+    steps=3, dataset_size=4, noise_std=0.5, lipschitz=None, smoothness=None, diameter=2.0,
+    gradient_sensitivity=3.0, holder=(1.0, 0.5),
+)  # fmt: skip
 
 
 def test_holder_updates_have_the_constant_that_they_claim() -> None:
@@ -76,18 +76,6 @@ def test_holder_pairs_keep_the_assumptions(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         HolderPair(dataclasses.replace(HOLDER, **changes), **parameters)
-
-
-def _rough(**changes: Any) -> audit.NoisySGD:
-    given: dict[str, Any] = {
-        "steps": 3,
-        "dataset_size": 4,
-        "batch_size": 4,
-        "step_size": 1.0,
-        "noise_std": 0.5,
-    }
-    given |= {"gradient_sensitivity": 3.0, "holder": (1.0, 0.5), "diameter": 2.0}
-    return audit.NoisySGD(**(given | changes))
 
 
 def test_gradients_keep_the_holder_constant() -> None:

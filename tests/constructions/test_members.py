@@ -31,6 +31,7 @@ from audit.constructions import (
 from audit.results import Verdict
 from audit.search import check_admissible, worst_case
 from tests.bounds.grid import any_mechanism, random_members, random_pair
+from tests.constructions.test_holder import HOLDER
 from tests.mechanisms import noisy_sgd
 
 FULL = noisy_sgd(
@@ -145,14 +146,13 @@ def test_the_kinds_take_turns() -> None:
 
 
 def test_pairs_that_no_witness_describes_are_not_tried() -> None:
-    m = noisy_sgd(
-        steps=3, dataset_size=5, step_size=0.1, noise_std=2.0, lipschitz=2.0, smoothness=None,
-        holder=(1.6, 1 / 3),
+    assert list(HolderPair.suggested(HOLDER))
+    claim = Claim(
+        id="a", mechanism=HOLDER, statement=statement_of(epsilon=9.0, delta=1e-6),
+        search=Search(evaluations=0),
     )  # fmt: skip
-    assert list(HolderPair.suggested(m))
-    statement = statement_of(epsilon=9.0, delta=1e-6)
-    found = judge(Claim(id="a", mechanism=m, statement=statement, search=Search(evaluations=0)))
-    assert found.pairs_tried < len(list(suggested_members(m)))
+    found = judge(claim)
+    assert found.pairs_tried < len(list(suggested_members(HOLDER)))
 
 
 def test_a_construction_from_outside_is_picked_up(monkeypatch: pytest.MonkeyPatch) -> None:
