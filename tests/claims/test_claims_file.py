@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from audit import Batching, NoisySGD, Relation
+from audit import Batching, Relation
 from audit.claims import claim as c
 from audit.claims.claim import Asked, Numbers, NumberSource, Statement, statement_of
 from audit.claims.claims_file import load
@@ -22,6 +22,7 @@ from audit.curves.quantities import (
     RenyiAtOrder,
     TotalVariation,
 )
+from tests.mechanisms import noisy_sgd
 
 from .written import HEAD_LINES, ONE_STEP, STEP, write
 
@@ -103,16 +104,15 @@ def test_what_goes_beside_the_statement(tmp_path: Path) -> None:
     assert claim == c.Claim(
         id="x",
         citation="Somebody (2024)",
-        mechanism=NoisySGD(
+        mechanism=noisy_sgd(
             steps=2,
             dataset_size=4,
             batch_size=2,
             step_size=(1.0, 0.5),
             noise_std=2.0,
-            lipschitz=1.0,
+            diameter=None,
             batching=Batching.WITHOUT_REPLACEMENT,
             relation=Relation.ZERO_OUT,
-            smoothness=1.0,
         ),
         statement=statement_of(mu=1.0),
         expected=c.LooseBy(1.5),
@@ -129,12 +129,8 @@ defaults: {{mechanism: m, severity: warn, expected: not applicable, budget: {{se
 mechanisms: {{m: {ONE_STEP}}}
 claims:
 """
-    path = write(
-        tmp_path,
-        "- {id: x, mu: 1, budget: {trials: 3}}\n- {id: y, mu: 1, severity: error}",
-        head=head,
-    )
-    x, y = load([path]).claims
+    claims = "- {id: x, mu: 1, budget: {trials: 3}}\n- {id: y, mu: 1, severity: error}"
+    x, y = load([write(tmp_path, claims, head=head)]).claims
     assert x.budget == c.Budget(trials=3, seed=5)
     assert (x.severity, x.expected) == (c.Severity.WARN, c.Expected.NOT_APPLICABLE)
     assert (y.severity, y.budget.trials) == (c.Severity.ERROR, 9)
@@ -370,9 +366,7 @@ def test_includes(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     common = f"mechanisms: {{m: {ONE_STEP}}}\n"
     (tmp_path / "parts" / "common.yaml").write_text(common)
-    one = (
-        "include: common.yaml\ndefaults: {severity: warn}\nclaims: [{id: a, mechanism: m, mu: 1}]\n"
-    )
+    one = f"include: common.yaml\ndefaults: {{severity: warn}}\n{A}"
     (tmp_path / "parts" / "one.yaml").write_text(one)
     main = tmp_path / "main.claims.yaml"
     main.write_text(
@@ -386,9 +380,7 @@ def test_includes(tmp_path: Path) -> None:
     assert (first.severity, second.severity) == (c.Severity.WARN, c.Severity.ERROR)
     assert len(loaded.files) == 3
     (complaint,) = loaded.complaints
-    assert str(complaint) == (
-        f"{main}:4: duplicate id 'a', first used at {tmp_path / 'parts' / 'one.yaml'}:3"
-    )
+    assert str(complaint) == f"{main}:4: duplicate id 'a', first used at {first.location}"
 
 
 M = f"mechanisms:\n  m: {ONE_STEP}\n"

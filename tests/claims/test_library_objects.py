@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from audit.claims import Claim, sources
-from audit.claims.checking import Checked, check, check_file
+from audit.claims.checking import Checked, check_file
 from audit.claims.claim import Expected
 from audit.claims.claims_file import load
 from audit.claims.formats import Format, write
@@ -86,16 +86,10 @@ claims:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     folder = tmp_path_factory.mktemp("held")
     (folder / "held.py").write_text(MODULE)
-    (folder / "held.claims.yaml").write_text(FILE)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def checked(folder: Path) -> Checked:
-    return check([folder / "held.claims.yaml"], error=0.05)
+    return checked_file(folder, FILE, error=0.05)
 
 
 def test_claims_of_accountants_are_judged(checked: Checked) -> None:
@@ -215,10 +209,9 @@ def test_what_goes_wrong_is_one_line(ask, message: str) -> None:
 
 def test_an_event_of_an_included_file_is_found_beside_it(tmp_path: Path) -> None:
     """Compositions have no pair of one run, and bases of events are events."""
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    (inner / "held_there.py").write_text(MODULE)
-    (inner / "mechanisms.yaml").write_text(
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "held_there.py").write_text(MODULE)
+    (tmp_path / "inner" / "mechanisms.yaml").write_text(
         "mechanisms: {m: {event: 'held_there:growing', dataset_size: 99, relation: zero out}}"
     )
     path = tmp_path / "my.claims.yaml"
