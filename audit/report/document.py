@@ -30,28 +30,15 @@ class Style(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One cell of a table.
+    """One cell of a table."""
 
-    Parameters
-    ----------
-    text
-        What is read.
-    value
-        The number (or bracket) behind the text, in full, as JSON with ``Infinity``.
-    note
-        A second, smaller line.
-    target
-        The ``ident`` of the section that the text links to.
-    link
-        The page that the text links to, relative to this one.
-    """
-
-    text: str
+    text: str  #: What is read.
     style: Style = Style.TEXT
+    #: The number (or bracket) behind the text, in full, as JSON with ``Infinity``.
     value: str | None = None
-    note: str = ""
-    target: str = ""
-    link: str = ""
+    note: str = ""  #: A second, smaller line.
+    target: str = ""  #: The ``ident`` of the section that the text links to.
+    link: str = ""  #: The page that the text links to, relative to this one.
 
     @classmethod
     def number(cls, text: str, value: float | tuple[float, float], note: str = "") -> Cell:

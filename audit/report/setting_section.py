@@ -33,14 +33,7 @@ from audit.report.figures import curves, laws
 from audit.report.figures.style import Look
 from audit.report.mechanism_line import SYMBOLS
 from audit.report.queries import ComparedResult, shown_claims
-from audit.results import (
-    AtDelta,
-    BoundRow,
-    Derived,
-    Estimate,
-    PairResult,
-    Verdict,
-)
+from audit.results import AtDelta, BoundRow, Derived, Estimate, PairResult, Verdict
 
 _MOST_WEIGHTS = 6  # listed
 _RELATIONS = {
@@ -75,21 +68,11 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
 
 
 def _tables(setting: ComparedResult) -> list[Table]:
-    found = [
-        claims(setting),
-        _reasons(
-            setting,
-            Verdict.INCONCLUSIVE,
-            "Claims that these scores could not have refuted",
-            "Claim",
-        ),
-        _reasons(
-            setting,
-            Verdict.NOT_APPLICABLE,
-            "Bounds that do not apply to this mechanism",
-            "Bound",
-        ),
-    ]
+    reasons = (
+        (Verdict.INCONCLUSIVE, "Claims that these scores could not have refuted", "Claim"),
+        (Verdict.NOT_APPLICABLE, "Bounds that do not apply to this mechanism", "Bound"),
+    )
+    found = [claims(setting), *(_reasons(setting, *one) for one in reasons)]
     if not isinstance(setting, PairResult):
         return [*found, estimators(setting), per_record(setting)]
     return [*found, *(make(setting) for make in (positions, orders, renyi, found_pair))]
@@ -242,6 +225,10 @@ def _claim_cells(bound: BoundRow | None) -> tuple[Cell, Cell, Verdict]:
     return claim_cells(bound.value, bound.ratio, bound.verdict, bound.id)
 
 
+def _claims_and_verdicts(bounds: Sequence[BoundRow]) -> list[tuple[Cell, Verdict]]:
+    return [_claim_cells(bound)[::2] for bound in shown_claims(bounds)]
+
+
 def epsilon_table(caption: str, first: str, exact: str, rows: Iterable[Sequence[object]]) -> Table:
     """Return the table of a first screen: what is certified, exact and claimed.
 
@@ -389,12 +376,11 @@ def _widths(row: AtDelta) -> str:
 
 def renyi(setting: PairResult) -> Table:
     """Return Renyi divergences: sampled, exact in both orders, and the tightest claims."""
-    rows = []
-    for row in setting.renyi:
-        for bound in shown_claims(row.bounds):
-            claimed, _, verdict = _claim_cells(bound)
-            known = row.order, row.sampled_lower, row.exact.forward, row.exact.reverse
-            rows.append((*known, claimed, verdict))
+    rows = (
+        (row.order, row.sampled_lower, row.exact.forward, row.exact.reverse, *claim)
+        for row in setting.renyi
+        for claim in _claims_and_verdicts(row.bounds)
+    )
     return Table.of(
         "Renyi divergences",
         {
@@ -449,17 +435,16 @@ def per_record(setting: ComparedResult) -> Table:
 
 def found_pair(setting: PairResult) -> Table:
     """Return the pair that a search found, by its parameters; without rows if there is none."""
-    found = ((other.pair, other.found_by) for other in setting.other_pairs if other.found_by)
-    pair, by = next(found, (None, None))
-    caption, rows = "", []
-    if pair is not None and by is not None:
-        caption = f"A pair found by search, for the largest epsilon at δ = {plain(by.delta)}"
-        rows = [
-            ("pair", pair.name),
-            ("pairs tried", COUNT.cell(by.evaluations)),
-            ("seed", PARAMETER.cell(by.seed)),
-            *((name, _value_cell(value)) for name, value in _own_values(pair)),
-        ]
+    caption, rows = "", list[tuple[object, ...]]()
+    for other in setting.other_pairs:
+        if by := other.found_by:
+            caption = f"A pair found by search, for the largest epsilon at δ = {plain(by.delta)}"
+            rows = [
+                ("pair", other.pair.name),
+                ("pairs tried", COUNT.cell(by.evaluations)),
+                ("seed", PARAMETER.cell(by.seed)),
+                *((name, _value_cell(value)) for name, value in _own_values(other.pair)),
+            ]
     return Table.of(caption, {"Parameter": TEXT, "Value": TEXT}, rows, stacked=False)
 
 
@@ -469,10 +454,8 @@ def positions(setting: PairResult) -> Table:
     for place in setting.positions:
         for row in place.deltas:
             strongest = max(row.pairs, key=lambda pair: pair.epsilon.low)
-            for bound in shown_claims(row.bounds):
-                claimed, _, verdict = _claim_cells(bound)
-                exact = strongest.epsilon, strongest.pair
-                rows.append((place.index, row.delta, *exact, claimed, verdict))
+            known = place.index, row.delta, strongest.epsilon, strongest.pair
+            rows += [(*known, *claim) for claim in _claims_and_verdicts(row.bounds)]
     columns = {
         "Record": PARAMETER,
         "δ": PARAMETER,

@@ -26,6 +26,7 @@ from .example import (
     example,
     pair_settings,
     result,
+    study,
     with_bound,
     with_row,
     with_setting,
@@ -148,7 +149,17 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert('x')</script> | *b* $x$ & c"
     setting = with_bound(pair_settings()[1], 0, 2, reason=evil)
     setting = with_bound(setting, 0, 1, id=evil)
-    made = result(replace(setting, title=evil, summary=evil, name="../a b/ç"))
+    found = study().findings
+    of_study = replace(
+        found,
+        statements=(replace(found.statements[0], claim=evil),),
+        notes=(evil,),
+        charts=(replace(found.charts[0], title=evil, caption=evil),),
+    )
+    made = result(
+        replace(setting, title=evil, summary=evil, name="../a b/ç"),
+        replace(study(), findings=of_study),
+    )
     heading = replace(made.scenario, title=evil, summary=evil)
     # the figures draw every bound of the table: this one, too
     report.write(replace(made, scenario=heading), tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -114,22 +113,6 @@ def test_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "worst pair" in shown
     assert "The root of 2" in shown
-
-
-def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
-    evil = "<script>alert(1)</script> | *b* [red]x[/red] $x$"
-    first, second = study().findings.statements
-    chart, other = study().findings.charts
-    one = with_findings(
-        study(),
-        statements=(replace(first, claim=evil), second),
-        notes=(evil,),
-        charts=(replace(chart, title=evil, caption=evil), other),
-    )
-    report.write(result(one), tmp_path)
-    assert "<script" not in (tmp_path / "report.html").read_text(encoding="utf-8")
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert re.search(r"(?<!\\)<script", text) is None
 
 
 def test_many_statements_are_counted_on_the_first_screen() -> None:

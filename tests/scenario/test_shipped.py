@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+import yaml
 from hydra import compose, initialize
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -33,111 +35,48 @@ from audit.scenario.user_mechanism import OneRunSetting
 
 NAMES = scenario_names()
 SCHEMA = jsonschema.Draft202012Validator(schema())
-# Long runs are cut where a test of a run in seconds says as much; nothing else is changed.
-SHORTER = {
-    "papers/published_figures": [  # whole in tests.test_stored_numbers
-        "~settings.altschuler_talwar",
-        "~settings.chien_li",
-        "~settings.side_statements",
-    ],
-    "papers/iris_holder": [
-        "~settings.tanh",
-        "settings.relu.study.starts=2",
-        "settings.relu.study.every=100",
-    ],
-    "papers/noisy_cgd_training": [
-        "settings.digits.study.epochs=[1,2]",
-        "settings.digits.study.runs=2",
-    ],
-    "papers/noisy_cgd_canary": [
-        "~settings.mislabelled",
-        "~settings.half_the_noise",
-        "~settings.unclipped_features",
-    ],
-    "papers/at22_proof": [
-        "settings.proof.study.mechanism.step_size=0.02",
-        "settings.proof.study.mechanism.steps=375",
-        "settings.proof.study.trials=2000",
-        "settings.proof.study.auxiliary_trials=2000",
-        "settings.proof.study.steps_shown=[]",
-    ],
-    "batch_samplers": [
-        "~settings.ten_epochs",
-        "settings.one_epoch.study.epochs=2",
-        "settings.one_epoch.study.batches=10",
-        "settings.one_epoch.study.noise_multipliers=[0.7,1.0]",
-        "settings.one_epoch.study.numbers_of_batches=[5,10]",
-        "settings.one_epoch.study.last_iterate_steps=10",
-    ],
-    "at22_lower_bound": [
-        "~settings.paper",
-        "~settings.sampled",
-        "settings.full_batch.steps_shown=[]",
-        "settings.full_batch.other_pairs=[]",
-        "settings.full_batch.deltas=[1e-2]",
-        "settings.full_batch.renyi_orders=[]",
-    ],
-    "resets": ["~settings.huber"],
-    "poisson_batches": [
-        "settings.zero_out.mechanism.steps=10",
-        "settings.zero_out.steps_shown=[]",
-        "settings.dimensions.study.dimensions=[1,3]",
-        "settings.dimensions.study.mechanism.steps=5",
-        "settings.dimensions.study.trials=2000",
-    ],
-    "shuffled_batches": ["settings.four_epochs.steps_shown=[]"],
-    "own_dp_sgd": ["~settings.noise_divided_twice", "~settings.clipped_after_averaging"],
-    "own_pure_dp": ["~settings.laplace", "~settings.coins"],
-    "two_sided_walk": ["settings.full_batch.steps_shown=[]"],
-    "drifted_walk": ["settings.full_batch.steps_shown=[]"],
-    "one_pass": ["settings.linear.positions=[0,19]"],
-    "skip": [
-        "settings.skip.mechanism.steps=4",
-        "settings.skip.mechanism.dataset_size=4",
-        "settings.skip.positions=[0]",
-    ],
-    "stop": ["~settings.twenty_records"],
-    "fixed_order_epochs": [
-        "settings.as_many_as_records.positions=[9]",
-        "settings.four_epochs.other_pairs=[]",
-    ],
-    "logistic_regression": [
-        "settings.epochs_50.renyi_orders=[]",
-        "settings.epochs_100.renyi_orders=[]",
-        "settings.epochs_200.renyi_orders=[]",
-    ],
-    "step_sizes": ["settings.full_batch.mechanism.steps=5", "~settings.sampled"],
-    "without_replacement": [
-        "settings.one_in_ten.steps_shown=[]",
-        "settings.one_in_ten.renyi_orders=[]",
-        "settings.one_in_ten.other_pairs=[]",
-        "settings.one_in_ten.deltas=[1e-5]",
-        "bounds=[at22.b_2,cl25.theorem_3_12,bsa24.theorem_4_8]",
-    ],
-    "holder_gradients": [
-        "~settings.absolute",
-        "~settings.repulsive",
-        "settings.signed.mechanism.steps=5",
-    ],
-    "searched": ["settings.full_batch.search.evaluations=30"],
-    "non_convex": ["settings.repulsive_kink.steps_shown=[]", "~settings.double_well"],
-    "papers/shifted_interpolation": [
-        "~settings.huber",
-        "~settings.clamped_one_sided",
-        "settings.quadratic.study.paths=2000",
-        "settings.clamped_linear.study.paths=2000",
-        "settings.clamped_strongly_convex.study.paths=2000",
-        "settings.ten_dimensions.study.paths=2000",
-    ],
-    "papers/langevin": [
-        "settings.limits.study.step_sizes=[0.5,0.01]",
-        "settings.short.steps_shown=[]",
-    ],
-    "papers/exponential_mechanism": [
-        "settings.limit.study.step_sizes=[0.01,0.003,0.001]",
-        "settings.walk.steps_shown=[]",
-    ],
-}
+# Long runs are cut where a test of a run in seconds says as much; nothing else is changed. Settings
+# after "~" are left out. Published figures are whole in tests.test_stored_numbers.
+SHORTER = """
+papers/published_figures: ~altschuler_talwar ~chien_li ~side_statements
+papers/iris_holder: ~tanh relu.study.starts=2 relu.study.every=100
+papers/noisy_cgd_training: digits.study.epochs=[1,2] digits.study.runs=2
+papers/noisy_cgd_canary: ~mislabelled ~half_the_noise ~unclipped_features
+papers/at22_proof: proof.study.mechanism.step_size=0.02 proof.study.mechanism.steps=375
+    proof.study.trials=2000 proof.study.auxiliary_trials=2000 proof.study.steps_shown=[]
+batch_samplers: ~ten_epochs one_epoch.study.epochs=2 one_epoch.study.batches=10
+    one_epoch.study.noise_multipliers=[0.7,1.0] one_epoch.study.numbers_of_batches=[5,10]
+    one_epoch.study.last_iterate_steps=10
+at22_lower_bound: ~paper ~sampled full_batch.steps_shown=[] full_batch.other_pairs=[]
+    full_batch.deltas=[1e-2] full_batch.renyi_orders=[]
+resets: ~huber
+poisson_batches: zero_out.mechanism.steps=10 zero_out.steps_shown=[]
+    dimensions.study.dimensions=[1,3] dimensions.study.mechanism.steps=5
+    dimensions.study.trials=2000
+shuffled_batches: four_epochs.steps_shown=[]
+own_dp_sgd: ~noise_divided_twice ~clipped_after_averaging
+own_pure_dp: ~laplace ~coins
+two_sided_walk: full_batch.steps_shown=[]
+drifted_walk: full_batch.steps_shown=[]
+one_pass: linear.positions=[0,19]
+skip: skip.mechanism.steps=4 skip.mechanism.dataset_size=4 skip.positions=[0]
+stop: ~twenty_records
+fixed_order_epochs: as_many_as_records.positions=[9] four_epochs.other_pairs=[]
+logistic_regression: epochs_50.renyi_orders=[] epochs_100.renyi_orders=[]
+    epochs_200.renyi_orders=[]
+step_sizes: full_batch.mechanism.steps=5 ~sampled
+without_replacement: one_in_ten.steps_shown=[] one_in_ten.renyi_orders=[]
+    one_in_ten.other_pairs=[] one_in_ten.deltas=[1e-5]
+    bounds=[at22.b_2,cl25.theorem_3_12,bsa24.theorem_4_8]
+holder_gradients: ~absolute ~repulsive signed.mechanism.steps=5
+searched: full_batch.search.evaluations=30
+non_convex: repulsive_kink.steps_shown=[] ~double_well
+papers/shifted_interpolation: ~huber ~clamped_one_sided quadratic.study.paths=2000
+    clamped_linear.study.paths=2000 clamped_strongly_convex.study.paths=2000
+    ten_dimensions.study.paths=2000
+papers/langevin: limits.study.step_sizes=[0.5,0.01] short.steps_shown=[]
+papers/exponential_mechanism: limit.study.step_sizes=[0.01,0.003,0.001] walk.steps_shown=[]
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -155,15 +94,21 @@ def composed(name: str, *changes: str) -> Scenario:
     return read_job(config, []).scenario
 
 
+def shorter(name: str) -> list[str]:
+    """The overrides that make a run shorter."""
+    changes = yaml.safe_load(SHORTER).get(name, "").split()
+    return [re.sub("^(~?)(?!bounds=)", r"\1settings.", change) for change in changes]
+
+
 @cache
 def result(name: str) -> Result:
     kept = [
         setting.name
-        for setting in composed(name, *SHORTER.get(name, ())).settings
+        for setting in composed(name, *shorter(name)).settings
         if not isinstance(setting, StudySetting | OneRunSetting)
     ]
     fewer = [f"settings.{setting}.trials=2000" for setting in kept]
-    scenario = composed(name, *SHORTER.get(name, ()), *fewer)
+    scenario = composed(name, *shorter(name), *fewer)
     return run(scenario)
 
 
