@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from audit.codec.hints import (
     MISSING,
@@ -30,8 +30,11 @@ class DecodeError(ValueError):
     """Error for plain data that does not match a type hint.
 
     ``path`` leads to the offending value inside the decoded one, ``problem`` is the message without
-    it, and ``errors`` are those that this one joins (by default itself).
+    it, and ``errors`` are those that this one joins (by default itself). Data of another shape than
+    the hint takes has a ``requirement``, which says what shape that is.
     """
+
+    requirement = ""
 
     def __init__(
         self,
@@ -54,19 +57,13 @@ class DecodeError(ValueError):
         message = "; ".join(str(one) for one in (first, *others))
         return DecodeError(message, first.path, first.problem, (first, *others))
 
-    @classmethod
-    def at(cls, name: str, path: _Path, problem: str, separator: str = " ") -> Self:
+    @staticmethod
+    def at(name: str, path: _Path, problem: str, separator: str = " ") -> DecodeError:
         """Return the error for a value inside the one called ``name``, which may be empty."""
         where = name
         for part in path:
             where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else part
-        return cls(f"{where or 'value'}{separator}{problem}", path, problem)
-
-
-class _MisfitError(DecodeError):
-    """Error for plain data of another shape than a hint takes; ``requirement`` says which."""
-
-    requirement: str
+        return DecodeError(f"{where or 'value'}{separator}{problem}", path, problem)
 
 
 def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | None = None) -> Any:
@@ -96,9 +93,8 @@ class _Decoder:
     def error(self, path: _Path, requirement: str, plain: Any, hint: str = "") -> DecodeError:
         return DecodeError.at(self.name, path, f"must be {requirement}, got {shown(plain)}{hint}")
 
-    def misfit(self, path: _Path, requirement: str, plain: Any) -> _MisfitError:
-        problem = f"must be {requirement}, got {shown(plain)}"
-        error = _MisfitError.at(self.name, path, problem)
+    def misfit(self, path: _Path, requirement: str, plain: Any) -> DecodeError:
+        error = self.error(path, requirement, plain)
         error.requirement = requirement
         return error
 
@@ -236,7 +232,7 @@ class _Decoder:
         misfits: list[str] = []
         for hint in hints:
             wrong = errors[hint]
-            if not isinstance(wrong, _MisfitError) or wrong.path != path:
+            if not wrong.requirement or wrong.path != path:
                 raise wrong
             misfits.append(wrong.requirement)
         raise self.misfit(path, " or ".join(misfits), plain)

@@ -170,7 +170,7 @@ def draw_steps(
 
     None without a finite number, or a second number of steps.
     """
-    steps, exact, bounds = _steps(data), _exact(data), _bounds(data)
+    steps, exact, bounds = _arrays(data)
     if len(steps) < 2 or not np.any(np.isfinite(np.concatenate([exact.ravel(), *bounds.values()]))):
         return None
 
@@ -195,14 +195,11 @@ def draw_steps(
     return style.picture(f"{stem}-steps", title, steps_caption(data, unsound), on, 3.7)
 
 
-def _steps(data: EpsilonAgainstSteps) -> Array:
-    return np.array(data.steps, dtype=np.float64)
-
-
-def _exact(data: EpsilonAgainstSteps) -> Array:
-    """Return brackets, shape (steps, 2); NaN where an end is infinite."""
+def _arrays(data: EpsilonAgainstSteps) -> tuple[Array, Array, dict[str, Array]]:
+    """Return steps, brackets of shape (steps, 2), NaN where an end is infinite, and bounds."""
     ends = np.array([value.bracket for value in data.exact])
-    return np.where(np.isfinite(ends), ends, np.nan)
+    exact = np.where(np.isfinite(ends), ends, np.nan)
+    return np.array(data.steps, dtype=np.float64), exact, _bounds(data)
 
 
 def _bounds(data: EpsilonAgainstSteps | TradeoffCurves) -> dict[str, Array]:
@@ -256,7 +253,7 @@ def steps_caption(data: EpsilonAgainstSteps, unsound: Collection[str]) -> str:
 
     ``unsound`` bounds are never called the tightest, nor are those refuted at another step.
     """
-    steps, exact, bounds = _steps(data), _exact(data), _bounds(data)
+    steps, exact, bounds = _arrays(data)
     if not np.isfinite(exact[-1, 0]):
         return "The exact value is infinite."
     end = f"{bracket(data.exact[-1].bracket, 4)} at T = {plain(int(steps[-1]))}"
