@@ -12,11 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from audit.bounds import Status
-from audit.curves import Order
-from audit.estimation import AuditRecord, Tail, audit_samples
 from audit.report import load
 from audit.results import (
     AtDelta,
@@ -28,11 +24,9 @@ from audit.results import (
     Estimator,
     Number,
     PairResult,
-    Provenance,
     RefutedAfter,
     Result,
     SampledEvidence,
-    ScenarioHeading,
     ScoreHistograms,
     SettingResult,
     Statement,
@@ -84,18 +78,8 @@ def tightest_id(bounds: tuple[BoundRow, ...]) -> str | None:
 
 
 def evidence(epsilon: float, limit: float = 11.9) -> SampledEvidence:
-    return SampledEvidence(
-        epsilon=epsilon,
-        order=Order.REVERSE,
-        tail=Tail.AT_LEAST,
-        threshold=0.3125,
-        count=41,
-        total=500_000,
-        count_prime=183_211,
-        total_prime=500_000,
-        error_spent=0.0071,
-        largest_certifiable=limit,
-    )
+    sampled = pair_settings()[0].deltas[0].sampled
+    return replace(sampled, epsilon=epsilon, largest_certifiable=limit)
 
 
 def with_setting(result: Result, index: int, **changes: Any) -> Result:
@@ -121,17 +105,14 @@ def with_bound(setting: PairResult, row: int, index: int, **changes: Any) -> Pai
 
 
 @cache
-def _audit() -> AuditRecord:
-    rng = np.random.default_rng(2)
-    x, x_prime = rng.normal(size=2000), rng.normal(1.0, size=2000)
-    audit = audit_samples(x, x_prime, confidence=0.95, deltas=(1e-5,), seed=7).record()
-    return replace(audit, mu_lower=replace(audit.mu_lower, value=1.0423))
+def stored() -> Result:
+    return load(STORED)
 
 
 @cache
 def pair_settings() -> tuple[PairResult, PairResult, PairResult]:
     """Full batches, batches without replacement, and the constants of a paper."""
-    full, sampled, paper = map(_without_the_stronger_pair, load(STORED).settings)
+    full, sampled, paper = map(_without_the_stronger_pair, stored().settings)
     for index, row in enumerate(full.deltas):
         low = row.certified.epsilon
         made_up = (
@@ -174,29 +155,20 @@ def example() -> Result:
 
 
 def result(*settings: SettingResult, name: str = "at22_lower_bound") -> Result:
-    """The example's heading and provenance, with these settings."""
-    return Result(
-        scenario=ScenarioHeading(
-            name=name,
-            title="Clamped symmetric against biased random walks",
-            summary="The pair with which the privacy loss of Noisy-SGD is shown to stop growing.",
-            reference="Altschuler and Talwar 2022, section 4 and run_report A.4",
-        ),
-        provenance=Provenance(
-            version="0.1.0",
-            seed=7,
-            command="audit scenario=at22_lower_bound",
-            environment=Environment(
-                started="2025-01-02T03:04:05+00:00",
-                wall_seconds=98.2,
-                threads=2,
-                commit="0123456789abcdef0123456789abcdef01234567",
-                commit_dirty=True,
-                python="3.11.9",
-                packages={"numpy": "2.1.0", "scipy": "1.15.0"},
-            ),
-        ),
-        confidence=0.95,
+    """The stored heading and provenance, on a machine, with these settings."""
+    environment = Environment(
+        started="2025-01-02T03:04:05+00:00",
+        wall_seconds=98.2,
+        threads=2,
+        commit="0123456789abcdef0123456789abcdef01234567",
+        commit_dirty=True,
+        python="3.11.9",
+        packages={"numpy": "2.1.0", "scipy": "1.15.0"},
+    )
+    return replace(
+        stored(),
+        scenario=replace(stored().scenario, name=name),
+        provenance=replace(stored().provenance, environment=environment),
         settings=settings,
     )
 
@@ -253,7 +225,7 @@ def user_mechanism() -> UserMechanismResult:
                 ),
             ),
         ),
-        audit=_audit(),
+        audit=pair_settings()[0].audit,
         scores=ScoreHistograms(edges=(0.0, 1.0, 2.0), first=(0.75, 0.25), second=(0.5, 0.5)),
     )
 
