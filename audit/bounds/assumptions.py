@@ -7,6 +7,7 @@ by their spelling.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -89,7 +90,7 @@ class Assumption:
             raise NotApplicable(f"{who} {failure}")
 
 
-def _values(*names: str) -> Callable[[NoisySGD], str]:
+def fields(*names: str) -> Callable[[NoisySGD], str]:
     """Return a function that lists attributes of a mechanism: "a=1, b=2 and c=3"."""
 
     def found(m: NoisySGD) -> str:
@@ -101,9 +102,20 @@ def _values(*names: str) -> Callable[[NoisySGD], str]:
     return found
 
 
-_BATCHING = _values("batching")
-_BATCHING_AND_RELATION = _values("batching", "relation")
-_RELEASE = _values("release")
+def known(number: float | None) -> float:
+    """Return a number of a mechanism that the assumptions of an entry require."""
+    assert number is not None
+    return number
+
+
+def domain(m: NoisySGD) -> float:
+    """Return the diameter of the domain; infinite if it is unbounded."""
+    return math.inf if m.diameter is None else float(m.diameter)
+
+
+_BATCHING = fields("batching")
+_BATCHING_AND_RELATION = fields("batching", "relation")
+_RELEASE = fields("release")
 
 
 def constant_step_size(m: NoisySGD) -> bool:
@@ -189,7 +201,7 @@ SHUFFLED_OF_SAME_SIZE = Assumption(
 SAME_SIZE_OR_POISSON = Assumption(
     "equally many records in both datasets, or Poisson batches",
     lambda m: m.relation is not Relation.ADD_REMOVE or m.batching is Batching.POISSON,
-    _values("relation", "batching"),
+    fields("relation", "batching"),
 )
 ALLOCATION_ZERO_OUT = Assumption(
     "random allocation, and a record that is removed or zeroed out",
@@ -219,9 +231,9 @@ ACTUAL_DIVISOR = Assumption(
 
 # --------------------------------------------------------------------------------------- steps
 
-ONE_STEP = Assumption("one step", lambda m: m.steps == 1, _values("steps"))
+ONE_STEP = Assumption("one step", lambda m: m.steps == 1, fields("steps"))
 TWO_STEPS = Assumption(
-    "two steps or more, so that 1 <= tau <= t - 1", lambda m: m.steps >= 2, _values("steps")
+    "two steps or more, so that 1 <= tau <= t - 1", lambda m: m.steps >= 2, fields("steps")
 )
 WHOLE_EPOCHS = Assumption(
     "a whole number of epochs",
@@ -238,7 +250,7 @@ ONE_PASS = Assumption(
 N_PASSES = Assumption(
     "n passes over the n records, one at a time in a fixed order",
     lambda m: FIXED_ORDER.holds(m) and m.batch_size == 1 and m.steps == m.dataset_size**2,
-    _values("steps", "dataset_size", "batch_size"),
+    fields("steps", "dataset_size", "batch_size"),
 )
 CONSTANT_STEP_SIZE = Assumption(
     "one step size for all steps", constant_step_size, lambda m: f"step_size={_step_size(m)}"
@@ -264,7 +276,7 @@ CONTRACTIVE_BATCHES = Assumption(
         or m.smoothness is None
         or _largest_step(m) * m.smoothness * m.dataset_size <= 2 * m.batch_size
     ),
-    _values("step_size", "smoothness", "dataset_size", "batch_size"),
+    fields("step_size", "smoothness", "dataset_size", "batch_size"),
 )
 SMALL_STEPS = Assumption(
     "eta <= 2/(M + m) with M the smoothness and m the strong convexity",
@@ -286,44 +298,44 @@ SOME_NOISE = Assumption(
 
 # -------------------------------------------------------------------------- losses and domains
 
-CONVEX = Assumption("convex losses", lambda m: m.convex, _values("convex"))
+CONVEX = Assumption("convex losses", lambda m: m.convex, fields("convex"))
 STRONGLY_CONVEX = Assumption(
     "strongly convex losses",
     lambda m: m.convex and m.strong_convexity > 0,
-    _values("strong_convexity"),
+    fields("strong_convexity"),
 )
-SMOOTH = Assumption("smooth losses", lambda m: m.smoothness is not None, _values("smoothness"))
+SMOOTH = Assumption("smooth losses", lambda m: m.smoothness is not None, fields("smoothness"))
 HOLDER = Assumption(
     "Hoelder continuous gradients of an order above 0",
     lambda m: m.holder is not None and m.holder[1] > 0,
-    _values("holder"),
+    fields("holder"),
 )
 SMOOTH_OR_HOLDER = Assumption(
     "smooth losses, or Hoelder continuous gradients of an order above 0",
     lambda m: SMOOTH.holds(m) or HOLDER.holds(m),
-    _values("smoothness", "holder"),
+    fields("smoothness", "holder"),
 )
-LIPSCHITZ = Assumption("Lipschitz losses", lambda m: m.lipschitz is not None, _values("lipschitz"))
+LIPSCHITZ = Assumption("Lipschitz losses", lambda m: m.lipschitz is not None, fields("lipschitz"))
 UNCLIPPED = Assumption(
     "unclipped gradients, because clipped ones need not be those of a convex loss",
     lambda m: m.clip_norm is None or (m.lipschitz is not None and m.lipschitz <= m.clip_norm),
-    _values("clip_norm"),
+    fields("clip_norm"),
 )
 GRADIENT_BOUND = Assumption(
     "a bound on each record's gradient",
     lambda m: m.gradient_bound is not None,
-    _values("lipschitz", "clip_norm"),
+    fields("lipschitz", "clip_norm"),
 )
 LAST_STEP_BOUNDED = Assumption(
     "a bound on the last update: smoothness, holder, lipschitz or clip_norm",
     lambda m: m.smoothness is not None or HOLDER.holds(m) or m.gradient_bound is not None,
-    _values("smoothness", "holder", "lipschitz", "clip_norm"),
+    fields("smoothness", "holder", "lipschitz", "clip_norm"),
 )
 BOUNDED_DOMAIN = Assumption(
-    "a bounded domain", lambda m: m.diameter is not None, _values("diameter")
+    "a bounded domain", lambda m: m.diameter is not None, fields("diameter")
 )
 UNCONSTRAINED = Assumption(
-    "iterates without a domain", lambda m: m.diameter is None, _values("diameter")
+    "iterates without a domain", lambda m: m.diameter is None, fields("diameter")
 )
 BOUNDED_OR_CONTRACTING = Assumption(
     "a bounded domain, or strongly convex losses with steps that contract by c < 1",
@@ -349,7 +361,7 @@ def _gradient_bound_sets_sensitivity(m: NoisySGD) -> bool:
 GRADIENT_BOUND_SETS_SENSITIVITY = Assumption(
     "gradients whose bound alone gives the sensitivity, for replace-one or an actual divisor",
     _gradient_bound_sets_sensitivity,
-    _values("gradient_bound", "gradient_sensitivity"),
+    fields("gradient_bound", "gradient_sensitivity"),
 )
 GRADIENT_BOUND_FOR_POISSON = Assumption(
     "gradients whose bound alone gives the sensitivity, for Poisson batches and replace-one",
@@ -358,7 +370,7 @@ GRADIENT_BOUND_FOR_POISSON = Assumption(
         or m.relation is not Relation.REPLACE_ONE
         or _sensitivity_from_bound(m, 2.0)
     ),
-    _values("gradient_bound", "gradient_sensitivity"),
+    fields("gradient_bound", "gradient_sensitivity"),
 )
 
 # ------------------------------------------------------------------------------------- releases

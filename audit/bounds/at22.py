@@ -35,7 +35,7 @@ from audit.bounds.accounting.iteration import (
     record_place,
 )
 from audit.bounds.accounting.update import family_sensitivity
-from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size, fields, known
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
@@ -58,9 +58,8 @@ def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     first branch is composition, needs none of the assumptions, and is ``bsa24.theorem_4_1``.
     """
     steps, eta = mechanism.steps, mechanism.constant_step_size
-    assert mechanism.diameter is not None  # an assumption of the entry
     shift = eta * mechanism.sensitivity / mechanism.dataset_size
-    diameter = mechanism.diameter + shift
+    diameter = known(mechanism.diameter) + shift
     turning_point = min(diameter / shift, float(steps))
     candidates = {max(math.floor(turning_point), 1), min(math.ceil(turning_point), steps)}
     squares = [steps * shift**2]
@@ -92,10 +91,9 @@ def theorem_5_6(
     index: Record, counted from 1. Default: the worst, in the last batch.
     length: Length T~, a multiple of n/b. Default: the best.
     """
-    assert mechanism.diameter is not None  # an assumption of the entry
     rest, period = record_place(mechanism, index)
     shift = mechanism.constant_step_size * mechanism.sensitivity / mechanism.batch_size
-    diameter = mechanism.diameter + shift
+    diameter = known(mechanism.diameter) + shift
     most = mechanism.steps // period
     if length is None:
         best = min(max(diameter / shift, 1.0), float(most))
@@ -194,7 +192,7 @@ BALL = Assumption(
         m.gradient_bound is not None
         and 2 * m.gradient_bound <= family_sensitivity(m) * (1 + ROUNDING)
     ),
-    lambda m: f"lipschitz={m.lipschitz} and gradient_sensitivity={m.gradient_sensitivity}",
+    fields("lipschitz", "gradient_sensitivity"),
 )
 
 
@@ -419,8 +417,7 @@ def _convex_length(step: Array, weight: Array, most: int, square: float) -> Arra
 
 
 def _convex(m: NoisySGD, order: Order, split: float | None, length: int | None) -> RenyiCurve:
-    assert m.diameter is not None  # an assumption of the entries
-    square = (m.diameter / m.constant_step_size) ** 2
+    square = (known(m.diameter) / m.constant_step_size) ** 2
     best = functools.partial(_convex_length, square=square)
     return renyi_curve(SplitNoise(m, order, best, lambda r: square / r, True, split, length))
 
@@ -428,10 +425,9 @@ def _convex(m: NoisySGD, order: Order, split: float | None, length: int | None) 
 def _strongly_convex(
     m: NoisySGD, order: Order, split: float | None, length: int | None
 ) -> RenyiCurve:
-    assert m.diameter is not None  # an assumption of the entries
     c = m.contraction
     rate = -2 * math.log(c) if c > 0 else math.inf
-    square = (m.diameter / m.constant_step_size) ** 2 * (1 - c) * (1 + c)
+    square = (known(m.diameter) / m.constant_step_size) ** 2 * (1 - c) * (1 + c)
 
     def cost(lengths: Array) -> Array:
         if c == 0:
@@ -498,8 +494,7 @@ def b_3_both_orders(
 
 
 def _schedule(m: NoisySGD, proper: bool, split: float | None, length: int | None) -> RenyiCurve:
-    assert m.diameter is not None  # an assumption of the entries
-    square = m.diameter**2
+    square = known(m.diameter) ** 2
     if constant_step_size(m):
         scaled = square / m.constant_step_size**2
         best = functools.partial(_convex_length, square=scaled)
@@ -558,25 +553,20 @@ BALANCED_STEP_SIZE = Assumption(
             m.constant_step_size * (m.smoothness + m.strong_convexity), 2, rel_tol=1e-9
         )
     ),
-    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
+    fields("step_size", "smoothness"),
 )
-
-
-def _lipschitz(mechanism: NoisySGD) -> float:
-    assert mechanism.lipschitz is not None  # an assumption of the entries
-    return mechanism.lipschitz
 
 
 def _crossing(mechanism: NoisySGD, step_size: float) -> float:
     """Return T-bar = ceil(D n/(L eta))."""
-    assert mechanism.diameter is not None  # an assumption of the entries
-    ratio = mechanism.diameter / _lipschitz(mechanism) * mechanism.dataset_size / step_size
+    reached = known(mechanism.diameter) / known(mechanism.lipschitz)
+    ratio = reached * mechanism.dataset_size / step_size
     return float(math.ceil(ratio)) if ratio < 1e15 else ratio
 
 
 def _rate(mechanism: NoisySGD, steps: float, highest: float = math.inf) -> RenyiCurve:
     """Return alpha L^2/(n^2 sigma^2) steps."""
-    ratio = _lipschitz(mechanism) / mechanism.dataset_size / mechanism.noise_std
+    ratio = known(mechanism.lipschitz) / mechanism.dataset_size / mechanism.noise_std
     line = RenyiCurve.linear(ratio * ratio * steps)
     return line if math.isinf(highest) else RenyiCurve(line.divergence, highest=highest)
 
@@ -585,8 +575,9 @@ def _highest(mechanism: NoisySGD) -> float:
     """Return alpha*(b/n, b sigma/(2 sqrt(2) L)); b/n >= 1/5 needs no range (footnote 8)."""
     if mechanism.sampling_rate >= 0.2:
         return math.inf
-    noise = mechanism.batch_size * mechanism.noise_std / (2 * math.sqrt(2) * _lipschitz(mechanism))
-    return max(largest_order(mechanism.sampling_rate, noise), 1 + 1e-9)
+    m = mechanism
+    noise = m.batch_size * m.noise_std / (2 * math.sqrt(2) * known(m.lipschitz))
+    return max(largest_order(m.sampling_rate, noise), 1 + 1e-9)
 
 
 @bound("at22.theorem_3_1", large_noise=LARGE_NOISE)
@@ -603,10 +594,8 @@ def theorem_5_1(mechanism: NoisySGD) -> PrivacyCurve:
     T-bar = kappa log(alpha D^2/(eta^2 sigma_1^2 Q kappa)) with sigma_1^2 = sigma^2/2 and
     Q = 16 alpha L^2/(n^2 sigma^2), as its proof has it; at least 1.
     """
-    assert mechanism.smoothness is not None  # assumptions of the entry
-    assert mechanism.diameter is not None
-    kappa = mechanism.smoothness / mechanism.strong_convexity
-    crossing = mechanism.diameter / mechanism.constant_step_size / _lipschitz(mechanism)
+    kappa = known(mechanism.smoothness) / mechanism.strong_convexity
+    crossing = known(mechanism.diameter) / mechanism.constant_step_size / known(mechanism.lipschitz)
     inside = (crossing * mechanism.dataset_size) ** 2 / (8 * kappa)
     length = max(kappa * math.log(inside), 1.0) if inside > 1 else 1.0
     return _rate(mechanism, min(mechanism.steps, length), _highest(mechanism))
@@ -624,7 +613,7 @@ def eq_5_5(mechanism: NoisySGD) -> PrivacyCurve:
 def eq_1_3(mechanism: NoisySGD) -> PrivacyCurve:
     """Rate in DP (Remark 1.4), stated for epsilon up to about 1; there is no Renyi part."""
     steps = min(mechanism.steps, _crossing(mechanism, mechanism.constant_step_size))
-    ratio = _lipschitz(mechanism) / mechanism.dataset_size / mechanism.noise_std
+    ratio = known(mechanism.lipschitz) / mechanism.dataset_size / mechanism.noise_std
     return TailCurve.gaussian(ratio * math.sqrt(steps))
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from audit import validate
 from audit.bounds.accounting.composition import SubsampledGaussian, coarse_epsilons, compose
 from audit.bounds.accounting.update import checked_tau, contraction_gap, family_sensitivity
-from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size, domain, known
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
@@ -75,9 +75,8 @@ class _Crossing:
         total = -math.expm1(-rate * length) / gap
         return left, total, -math.expm1(-2 * rate * length) / (gap * (2 - gap))
 
-    def distance(self, steps: int, diameter: float | None) -> float:
+    def distance(self, steps: int, limit: float) -> float:
         """Return a bound on the distance of two processes with a common start after ``steps``."""
-        limit = math.inf if diameter is None else diameter
         if steps == 0:
             return 0.0
         _, total, _ = self._sums(steps)
@@ -106,15 +105,12 @@ class _Crossing:
         fall = diameter * self.gap / self.shift  # 1 - c^m
         return -math.log1p(-fall) / self.rate if fall < 1 and self.gap < 1 else math.inf
 
-    def best(self, tau: int, steps: int, diameter: float | None) -> float:
+    def best(self, tau: int, steps: int, diameter: float) -> float:
         """Return the least sum of squares over interpolations that begin at ``tau`` or later."""
         squares = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
         longest = steps - tau
-        lengths = {longest}
-        if diameter is not None:
-            turn = min(self.turning_point(diameter), float(longest))
-            lengths |= {max(math.floor(turn), 1), min(math.ceil(turn), longest)}
-        for length in lengths:
+        turn = min(self.turning_point(diameter), float(longest))
+        for length in {longest, max(math.floor(turn), 1), min(math.ceil(turn), longest)}:
             distance = self.distance(steps - length, diameter)
             if math.isfinite(distance):
                 last = length
@@ -136,8 +132,7 @@ def _given_shifts(
         raise ValueError(
             f"shifts must be one number a step and end with 1, got {last!r} at the end"
         )
-    limit = math.inf if mechanism.diameter is None else mechanism.diameter
-    total = 0.0
+    limit, total = domain(mechanism), 0.0
     for value in lambdas:
         reached = contraction * distance + crossing.shift
         total += float(value) ** 2 * reached**2 if value else 0.0
@@ -178,10 +173,10 @@ def theorem_3_3(
         if count != steps - start or start < 0:
             wanted = f"{steps - tau} numbers" if tau is not None else f"at most {steps} numbers"
             raise ValueError(f"shifts must have {wanted}, got {count}")
-        distance = crossing.distance(start, mechanism.diameter)
+        distance = crossing.distance(start, domain(mechanism))
         square = _given_shifts(crossing, 1 - gap, distance, mechanism, shifts)
     else:
-        square = crossing.best(tau or 0, steps, mechanism.diameter)
+        square = crossing.best(tau or 0, steps, domain(mechanism))
         if square == crossing.shift**2 * steps:
             return GaussianCurve(ratio / mechanism.noise_std * math.sqrt(steps))
     if not math.isfinite(square):
@@ -200,8 +195,8 @@ def _crossing_time(mechanism: NoisySGD, batch: int) -> float:
     It is rounded to an integer if it differs from one only by rounding errors: parameters in double
     precision may give 3.0000000000000004.
     """
-    assert mechanism.diameter is not None  # an assumption of the entries that use it
-    ratio = mechanism.diameter / (mechanism.constant_step_size * mechanism.sensitivity / batch)
+    shift = mechanism.constant_step_size * mechanism.sensitivity / batch
+    ratio = known(mechanism.diameter) / shift
     if not math.isfinite(ratio):
         return math.inf
     whole = round(ratio)
@@ -237,12 +232,6 @@ def _ratio(mechanism: NoisySGD, batch: int) -> float:
     return mechanism.sensitivity / (batch * mechanism.noise_std)
 
 
-def _counts(mechanism: NoisySGD) -> tuple[int, int]:
-    """Return l, the number of batches of an epoch, and E, the number of epochs."""
-    length = mechanism.dataset_size // mechanism.batch_size
-    return length, mechanism.steps // length
-
-
 @bound("bsa24.theorem_4_1")
 def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for full batches (Theorem 4.1).
@@ -271,17 +260,17 @@ def theorem_4_2(mechanism: NoisySGD) -> PrivacyCurve:
 @bound("bsa24.theorem_4_3", enough_steps=ENOUGH_STEPS)
 def theorem_4_3(mechanism: NoisySGD) -> PrivacyCurve:
     """Convex losses on a bounded domain, at least D n/(eta S) steps (Theorem 4.3)."""
-    assert mechanism.diameter is not None  # an assumption of the entry
-    ratio = mechanism.sensitivity / mechanism.dataset_size
-    ceiling = math.ceil(_crossing_time(mechanism, mechanism.dataset_size))
-    square = 3 * ratio * mechanism.diameter / mechanism.constant_step_size + ratio**2 * ceiling
-    return GaussianCurve(math.sqrt(square) / mechanism.noise_std)
+    m = mechanism
+    ratio = m.sensitivity / m.dataset_size
+    ceiling = math.ceil(_crossing_time(m, m.dataset_size))
+    square = 3 * ratio * known(m.diameter) / m.constant_step_size + ratio**2 * ceiling
+    return GaussianCurve(math.sqrt(square) / m.noise_std)
 
 
 @bound("bsa24.theorem_4_4")
 def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition (Theorem 4.4): no convexity, no smoothness, any schedule of step sizes."""
-    epochs = _counts(mechanism)[1]
+    epochs = mechanism.steps // mechanism.steps_per_epoch
     return GaussianCurve(_ratio(mechanism, mechanism.batch_size) * math.sqrt(epochs))
 
 
@@ -298,16 +287,16 @@ def _old_epochs(mechanism: NoisySGD, power: int) -> tuple[float, float]:
     The effect of earlier epochs after the noise of one epoch, and the part of it that is there.
     """
     gap = contraction_gap(mechanism)
-    length, epochs = _counts(mechanism)
+    length = mechanism.steps_per_epoch
     kept = math.exp(_log_power(gap, power))
     effect = kept * (gap * (2 - gap) / math.expm1(_log_power(gap, length)) ** 2)
-    return effect, -math.expm1(_log_power(gap, length * (epochs - 1)))
+    return effect, -math.expm1(_log_power(gap, mechanism.steps - length))
 
 
 @bound("bsa24.theorem_4_5")
 def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
     """Strongly convex losses, cyclic batches (Theorem 4.5)."""
-    effect, lost = _old_epochs(mechanism, 2 * _counts(mechanism)[0] - 2)
+    effect, lost = _old_epochs(mechanism, 2 * mechanism.steps_per_epoch - 2)
     fraction = effect * lost / (2 - lost)
     return GaussianCurve(_ratio(mechanism, mechanism.batch_size) * math.sqrt(1 + fraction))
 
@@ -315,19 +304,18 @@ def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
 @bound("bsa24.theorem_4_6", enough_epochs=ENOUGH_EPOCHS)
 def theorem_4_6(mechanism: NoisySGD) -> PrivacyCurve:
     """Convex losses on a bounded domain, at least D b/(eta S) epochs (Theorem 4.6)."""
-    assert mechanism.diameter is not None  # an assumption of the entry
-    ratio = mechanism.sensitivity / mechanism.batch_size
-    length, _ = _counts(mechanism)
-    ceiling = math.ceil(_crossing_time(mechanism, mechanism.batch_size))
-    square = ratio**2 + 3 * ratio * mechanism.diameter / (mechanism.constant_step_size * length)
+    m = mechanism
+    ratio, length = m.sensitivity / m.batch_size, m.steps_per_epoch
+    ceiling = math.ceil(_crossing_time(m, m.batch_size))
+    square = ratio**2 + 3 * ratio * known(m.diameter) / (m.constant_step_size * length)
     square += ratio**2 * ceiling / length
-    return GaussianCurve(math.sqrt(square) / mechanism.noise_std)
+    return GaussianCurve(math.sqrt(square) / m.noise_std)
 
 
 @bound("bsa24.table_1_renyi")
 def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound of Table 1, column RDP (Appendix D.2); never below that of Theorem 4.5."""
-    effect, lost = _old_epochs(mechanism, _counts(mechanism)[0] - 2)
+    effect, lost = _old_epochs(mechanism, mechanism.steps_per_epoch - 2)
     growth = effect * lost if lost else 0.0
     return RenyiCurve.linear(_ratio(mechanism, mechanism.batch_size) ** 2 / 2 * (1 + growth))
 
@@ -511,14 +499,12 @@ def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve
     tau: Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
     """
-    assert mechanism.diameter is not None  # an assumption of the entry
     scale = 2 * math.sqrt(2) / (mechanism.batch_size * mechanism.noise_std)
     step = SubsampledGaussian(mechanism.sampling_rate, scale * family_sensitivity(mechanism))
-    crossing = math.sqrt(2) * mechanism.diameter / mechanism.step_std
+    crossing = math.sqrt(2) * known(mechanism.diameter) / mechanism.step_std
     family = LengthFamilyCurve(step, mechanism.steps, lambda m: crossing / np.sqrt(m))
-    return (
-        family if tau is None else family.member(family.longest - checked_tau(family.longest, tau))
-    )
+    steps = mechanism.steps
+    return family if tau is None else family.member(steps - checked_tau(steps, tau))
 
 
 # ------------------------------------------------------------------- Langevin Monte Carlo
@@ -566,9 +552,8 @@ def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
     The paper requires K to contain the unit ball. This is no restriction: scaling space by r
     preserves L D and eta L^2, and with them both sides.
     """
-    assert mechanism.diameter is not None  # an assumption of the entry
     difference = _difference(mechanism)
-    square = 2 * difference * mechanism.diameter
+    square = 2 * difference * known(mechanism.diameter)
     if mechanism.release is Release.LAST_ITERATE:
         step = mechanism.constant_step_size / inverse_temperature(mechanism)
         square += step * difference**2 / 2
@@ -578,5 +563,4 @@ def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
 @bound("bsa24.mcsherry_talwar")
 def mcsherry_talwar(mechanism: NoisySGD) -> PrivacyCurve:
     """Every exponential mechanism (section 5.2): beta (F - F') varies by at most beta S D/n."""
-    assert mechanism.diameter is not None  # an assumption of the entry
-    return PureCurve(_difference(mechanism) * mechanism.diameter)
+    return PureCurve(_difference(mechanism) * known(mechanism.diameter))

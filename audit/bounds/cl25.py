@@ -40,6 +40,9 @@ from audit.bounds.assumptions import (
     UNCLIPPED,
     Assumption,
     NotApplicable,
+    domain,
+    fields,
+    known,
 )
 from audit.bounds.statements import bound
 from audit.curves import Order
@@ -61,7 +64,7 @@ SHORT_STEPS = Assumption(
     lambda m: (
         m.smoothness is not None and float(np.max(m.step_size)) * m.smoothness <= 1 + ROUNDING
     ),
-    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
+    fields("step_size", "smoothness"),
 )
 
 
@@ -89,12 +92,11 @@ def excess(mechanism: NoisySGD, losses: Branch | None = None) -> float:
         failure = assumption.failure(mechanism)
         if failure is not None:
             raise NotApplicable(f"the {(losses or Branch.NON_CONVEX).value} branch {failure}")
-    assert mechanism.smoothness is not None
     eta = mechanism.constant_step_size
     values = {
         Branch.STRONGLY_CONVEX: -eta * mechanism.strong_convexity,
         Branch.CONVEX: 0.0,
-        Branch.NON_CONVEX: eta * mechanism.smoothness,
+        Branch.NON_CONVEX: eta * known(mechanism.smoothness),
     }
     if losses is not None:
         return values[losses]
@@ -124,11 +126,6 @@ def _whole_gradient(mechanism: NoisySGD) -> float | None:
     if mechanism.strong_convexity > 0 and not CONTRACTIVE_STEPS.holds(mechanism):
         return mechanism.clip_norm
     return mechanism.gradient_bound
-
-
-def domain(mechanism: NoisySGD) -> float:
-    """Return D; infinite if the domain is unbounded."""
-    return math.inf if mechanism.diameter is None else float(mechanism.diameter)
 
 
 def holder_modulus(mechanism: NoisySGD, share: float = 1.0) -> HolderModulus:
@@ -349,8 +346,7 @@ def output_perturbation(mechanism: NoisySGD) -> PrivacyCurve:
     apart. With D = 2 eta K/n = 1, sigma = .3, T = 20 and drifts of +-1/2 the divergence of order 2
     is 12.88954 against the 11.111 claimed.
     """
-    assert mechanism.diameter is not None  # an assumption of the entry
-    return RenyiCurve.linear((mechanism.diameter / mechanism.step_std) ** 2 / 2)
+    return RenyiCurve.linear((known(mechanism.diameter) / mechanism.step_std) ** 2 / 2)
 
 
 def _last_distance(mechanism: NoisySGD) -> float:

@@ -27,11 +27,10 @@ from audit.bounds.accounting.shift_allocation import (
     smallest,
 )
 from audit.bounds.accounting.update import checked_tau
-from audit.bounds.assumptions import HOLDER, SMOOTH, Assumption
+from audit.bounds.assumptions import HOLDER, SMOOTH, Assumption, domain
 from audit.bounds.cl25 import (
     Branch,
     clip_speed,
-    domain,
     excess,
     growth_of,
     holder_modulus,
@@ -51,7 +50,7 @@ _FEW_MEETINGS = 1000  # all of which are tried at once
 
 def _cycle(mechanism: NoisySGD, position: int | None) -> Meetings:
     """Return the meetings of a record in batch ``position``; defaults to the last step's batch."""
-    period = mechanism.dataset_size // mechanism.batch_size
+    period = mechanism.steps_per_epoch
     if position is None:
         return Meetings(mechanism.steps, period, (mechanism.steps - 1) % period)
     validate.integer(0, position=position)
@@ -179,7 +178,7 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Branch | None = None) -> Priva
 
     losses: Branch. Default: the applicable one with the smallest Lipschitz constant.
     """
-    period = mechanism.dataset_size // mechanism.batch_size
+    period = mechanism.steps_per_epoch
     edges = np.unique(np.rint(np.linspace(0, period, min(period, _POSITIONS) + 1)).astype(int))
     squares = []
     for after in edges[:-1]:
@@ -198,7 +197,7 @@ FEW_SEQUENCES = Assumption(
 
 def _epochs(mechanism: NoisySGD) -> tuple[int, int]:
     """Return the number of batches of an epoch, and of epochs, including an incomplete last one."""
-    period = mechanism.dataset_size // mechanism.batch_size
+    period = mechanism.steps_per_epoch
     return period, -(-mechanism.steps // period)
 
 

@@ -43,9 +43,9 @@ def one_step(mechanism: NoisySGD) -> float:
     return mechanism.sensitivity / mechanism.noise_std
 
 
-def index_or_last(mechanism: NoisySGD, index: int | None) -> int:
-    """Return the index of the record, from 1; defaults to the last, least protected one."""
-    return mechanism.dataset_size if index is None else checked_index(mechanism, index)
+def _steps_from(mechanism: NoisySGD, index: int | None) -> int:
+    """Return n + 1 - t for record t, counted from 1: by default the last, least protected one."""
+    return 1 if index is None else mechanism.dataset_size + 1 - checked_index(mechanism, index)
 
 
 @bound("fmtt18.theorem_1")
@@ -85,8 +85,7 @@ def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
 
     index: Record t, counted from 1. Default: n, the least protected record.
     """
-    left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
-    return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * left))
+    return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * _steps_from(mechanism, index)))
 
 
 @bound("fmtt18.theorem_35")
@@ -228,8 +227,7 @@ def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
 
     index: Record t, counted from 1. Default: n, the least protected record.
     """
-    left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
-    return _classical(one_step(mechanism) / math.sqrt(left))
+    return _classical(one_step(mechanism) / math.sqrt(_steps_from(mechanism, index)))
 
 
 @bound("fmtt18.theorem_30_corrected")
@@ -240,8 +238,7 @@ def theorem_30_corrected(mechanism: NoisySGD, *, index: int | None = None) -> Pr
     Theorem 3.3, with the shifts of Theorem 23), and a privacy profile is convex in the pair, which
     settles the random skip. Options as in `theorem_30`.
     """
-    left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
-    return GaussianCurve(one_step(mechanism) / math.sqrt(left))
+    return GaussianCurve(one_step(mechanism) / math.sqrt(_steps_from(mechanism, index)))
 
 
 def _public(mechanism: NoisySGD, public: int) -> int:

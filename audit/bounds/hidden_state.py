@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 
 from audit import validate
-from audit.bounds.assumptions import ROUNDING, Assumption
+from audit.bounds.assumptions import ROUNDING, Assumption, fields, known
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
@@ -39,8 +39,7 @@ from audit.mechanism import NoisySGD
 
 def weak_convexity(mechanism: NoisySGD) -> float:
     """Return the m for which the losses plus (m/2) |x|^2 are convex."""
-    assert mechanism.smoothness is not None  # an assumption of the entry
-    return 0.0 if mechanism.convex else mechanism.smoothness
+    return 0.0 if mechanism.convex else known(mechanism.smoothness)
 
 
 SHORT_STEPS = Assumption(
@@ -49,7 +48,7 @@ SHORT_STEPS = Assumption(
         m.smoothness is not None
         and m.constant_step_size * (m.smoothness + weak_convexity(m)) <= 1 + ROUNDING
     ),
-    lambda m: f"step_size={m.step_size!r}, smoothness={m.smoothness!r} and convex={m.convex}",
+    fields("step_size", "smoothness", "convex"),
 )
 
 
@@ -66,12 +65,10 @@ def theorem_2_2(mechanism: NoisySGD) -> PrivacyCurve:
     Only the abstract and two restatements of the paper could be read. Both restatements give this
     formula; the range of the step sizes is that of the proof above.
     """
-    assert mechanism.smoothness is not None  # an assumption of the entry
-    assert mechanism.diameter is not None
     eta, weak = mechanism.constant_step_size, weak_convexity(mechanism)
-    growth = math.sqrt(1 + 2 * eta * weak * (1 + weak / (2 * (mechanism.smoothness + weak))))
+    growth = math.sqrt(1 + 2 * eta * weak * (1 + weak / (2 * (known(mechanism.smoothness) + weak))))
     moved = eta * mechanism.sensitivity / mechanism.batch_size
-    apart = mechanism.diameter * growth + moved
+    apart = known(mechanism.diameter) * growth + moved
     return RenyiCurve.linear((apart / mechanism.step_std) ** 2 / 2)
 
 
@@ -88,12 +85,14 @@ def saturated_rate(mechanism: NoisySGD) -> float:
 
     The least value of p/x + q/(1 - x) over x in (0, 1) is (sqrt(p) + sqrt(q))^2.
     """
-    assert mechanism.smoothness is not None  # an assumption of the entries
-    assert mechanism.diameter is not None
-    growth = 1 + mechanism.constant_step_size * mechanism.smoothness
-    apart = growth * mechanism.diameter / mechanism.step_std
     record = math.sqrt(mechanism.sampling_rate) / mechanism.noise_multiplier
-    return (apart + record) ** 2 / 2
+    return (_spread(mechanism) + record) ** 2 / 2
+
+
+def _spread(mechanism: NoisySGD) -> float:
+    """Return the largest distance of two iterates after a shared update, over the noise."""
+    growth = 1 + mechanism.constant_step_size * known(mechanism.smoothness)
+    return growth * known(mechanism.diameter) / mechanism.step_std
 
 
 @bound("liang26.theorem_3_4")
@@ -130,11 +129,7 @@ def theorem_3_4_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     most S. Tradeoff functions are jointly convex, so the bound holds for the mixture over batches
     and iterates.
     """
-    assert mechanism.smoothness is not None  # an assumption of the entry
-    assert mechanism.diameter is not None
-    growth = 1 + mechanism.constant_step_size * mechanism.smoothness
-    apart = growth * mechanism.diameter / mechanism.step_std
-    return GaussianCurve(apart + 1 / mechanism.noise_multiplier)
+    return GaussianCurve(_spread(mechanism) + 1 / mechanism.noise_multiplier)
 
 
 # ------------------------------------------------------------------------ Sun, Shen and Tao (2024)
@@ -164,10 +159,9 @@ def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
 
     local_steps: Number K of local steps of a round.
     """
-    assert mechanism.smoothness is not None  # an assumption of the entry
     validate.integer(1, local_steps=local_steps)
     rate = mechanism.constant_step_size / local_steps
-    return _rounds(mechanism, local_steps * math.log1p(rate * mechanism.smoothness))
+    return _rounds(mechanism, local_steps * math.log1p(rate * known(mechanism.smoothness)))
 
 
 @bound("sun24.theorem_3_b")
@@ -179,8 +173,7 @@ def theorem_3_b(mechanism: NoisySGD) -> PrivacyCurve:
     the claim depends on K through s only, and is the limit of Theorem 3a for many local steps.
     Exact for T = 1, and false from T = 2 on for the reason given there.
     """
-    assert mechanism.smoothness is not None  # an assumption of the entry
-    return _rounds(mechanism, mechanism.constant_step_size * mechanism.smoothness)
+    return _rounds(mechanism, mechanism.constant_step_size * known(mechanism.smoothness))
 
 
 @bound("sun24.theorem_4")
@@ -198,8 +191,7 @@ def theorem_4(mechanism: NoisySGD, *, proximal: float | None = None) -> PrivacyC
     proximal: The weight a, above M and below M + 1/eta, with eta the step size: the range of K = 1.
         Default: M + 1/(2 eta).
     """
-    assert mechanism.smoothness is not None  # an assumption of the entry
-    smoothness, eta = mechanism.smoothness, mechanism.constant_step_size
+    smoothness, eta = known(mechanism.smoothness), mechanism.constant_step_size
     weight = smoothness + 1 / (2 * eta) if proximal is None else float(proximal)
     if not smoothness < weight < smoothness + 1 / eta:
         raise ValueError(

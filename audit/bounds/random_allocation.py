@@ -43,15 +43,20 @@ HIGHEST_ORDER = 64
 _ROUNDING = 1e-10
 _GRID = 400
 
+
+def _participations(m: NoisySGD) -> str:
+    return f"participations={m.participations}, steps={m.steps}, {m.steps_per_epoch} an epoch"
+
+
 ONE_ALLOCATION = Assumption(
     "one allocation of each record to one of at least two steps",
     lambda m: m.participations == 1 and m.steps == m.steps_per_epoch >= 2,
-    lambda m: f"participations={m.participations}, steps={m.steps}, {m.steps_per_epoch} an epoch",
+    _participations,
 )
 WHOLE_ALLOCATIONS = Assumption(
     "whole epochs, and a number of participations that divides their steps",
     lambda m: m.steps % m.steps_per_epoch == 0 and m.steps_per_epoch % m.participations == 0,
-    lambda m: f"participations={m.participations}, steps={m.steps}, {m.steps_per_epoch} an epoch",
+    _participations,
 )
 
 
@@ -303,7 +308,7 @@ def _inverse(epsilon_at: Callable[[Array], Array]) -> Callable[[Array], Array]:
 WHOLE_EPOCHS_OF_ONE = Assumption(
     "one participation in each of a whole number of epochs",
     lambda m: m.participations == 1 and m.steps % m.steps_per_epoch == 0,
-    lambda m: f"participations={m.participations}, steps={m.steps}, {m.steps_per_epoch} an epoch",
+    _participations,
 )
 
 
@@ -361,11 +366,6 @@ def least_noise_multiplier(steps_per_epoch: int, epochs: int, total_variation: f
     return 1 / math.sqrt(math.log1p(steps_per_epoch * grown))
 
 
-def _numbers(mechanism: NoisySGD) -> tuple[float, int, int]:
-    length = mechanism.steps_per_epoch
-    return mechanism.noise_multiplier, length, mechanism.steps // length
-
-
 @bound("evd26.theorem_3_3", whole_epochs_of_one=WHOLE_EPOCHS_OF_ONE)
 def theorem_3_3(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound total variation by the chi-square divergence of the dominating pair (Theorem 3.3).
@@ -374,7 +374,8 @@ def theorem_3_3(mechanism: NoisySGD) -> PrivacyCurve:
     composed over the epochs. The bound is larger than the exact value by a factor that tends to
     sqrt(pi/2) = 1.2533 as E/M falls.
     """
-    distance = total_variation_bound(chi_square(*_numbers(mechanism)))
+    length, epochs = _rounds(mechanism)  # of one participation
+    distance = total_variation_bound(chi_square(mechanism.noise_multiplier, length, epochs))
     return TotalVariationCurve(min(distance * (1 + 1e-12), 1.0))
 
 
@@ -386,7 +387,7 @@ def theorem_3_5(mechanism: NoisySGD) -> PrivacyCurve:
     4.2) prove one half of it. It is no bound at finite M: z = 1, M = 64 and one epoch have epsilon
     .833 at delta = 1e-5, where the limit has .584.
     """
-    noise, length, epochs = _numbers(mechanism)
-    exponent = noise**-2.0
+    length, epochs = _rounds(mechanism)  # of one participation
+    exponent = mechanism.noise_multiplier**-2.0
     mu = math.sqrt(epochs / length * math.expm1(min(exponent, 700.0)))
     return GaussianCurve(mu)

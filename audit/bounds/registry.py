@@ -493,28 +493,17 @@ class Catalogue:
         'cl25.theorem_3_1_gaussian'
         """
         validate.half_open_unit(delta=delta)
-        sound = [self.entries[id] for id in self.applicable(mechanism)]
-        sound = [e for e in sound if e.status.sound and (slow or not e.slow)]
-        compared: dict[str, float] = {}
-        curves: dict[str, PrivacyCurve] = {}
-        reasons: list[str] = []
-        for e in sound:
-            try:
-                curves[e.id] = e.function(mechanism)
-                compared[e.id] = float(curves[e.id].epsilon(delta))
-            except ValueError as error:  # this bound cannot be computed here
-                reasons.append(f"{e.id} {error}")
-        if not compared:
-            reasons += [
-                f"{e.id} {e.failures(mechanism)[0]}"
-                for e in self.entries.values()
-                if e.status.sound and e.failures(mechanism)
-            ]
-            raise NotApplicable(f"no sound bound applies: {'; '.join(reasons)}")
+        validate.instance(NoisySGD, mechanism=mechanism)
+        sound = {id: entry for id, entry in self.entries.items() if entry.status.sound}
+        answers = {id: _answer(entry, mechanism, delta, slow) for id, entry in sound.items()}
+        found = {id: answer for id, answer in answers.items() if not isinstance(answer, str)}
+        if not found:
+            reasons = "; ".join(f"{id} {reason}" for id, reason in answers.items())
+            raise NotApplicable(f"no sound bound applies: {reasons}")
+        compared = {id: epsilon for id, (_, epsilon) in found.items()}
         winner = tightest(compared)
-        return BestBound(
-            winner, compared[winner], curves[winner], float(delta), MappingProxyType(compared)
-        )
+        curve, epsilon = found[winner]
+        return BestBound(winner, epsilon, curve, float(delta), MappingProxyType(compared))
 
     def calibrate(
         self,
@@ -616,19 +605,14 @@ class Catalogue:
         """
         validate.instance(NoisySGD, mechanism=mechanism)
         validate.half_open_unit(delta=delta)
-        rows = [_row(entry, mechanism, delta, slow) for entry in self.entries.values()]
-        sound = [row.value for row in rows if row.status.sound and row.value is not None]
+        answers = [(e, _answer(e, mechanism, delta, slow)) for e in self.entries.values()]
+        sound = [a[1] for e, a in answers if e.status.sound and not isinstance(a, str)]
         best = min(sound, default=math.inf)
-        if best == math.inf:
-            return tuple(rows)
-
-        def ratio(value: float) -> float:
-            if value == best:
-                return 1.0
-            return value / best if best > 0 else math.inf
-
         return tuple(
-            row if row.value is None else replace(row, ratio=ratio(row.value)) for row in rows
+            Row(e.id, e.status, None, None, a)
+            if isinstance(a, str)
+            else Row(e.id, e.status, a[1], _ratio(a[1], best), None)
+            for e, a in answers
         )
 
 
@@ -637,14 +621,25 @@ def _defined_at(function: Callable[..., PrivacyCurve]) -> tuple[object, object]:
     return getattr(function, "__module__", None), getattr(function, "__qualname__", function)
 
 
-def _row(entry: Entry, mechanism: NoisySGD, delta: float, slow: bool) -> Row:
+def _answer(
+    entry: Entry, mechanism: NoisySGD, delta: float, slow: bool
+) -> tuple[PrivacyCurve, float] | str:
+    """Return the curve of an entry and its epsilon, or why there is none."""
     failures = entry.failures(mechanism)
     if failures:
-        return Row(entry.id, entry.status, None, None, failures[0])
+        return failures[0]
     if entry.slow and not slow:
-        return Row(entry.id, entry.status, None, None, "takes seconds; use slow=True")
+        return "takes seconds; use slow=True"
     try:
-        value = float(entry.function(mechanism).epsilon(delta))
+        curve = entry.function(mechanism)
+        return curve, float(curve.epsilon(delta))
     except ValueError as error:
-        return Row(entry.id, entry.status, None, None, str(error))
-    return Row(entry.id, entry.status, value, None, None)
+        return str(error)
+
+
+def _ratio(value: float, best: float) -> float | None:
+    if best == math.inf:
+        return None
+    if value == best:
+        return 1.0
+    return value / best if best > 0 else math.inf

@@ -26,7 +26,7 @@ from scipy.special import gammaln
 from audit import validate
 from audit.bounds.accounting.composition import SubsampledGaussian
 from audit.bounds.accounting.update import family_sensitivity
-from audit.bounds.assumptions import ROUNDING, Assumption
+from audit.bounds.assumptions import ROUNDING, Assumption, fields
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
@@ -211,8 +211,7 @@ def rdp_composition(mechanism: NoisySGD) -> PrivacyCurve:
 
     All steps of full batches meet the record, at most ceil(T b/n) in a fixed cycle.
     """
-    count = mechanism.dataset_size // mechanism.batch_size
-    met = -(-mechanism.steps // count)
+    met = -(-mechanism.steps // mechanism.steps_per_epoch)
     return RenyiCurve.linear(met / (2 * mechanism.noise_multiplier**2))
 
 
@@ -295,31 +294,30 @@ _LONGEST = 10_000  # steps of the recursion that are computed one by one
 SHORT_STEPS = Assumption(
     "eta < 1/M with M the smoothness",
     lambda m: m.smoothness is not None and m.constant_step_size * m.smoothness < 1,
-    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
+    fields("step_size", "smoothness"),
 )
 BALANCED_STEPS = Assumption(
     "eta < 2/(M + m) with M the smoothness",
     lambda m: (
         m.smoothness is not None and m.constant_step_size * (m.smoothness + m.strong_convexity) < 2
     ),
-    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
+    fields("step_size", "smoothness"),
 )
 ONE_EPOCH = Assumption(
     "n/b to be whole, and at least one epoch",
     lambda m: m.dataset_size % m.batch_size == 0 and m.epochs >= 1,
-    lambda m: f"steps={m.steps}, dataset_size={m.dataset_size} and batch_size={m.batch_size}",
+    fields("steps", "dataset_size", "batch_size"),
 )
 
 
 def _batch(mechanism: NoisySGD, batch: int | None) -> tuple[int, int, int]:
     """Return (Q, T, kappa): batches per epoch, epochs, and the position of the record's batch."""
-    count = mechanism.dataset_size // mechanism.batch_size
-    if batch is None:
-        return count, mechanism.steps // count, count
-    validate.integer(1, batch=batch)
-    if batch > count:
+    count = mechanism.steps_per_epoch
+    place = count if batch is None else batch
+    validate.integer(1, batch=place)
+    if place > count:
         raise ValueError(f"batch must be at most dataset_size/batch_size ({count}), got {batch!r}")
-    return count, mechanism.steps // count, int(batch)
+    return count, mechanism.steps // count, int(place)
 
 
 @bound("survey.section_vi_a")
@@ -460,5 +458,4 @@ def theorem_vii_2_literal(mechanism: NoisySGD) -> PrivacyCurve:
     The first epoch then counts for one step. With n/b=2, K=1, sigma=1, alpha=2, eta m=.01 a pair of
     quadratics has .68865 against .62011 claimed.
     """
-    count = mechanism.dataset_size // mechanism.batch_size
-    return _recursion(mechanism, mechanism.steps - (count - 1))
+    return _recursion(mechanism, mechanism.steps - (mechanism.steps_per_epoch - 1))

@@ -34,6 +34,7 @@ from audit.bounds.assumptions import (
     UNCLIPPED,
     Assumption,
     constant_step_size,
+    fields,
 )
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
@@ -203,18 +204,12 @@ def _excess(eta: float, largest: float, constant: float, order: float) -> float:
 class Coupling:
     """Runs of a mechanism, as shifts see them.
 
-    steps: Number of steps T.
-    period: The record is used in the last step, and once in every ``period`` steps before.
-    shift: Distance v by which a step that uses the record separates the iterates.
-    diameter: Diameter D; infinite if the domain is unbounded.
+    run: The run, as if its updates contracted.
     free, met: Modulus of a step without and with the record.
     speed: The most by which any step separates two iterates.
     """
 
-    steps: int
-    period: int
-    shift: float
-    diameter: float
+    run: WorstRun
     free: Modulus
     met: Modulus
     speed: float = math.inf
@@ -228,55 +223,50 @@ class Coupling:
         # a zeroed record may keep a regulariser, which moves with the others
         apart = m.relation is Relation.REPLACE_ONE and m.strong_convexity == 0
         apart = apart and m.sensitivity >= 2 * whole_gradient(m)
-        return cls(
-            steps=m.steps,
-            period=m.dataset_size // b if m.batching.repeats else 1,
-            shift=m.constant_step_size * m.sensitivity / b,
-            diameter=math.inf if m.diameter is None else float(m.diameter),
-            free=free,
-            met=modulus_of(m, (b - 1) / b) if apart else free,
-            speed=2 * m.constant_step_size * whole_gradient(m),
-        )
+        met = modulus_of(m, (b - 1) / b) if apart else free
+        return cls(WorstRun.of(m, gap=0.0), free, met, 2 * m.constant_step_size * whole_gradient(m))
 
     @property
     def keeps_distances(self) -> bool:
         """True if updates increase no distance, but for what the record adds."""
-        return self.met.factor <= 1 and (self.period == 1 or self.free.factor <= 1)
+        return self.met.factor <= 1 and (self.run.period == 1 or self.free.factor <= 1)
 
     @property
     def _updates(self) -> tuple[Any, Any]:
         """A step without the record and one with it, as the compiled loops take them."""
-        return (*astuple(self.free), 0.0, self.speed), (*astuple(self.met), self.shift, self.speed)
+        free, met = astuple(self.free), astuple(self.met)
+        return (*free, 0.0, self.speed), (*met, self.run.shift, self.speed)
 
     def distances(self) -> Array:
         """Return bounds on the distance before the last k steps, k = 0, 1, ...."""
         from audit.bounds.own.kernels import track  # compiled loops are slow to import
 
-        distances = np.zeros(min(self.steps, _LONGEST) + 1)
-        free, met = self._updates
-        track(free, met, self.steps, self.period, self.diameter, distances)
+        run = self.run
+        distances = np.zeros(min(run.steps, _LONGEST) + 1)
+        track(*self._updates, run.steps, run.period, run.diameter, distances)
         return distances
 
     def least_square(self) -> float:
         """Return a small sum of squared shifts."""
-        one, uses = self.shift**2, -(-self.steps // self.period)
-        cycle = one if self.period == 1 or uses == 1 else min(one, self._cycle())
+        period = self.run.period
+        one, uses = self.run.shift**2, -(-self.run.steps // period)
+        cycle = one if period == 1 or uses == 1 else min(one, self._cycle())
         best = one + (uses - 1) * cycle
         distances = self.distances()
         for count in range(min(uses, _COMPOSED) + 1):  # uses of the record after the last shift
             rest = one + (count - 1) * cycle if count else 0.0
-            first = (count - 1) * self.period + 1 if count else 0
+            first = (count - 1) * period + 1 if count else 0
             widest = float(distances[first + 1 :].max(initial=0.0))
             best = min(best, rest + self._least(first, best - rest, distances, widest))
         return best
 
     def _cycle(self) -> float:
         """Return the least sum of squares from one use of the record until before the next one."""
-        if self.period >= _LONGEST:
+        if self.run.period >= _LONGEST:
             return math.inf
-        distances = np.full(self.period + 2, math.inf)
+        distances = np.full(self.run.period + 2, math.inf)
         distances[-1] = 0.0
-        return self._least(1, self.shift**2, distances, self.shift)
+        return self._least(1, self.run.shift**2, distances, self.run.shift)
 
     def _least(self, first: int, limit: float, distances: Array, widest: float) -> float:
         """Return the least sum of squares if the distance is 0 when ``first`` steps are left."""
@@ -284,14 +274,13 @@ class Coupling:
 
         if widest == 0:
             return limit
-        (free, met), sizes = self._updates, np.zeros(distances.size)
-        best = limit
+        (free, met), sizes, best = self._updates, np.zeros(distances.size), limit
         fine = _FINE if distances.size < _LONG else _FINE // 3
         starts = widest * np.geomspace(1, 1e-9, _STARTS)
         for _ in range(_ROUNDS + 1):
             values = np.empty(starts.size)
             for i, start in enumerate(starts.tolist()):
-                run = (self.period, self.diameter, first, start, 2 * best, distances, sizes)
+                run = (self.run.period, self.run.diameter, first, start, 2 * best, distances, sizes)
                 values[i] = _COST_UP * paid(free, met, *run)
                 best = min(best, float(values[i]))
             places = np.argsort(values, kind="stable")[:_DIPS]
@@ -307,10 +296,7 @@ MODULUS = Assumption(
     "a bound on how far an update takes two points apart: smooth losses, Hoelder gradients or "
     "bounded gradients without a regulariser",
     lambda m: constant_step_size(m) and modulus_of(m).known,
-    lambda m: (
-        f"smoothness={m.smoothness!r}, holder={m.holder!r}, lipschitz={m.lipschitz!r}, "
-        f"clip_norm={m.clip_norm!r} and strong_convexity={m.strong_convexity!r}"
-    ),
+    fields("smoothness", "holder", "lipschitz", "clip_norm", "strong_convexity"),
 )
 
 
@@ -323,9 +309,7 @@ def modulus(mechanism: NoisySGD) -> PrivacyCurve:
     """
     if all(one.holds(mechanism) for one in (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)):
         return parallel_moves(mechanism)
-    run = Coupling.of(mechanism)
-    if not run.keeps_distances:
-        return GaussianCurve(math.sqrt(run.least_square()) / mechanism.step_std)
-    noise = mechanism.step_std
-    still = WorstRun(run.steps, noise, run.shift, 0.0, run.diameter, run.period, rate=1.0)
-    return GaussianCurve(least_mu(still))
+    coupling = Coupling.of(mechanism)
+    if coupling.keeps_distances:
+        return GaussianCurve(least_mu(coupling.run))
+    return GaussianCurve(math.sqrt(coupling.least_square()) / mechanism.step_std)

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from audit.bounds.accounting.composition import SubsampledGaussian, coarse_epsilons, compose
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.update import contraction_gap, family_sensitivity
+from audit.bounds.assumptions import domain
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.dominating.poisson import poisson_curve
@@ -70,20 +71,24 @@ class WorstRun:
     poisson: Relation | None = None
 
     @classmethod
-    def of(cls, mechanism: NoisySGD) -> WorstRun:
-        """Return the run of a mechanism that meets the assumptions of this package's bounds."""
+    def of(cls, mechanism: NoisySGD, gap: float | None = None) -> WorstRun:
+        """Return the run of a mechanism that meets the assumptions of this package's bounds.
+
+        Its updates contract by ``gap``, which follows from the losses by default.
+        """
         m = mechanism
         replaced = m.batching is Batching.WITHOUT_REPLACEMENT and m.batch_size < m.dataset_size
         poisson = m.batching is Batching.POISSON
-        cycles = m.batching.repeats
+        if gap is None:
+            gap = 0.0 if poisson else min(max(contraction_gap(m), 0.0), 1.0)
         sensitivity = family_sensitivity(m) if replaced else m.sensitivity
         return cls(
             steps=m.steps,
             noise=m.step_std,
             shift=m.constant_step_size * sensitivity / m.batch_size,
-            gap=0.0 if poisson else min(max(contraction_gap(m), 0.0), 1.0),
-            diameter=math.inf if m.diameter is None else float(m.diameter),
-            period=m.dataset_size // m.batch_size if cycles else 1,
+            gap=gap,
+            diameter=domain(m),
+            period=m.steps_per_epoch if m.batching.repeats else 1,
             rate=m.sampling_rate if replaced or poisson else 1.0,
             poisson=m.relation if poisson and m.sampling_rate < 1 else None,
         )

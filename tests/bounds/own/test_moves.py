@@ -334,7 +334,7 @@ def test_moduli_of_special_cases() -> None:
     # all records of a batch, or the others and the record, take iterates 2 eta L apart
     coupling = Coupling.of(rough(convex=False))
     assert coupling.speed == pytest.approx(coupling.free.jump)
-    assert coupling.speed == pytest.approx(coupling.met.jump + coupling.shift)
+    assert coupling.speed == pytest.approx(coupling.met.jump + coupling.run.shift)
 
 
 # ---------------------------------------------------------------- the shifts
@@ -342,16 +342,17 @@ def test_moduli_of_special_cases() -> None:
 
 def by_dynamic_programming(coupling: Coupling, count: int = 200) -> float:
     """Return the least sum of squares of shifts between the distances of a grid."""
-    widest = min(coupling.diameter, float(coupling.distances().max()))
+    run = coupling.run
+    widest = min(run.diameter, float(coupling.distances().max()))
     grid = np.concatenate([[0.0], widest * np.geomspace(1e-5, 1, count // 2)])
     grid = np.unique(np.append(grid, np.linspace(0, widest, count)))
     free = np.array([value(coupling.free, z) for z in grid])
-    met = np.array([value(coupling.met, z) for z in grid]) + coupling.shift
+    met = np.array([value(coupling.met, z) for z in grid]) + run.shift
     values = np.where(grid == 0, 0.0, np.inf)
-    for b in range(coupling.steps):
-        reach = met if b % coupling.period == 0 else free
+    for b in range(run.steps):
+        reach = met if b % run.period == 0 else free
         shifts = np.maximum(reach[:, None] - grid, 0)
-        if widest == coupling.diameter:
+        if widest == run.diameter:
             shifts[:, -1] = 0
         values = (shifts**2 + values).min(axis=1)
     return float(values[0])
@@ -367,14 +368,11 @@ def random_coupling(random: np.random.Generator) -> Coupling:
         4: {"square": size**2, "scale": size, "order": order},
     }[int(random.integers(5))]
     free = Modulus(**parts)
-    return Coupling(
-        steps=int(random.integers(1, 25)),
-        period=int(random.choice([1, 1, 2, 5])),
-        shift=10 ** random.uniform(-1.5, 0),
-        diameter=math.inf if random.random() < 0.3 else 10 ** random.uniform(-1, 1),
-        free=free,
-        met=free if random.random() < 0.6 else Modulus(1.0),
-    )
+    steps, period = int(random.integers(1, 25)), int(random.choice([1, 1, 2, 5]))
+    shift = 10 ** random.uniform(-1.5, 0)
+    diameter = math.inf if random.random() < 0.3 else 10 ** random.uniform(-1, 1)
+    run = WorstRun(steps, 1.0, shift, 0.0, diameter, period, 1.0)
+    return Coupling(run, free, free if random.random() < 0.6 else Modulus(1.0))
 
 
 def test_the_shifts_are_the_best() -> None:
