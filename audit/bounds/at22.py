@@ -50,12 +50,11 @@ from audit.numerics.arrays import Array
 
 @bound("at22.b_1")
 def b_1(mechanism: NoisySGD) -> PrivacyCurve:
-    """Full-batch Noisy-SGD with convex losses on a bounded domain (Appendix B.1, equation (B.1)).
+    """Full batches, convex losses on a bounded domain (Appendix B.1, equation (B.1)).
 
-    The proof uses L only through the sensitivity S (2L, or L for zero-out), so that s = eta S/n and
-    losses with a shared regulariser are covered. The inner minimum is taken at the exact best
-    integer: (D~ + s T~)^2/T~, D~ = D + s, decreases until T~ = D~/s and increases after it. The
-    first branch is composition, needs none of the assumptions, and is ``bsa24.theorem_4_1``.
+    The proof uses L only through the sensitivity S, so that losses with a shared regulariser are
+    covered. (D~ + s T~)^2/T~, D~ = D + s, falls until T~ = D~/s and rises after it. The first
+    branch is composition, needs none of the assumptions, and is ``bsa24.theorem_4_1``.
     """
     steps, eta = mechanism.steps, mechanism.constant_step_size
     shift = eta * mechanism.sensitivity / mechanism.dataset_size
@@ -203,14 +202,13 @@ def renyi_curve(divergence: Callable[[Array], Array]) -> RenyiCurve:
 
 @bound("at22.sampled_gaussian", ball=BALL)
 def sampled_gaussian(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition of sampled Gaussians: T S_alpha(b/n, b sigma/(2L)), the larger of both orders.
+    """Composition of sampled Gaussians, the first branch of (B.2): no convexity, no smoothness.
 
-    The first branch of (B.2). Given the other records of the batch, one step is a pair of mixtures
-    (1 - q) N(0) + q N(z) and (1 - q) N(0) + q N(z') with z, z' and z - z' differences of gradients
-    of length at most L, over b sigma; most distinguishable for z' = 0. If only differences of
-    gradients are bounded, by S, three gradients on a triangle of sides S are easier to distinguish
-    (at q = 1/20 and S/(b sigma) = 1, order 2: .004592 against .004287), so the entry requires L.
-    Neither convexity nor smoothness nor a constant step size is used.
+    Given the other records of the batch, one step is a pair of mixtures (1 - q) N(0) + q N(z) and
+    (1 - q) N(0) + q N(z') with z, z' and z - z' differences of gradients of length at most L, over
+    b sigma; most distinguishable for z' = 0. If only differences of gradients are bounded, by S,
+    three gradients on a triangle of sides S are easier to distinguish (at q = 1/20 and S/(b sigma)
+    = 1, order 2: .004592 against .004287), so the entry requires L.
     """
     rate, sigma, steps = mechanism.sampling_rate, relative_noise(mechanism), mechanism.steps
 
@@ -323,8 +321,8 @@ class SplitNoise:
         """Return the bound at a good split for each order.
 
         The log of the parts' ratio is searched: first all of it, for lengths are whole numbers and
-        make several valleys, then twice around the best. Between the ratios where S_alpha was
-        computed it is interpolated, to find where to look; only bounds where it was computed count.
+        make several valleys, then twice around the best. S_alpha is interpolated between computed
+        ratios, to find where to look; only bounds where it was computed count.
         """
         centre, best = np.zeros_like(alpha), np.full(alpha.shape, np.inf)
         for spacing, count in _ROUNDS:
@@ -451,12 +449,8 @@ def b_2(
 ) -> PrivacyCurve:
     """Small batches, convex losses, as printed (Appendix B.2, equation (B.2)).
 
-    S is S(b/n, b sigma/(2L)) in Definition 2.10's order, Q = S(b/n, b sigma_2/(2L)), and sigma_1^2
-    + sigma_2^2 = sigma^2.
-
-    split: Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
-    length: Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the
-        second branch is returned.
+    split: Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best. length: Length T~, 1 to T - 1.
+    Default: the best. If a split or a length is given, only the second branch is returned.
     """
     return _convex(mechanism, PRINTED, split, length)
 
@@ -467,8 +461,8 @@ def b_2_both_orders(
 ) -> PrivacyCurve:
     """Equation (B.2) with the larger order of S_alpha; options as in `b_2`.
 
-    The first branch holds (`sampled_gaussian`). The second is unproven: conditioning on the shifted
-    noise changes the law of the batch, so the two processes do not share their maps.
+    The second branch is unproven: conditioning on the shifted noise changes the law of the batch,
+    so the two processes do not share their maps.
     """
     return _convex(mechanism, LARGER, split, length)
 
@@ -517,10 +511,9 @@ def _schedule(m: NoisySGD, proper: bool, split: float | None, length: int | None
 def eq_5_7(
     mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
 ) -> PrivacyCurve:
-    """Step-size schedules (equation (5.7)), with the larger order of S_alpha.
+    """Step-size schedules (equation (5.7)), with the larger order of S_alpha and a_t as eta_t.
 
-    The paper's "proper choice" of a_t proportional to eta_t. Unproven as `b_2_both_orders` is.
-    Options as in `b_2`, ``length`` being R = T - tau - 1.
+    Unproven as `b_2_both_orders` is. Options as in `b_2`, ``length`` being R = T - tau - 1.
     """
     return _schedule(mechanism, False, split, length)
 
@@ -529,10 +522,7 @@ def eq_5_7(
 def eq_5_7_corrected(
     mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
 ) -> PrivacyCurve:
-    """Equation (5.7) with the best a_t, proportional to eta_t^2.
-
-    By the inequality of Cauchy and Schwarz never above `eq_5_7`, and unproven like it.
-    """
+    """Equation (5.7) with the best a_t, proportional to eta_t^2; unproven like it."""
     return _schedule(mechanism, True, split, length)
 
 
@@ -582,17 +572,17 @@ def _highest(mechanism: NoisySGD) -> float:
 
 @bound("at22.theorem_3_1", large_noise=LARGE_NOISE)
 def theorem_3_1(mechanism: NoisySGD) -> PrivacyCurve:
-    """Rate for small batches: alpha L^2/(n^2 sigma^2) min{T, ceil(D n/(L eta))} (Theorem 3.1)."""
+    """Rate for small batches (Theorem 3.1)."""
     crossing = _crossing(mechanism, mechanism.constant_step_size)
     return _rate(mechanism, min(mechanism.steps, crossing), _highest(mechanism))
 
 
 @bound("at22.theorem_5_1", balanced_step_size=BALANCED_STEP_SIZE, large_noise=LARGE_NOISE)
 def theorem_5_1(mechanism: NoisySGD) -> PrivacyCurve:
-    """Rate for strongly convex losses: alpha L^2/(n^2 sigma^2) min{T, T-bar} (Theorem 5.1).
+    """Rate for strongly convex losses, with T-bar of its proof, at least 1 (Theorem 5.1).
 
-    T-bar = kappa log(alpha D^2/(eta^2 sigma_1^2 Q kappa)) with sigma_1^2 = sigma^2/2 and
-    Q = 16 alpha L^2/(n^2 sigma^2), as its proof has it; at least 1.
+    T-bar = kappa log(alpha D^2/(eta^2 sigma_1^2 Q kappa)) with sigma_1^2 = sigma^2/2 and Q = 16
+    alpha L^2/(n^2 sigma^2).
     """
     kappa = known(mechanism.smoothness) / mechanism.strong_convexity
     crossing = known(mechanism.diameter) / mechanism.constant_step_size / known(mechanism.lipschitz)
@@ -603,7 +593,7 @@ def theorem_5_1(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("at22.eq_5_5")
 def eq_5_5(mechanism: NoisySGD) -> PrivacyCurve:
-    """Rate for cyclic batches: (alpha L^2/sigma^2) (1/b^2 + min{T, T-bar}/n^2) (equation (5.5))."""
+    """Rate for cyclic batches (equation (5.5))."""
     crossing = _crossing(mechanism, mechanism.constant_step_size)
     cycles = (mechanism.dataset_size / mechanism.batch_size) ** 2
     return _rate(mechanism, cycles + min(mechanism.steps, crossing))
@@ -619,10 +609,6 @@ def eq_1_3(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("at22.example_5_8")
 def example_5_8(mechanism: NoisySGD) -> PrivacyCurve:
-    """Rate for eta_t = eta t^-c (Example 5.8).
-
-    T^c is 1/eta_T: the bound of Theorem 3.1 "with eta replaced by eta_T". The last step size of the
-    schedule is taken, whatever its form.
-    """
+    """Rate for eta_t = eta t^-c (Example 5.8): that of Theorem 3.1 at the last step size."""
     crossing = _crossing(mechanism, float(mechanism.step_sizes[-1]))
     return _rate(mechanism, min(mechanism.steps, crossing))

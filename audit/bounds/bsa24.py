@@ -1,13 +1,10 @@
 """Bok, Su and Altschuler (2024), "Shifted Interpolation for Differential Privacy".
 
-The paper's update is the package's. Its L is a gradient sensitivity (Definition 2.10), written S
-here: for full and cyclic batches that of the differing record (`NoisySGD.sensitivity`: 2L for
-L-Lipschitz losses, L for zero-out), for sampled batches that of the whole family
-(`audit.bounds.accounting.family_sensitivity`). A cycle has l = n/b batches and there are E = t/l
-epochs, both whole; the record's batch may stand anywhere in the cycle.
-
-Section 3: Lemmas 3.1 and 3.2 unroll one step of two processes, and Theorem 3.3 composes the steps.
-All distances there are those of the iterate: a shift s = eta S/n, noise eta sigma.
+The paper's L is a gradient sensitivity (Definition 2.10), written S here: for full and cyclic
+batches that of the differing record (`NoisySGD.sensitivity`: 2L for L-Lipschitz losses, L for
+zero-out), for sampled batches that of the whole family
+(`audit.bounds.accounting.family_sensitivity`). The record's batch may stand anywhere in a cycle of
+l = n/b batches.
 
 Section 5: full-batch Noisy-SGD with F = (1/n) sum f_i is Langevin Monte Carlo for the potential
 beta F, with inverse temperature beta = 2/(eta sigma^2) and step h = eta/beta: the paper's setting
@@ -144,22 +141,16 @@ def _given_shifts(
 def theorem_3_3(
     mechanism: NoisySGD, *, tau: int | None = None, shifts: Sequence[float] | None = None
 ) -> PrivacyCurve:
-    """Return G((1/(eta sigma)) sqrt(sum over k > tau of a_k^2)) (Theorem 3.3).
+    """Shifted interpolation by any shifts, the best ones by default (Theorem 3.3).
 
-    a_k = lambda_k (c z_{k-1} + s) with s = eta S/n, c the Lipschitz constant of an update, and z_k
-    a bound on the distance of the processes X and X~. Here z_tau is the largest distance of two
-    processes with a common start, s (1 + c + ... + c^(tau-1)), and at most D on a bounded domain;
-    then z_k = (1 - lambda_k)(c z_{k-1} + s). Projections are contractive and post-processing.
-    Without convexity c = 1 + eta M.
-
-    The default is the optimum over tau and all shifts: composition, or a_k proportional to
-    c^(t-k). It is Theorem 4.2 for strongly convex losses on an unconstrained domain, and never
-    above Theorem 4.3 on a bounded one.
+    z_tau is the largest distance of two processes with a common start, s (1 + c + ... + c^(tau-1)),
+    s = eta S/n, and at most D; without convexity c = 1 + eta M. Projections are contractive and
+    post-processing. The optimum is composition, or a_k proportional to c^(t-k): Theorem 4.2 for
+    strongly convex losses without a domain, and never above Theorem 4.3 on one.
 
     tau: Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
-        optimum over this and all later times is taken.
-    shifts: Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
-        determines tau.
+    optimum over this and all later times is taken. shifts: Values lambda_{tau+1}, ..., lambda_t,
+    each in [0, 1], the last one 1. Their number determines tau.
     """
     steps = mechanism.steps
     gap = contraction_gap(mechanism)
@@ -234,11 +225,7 @@ def _ratio(mechanism: NoisySGD, batch: int) -> float:
 
 @bound("bsa24.theorem_4_1")
 def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition for full batches (Theorem 4.1).
-
-    The ratio of shift and noise of a step does not depend on the step size, so schedules are
-    covered; neither convexity nor smoothness is used.
-    """
+    """Composition for full batches, schedules and any losses (Theorem 4.1)."""
     return GaussianCurve(_ratio(mechanism, mechanism.dataset_size) * math.sqrt(mechanism.steps))
 
 
@@ -246,9 +233,8 @@ def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_4_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Strongly convex losses, full batches (Theorem 4.2).
 
-    The root covers both fractions. For eta <= 2/(M + m) quadratics of curvature m reach it.
-    Projections are contractive and post-processing, so a bounded domain changes nothing in the
-    proof.
+    For eta <= 2/(M + m) quadratics of curvature m reach it. Projections are contractive and
+    post-processing, so a bounded domain changes nothing in the proof.
     """
     gap = contraction_gap(mechanism)
     # (1 - c^t)/(1 + c^t) = tanh(t log(1/c)/2)
@@ -327,17 +313,14 @@ def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
 class LengthFamilyCurve(PrivacyCurve):
     """Best of G(gaussian(m)) composed with ``beside`` and m times ``step``, m = 1..longest.
 
-    Each m gives a valid bound, so every answer is valid whichever m gives it. The best m is
-    searched for at delta = 0.1, 0.01, ..., 1e-12, when first needed: the Renyi divergences, cheap
-    for all m at once, say where to look, and a golden-section search on coarse numerical
-    compositions finds the place. ``epsilon`` and ``delta`` take the better of the two members on
-    either side of the requested value, ``beta`` that of the members for delta = 1e-2 and 1e-5;
-    ``renyi`` is exact in m.
+    Every m gives a bound. The best is searched for at delta = 0.1, 0.01, ..., 1e-12, when first
+    needed: Renyi divergences say where to look, and a golden-section search on coarse compositions
+    finds the place. ``epsilon`` and ``delta`` take the better of the two members on either side of
+    the requested value, ``beta`` that of the members for delta = 1e-2 and 1e-5; ``renyi`` is exact
+    in m.
 
-    step: C_p(G(mu)) of one step.
-    longest: The largest m.
-    gaussian: Gaussian parameter of each m, decreasing and convex in m.
-    beside: One additional sampled step, the same for every m, if any.
+    step: C_p(G(mu)) of one step. longest: The largest m. gaussian: Gaussian parameter of each m,
+    decreasing and convex in m. beside: One additional sampled step, the same for every m, if any.
     """
 
     step: SubsampledGaussian
@@ -456,10 +439,7 @@ class LengthFamilyCurve(PrivacyCurve):
 
 @bound("bsa24.theorem_4_8")
 def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition for batches drawn without replacement (Theorem 4.8), L the family sensitivity.
-
-    Neither convexity nor smoothness is used, and step-size schedules are covered.
-    """
+    """Composition for batches without replacement, schedules and any losses (Theorem 4.8)."""
     ratio = family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
     return compose(SubsampledGaussian(mechanism.sampling_rate, ratio), mechanism.steps)
 
@@ -468,12 +448,9 @@ def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     """Strongly convex losses, batches drawn without replacement (Theorem 4.9).
 
-    L is the family sensitivity. Printed for tau = 0, ..., t - 1; for tau = 0 the Gaussian parameter
-    would be negative. Projections are contractive and post-processing, so bounded domains are
-    covered.
+    Printed for tau = 0, ..., t - 1; for tau = 0 the Gaussian parameter would be negative.
 
-    tau: Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
-        point of the curve.
+    tau: Intermediate time, 1 to t - 1. Default: the best at each point of the curve.
     """
     ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
     rate, gap, longest = mechanism.sampling_rate, contraction_gap(mechanism), mechanism.steps - 1
@@ -494,10 +471,9 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
 
 @bound("bsa24.theorem_4_10")
 def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
-    """Convex losses, batches without replacement (Theorem 4.10), L the family sensitivity.
+    """Convex losses, batches without replacement (Theorem 4.10).
 
-    tau: Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
-        point of the curve.
+    tau: Intermediate time, 0 to t - 1. Default: the best at each point of the curve.
     """
     scale = 2 * math.sqrt(2) / (mechanism.batch_size * mechanism.noise_std)
     step = SubsampledGaussian(mechanism.sampling_rate, scale * family_sensitivity(mechanism))
@@ -530,11 +506,7 @@ def proposition_5_1(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("bsa24.corollary_5_2")
 def corollary_5_2(mechanism: NoisySGD) -> PrivacyCurve:
-    """Strongly log-concave targets in their limits (Corollary 5.2).
-
-    The first statement, on the stationary law of Langevin Monte Carlo, for the last iterate, and
-    the second for the exponential mechanism.
-    """
+    """Strongly log-concave targets in their limits (Corollary 5.2)."""
     if mechanism.release is Release.LAST_ITERATE:
         return proposition_5_1(mechanism)
     m = inverse_temperature(mechanism) * mechanism.strong_convexity
@@ -545,12 +517,10 @@ def corollary_5_2(mechanism: NoisySGD) -> PrivacyCurve:
 def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
     """Log-concave targets on a bounded domain (Corollary 5.4).
 
-    The first statement for the exponential mechanism. The second, on the stationary law of
-    projected Langevin Monte Carlo, also bounds every earlier iterate, because it is the limit of
-    Theorem 4.3, and composition is better below the threshold of that theorem.
-
-    The paper requires K to contain the unit ball. This is no restriction: scaling space by r
-    preserves L D and eta L^2, and with them both sides.
+    The second statement, on the stationary law of projected Langevin Monte Carlo, also bounds every
+    earlier iterate, because it is the limit of Theorem 4.3, and composition is better below the
+    threshold of that theorem. The paper requires K to contain the unit ball. This is no
+    restriction: scaling space preserves L D and eta L^2.
     """
     difference = _difference(mechanism)
     square = 2 * difference * known(mechanism.diameter)

@@ -269,14 +269,10 @@ def theorem_3_1(
     tau: int | None = None,
     beta: float | Sequence[float] | None = None,
 ) -> PrivacyCurve:
-    """Smooth losses, full batches (Theorem 3.1).
+    """Smooth losses, full batches (Theorem 3.1), at the best beta and tau unless they are given.
 
-    c = 1 needs eta <= 2/M, and c = 1 - eta m needs eta <= 1/M; both need losses whose gradients are
-    not clipped. The best beta is found exactly, and the best tau among all.
-
-    losses: Branch. Default: the applicable one with the smallest c.
-    tau: Start of the analysis, 0 to T - 1.
-    beta: Noise split, one value or one per step from tau on.
+    losses: Branch. Default: the applicable one with the smallest c. tau: Start of the analysis, 0
+    to T - 1. beta: Noise split, one value or one per step from tau on.
     """
     return RenyiCurve.linear(_smooth_square(mechanism, losses, tau, beta) / 2)
 
@@ -289,12 +285,11 @@ def theorem_3_1_gaussian(
     tau: int | None = None,
     beta: float | Sequence[float] | None = None,
 ) -> PrivacyCurve:
-    """Theorem 3.1 as a tradeoff function: G(mu) with alpha mu^2/2 its bound.
+    """Theorem 3.1 as a tradeoff function; options as in `theorem_3_1`.
 
     The shifts b_t of Theorem 3.1, started from two iterates at most the tracked distance apart, are
     shifts of the interpolated process of Bok, Su and Altschuler (2024, Theorem 3.3), which needs
-    only the Lipschitz constant of the updates. For convex losses k = T is composition. The options
-    are those of `theorem_3_1`.
+    only the Lipschitz constant of the updates. For convex losses k = T is composition.
     """
     return GaussianCurve(math.sqrt(_smooth_square(mechanism, losses, tau, beta)))
 
@@ -305,12 +300,11 @@ def theorem_3_7(
 ) -> PrivacyCurve:
     """Hoelder continuous gradients, full batches (Theorem 3.7).
 
-    D_t is that of Lemma 3.10, and the best beta_t is s/(s + a_t), s = 2 eta K/n. The shifts come
-    from `audit.bounds.accounting.shift_allocation`: they are feasible, so the bound is valid, and
+    The best beta_t is s/(s + a_t), s = 2 eta K/n. The shifts come from
+    `audit.bounds.accounting.shift_allocation`: they are feasible, so the bound is valid, and
     lengths T - tau above 4096 are not tried.
 
-    tau: Start of the analysis, 0 to T - 1.
-    shifts: Values a_t for t = tau..T-1; requires ``tau``.
+    tau: Start of the analysis, 0 to T - 1. shifts: Values a_t for t = tau..T-1; requires ``tau``.
     """
     meetings = Meetings(mechanism.steps)
     size, modulus = step_shift(mechanism, mechanism.dataset_size), holder_modulus(mechanism)
@@ -339,12 +333,10 @@ def theorem_3_7(
 
 @bound("cl25.output_perturbation")
 def output_perturbation(mechanism: NoisySGD) -> PrivacyCurve:
-    """Compare the noise of the last step with the diameter: alpha D^2/(2 sigma^2) (Figure 1).
+    """Compare the noise of the last step with the diameter (Figure 1).
 
-    It is the Gaussian mechanism whose sensitivity is D. As a bound on update (1) it is false: the
-    last noiseless update differs too, and the iterates before the noise are up to c D + 2 eta K/n
-    apart. With D = 2 eta K/n = 1, sigma = .3, T = 20 and drifts of +-1/2 the divergence of order 2
-    is 12.88954 against the 11.111 claimed.
+    False: the last noiseless update differs too. With D = 2 eta K/n = 1, sigma = .3, T = 20 and
+    drifts of +-1/2 the divergence of order 2 is 12.88954 against the 11.111 claimed.
     """
     return RenyiCurve.linear((known(mechanism.diameter) / mechanism.step_std) ** 2 / 2)
 
@@ -362,12 +354,11 @@ def _last_distance(mechanism: NoisySGD) -> float:
 
 @bound("cl25.output_perturbation_corrected")
 def output_perturbation_corrected(mechanism: NoisySGD) -> PrivacyCurve:
-    """G(min(c D + s, D + 2 eta K)/sigma) with s = 2 eta K/n, from the last step only.
+    """Compare the noise of the last step with the distance of the last noiseless updates.
 
-    Given two iterates of the domain before the last step, in any coupling, the last iterates are
-    projections of normal laws of equal variance whose means are at most so far apart, and tradeoff
-    functions are jointly convex. c is that of Theorem 3.1; with Hoelder continuous gradients
-    g(D) takes the place of c D.
+    Given two iterates of the domain before the last step, the last iterates are projections of
+    normal laws, and tradeoff functions are jointly convex. With Hoelder continuous gradients g(D)
+    takes the place of c D.
     """
     distance = _last_distance(mechanism)
     if math.isinf(distance):
@@ -480,11 +471,9 @@ def _theorem_3_12(
 def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
     """Batches drawn without replacement, Hoelder continuous gradients (Theorem 3.12, as printed).
 
-    The minimum is over tau, beta_t and a_t with A_tau >= D_tau as in Theorem 3.7 and D_t =
-    min(g(D_(t-1); eta L (b-1)/b) + 2 eta K/b, D_(t-1) + 2 eta K, D). S_alpha is one order of the
-    pair (Definition 3.11), and a mechanism is private only if both are bounded: one step of one of
-    two records with gradients +L, +L against +L, -L refutes it. The split is constant here, and one
-    of 12 values.
+    S_alpha is one order of the pair (Definition 3.11), and a mechanism is private only if both are
+    bounded: one step of one of two records with gradients +L, +L against +L, -L refutes it. The
+    split is constant here.
 
     beta: Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
     """
@@ -495,7 +484,6 @@ def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCu
 def theorem_3_12_both_orders(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
     """Theorem 3.12 with the larger of both orders of S_alpha, and sqrt(beta_t) in it.
 
-    The noise Z_t has variance beta_t sigma^2, so its standard deviation has the square root.
     Unproven: given the shifted noise, the law of the batch differs for the second process, so the
     two processes do not share their maps, as the proof requires.
     """

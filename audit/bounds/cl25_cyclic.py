@@ -130,16 +130,14 @@ def theorem_a_1(
 ) -> PrivacyCurve:
     """Batches in a fixed, possibly shuffled, cycle (Theorem A.1): for any order of the records.
 
-    The minimum is over tau, beta_t and a_t, with A_tau >= D_tau as in Theorem 3.7 and D_t of Lemma
-    A.2. With smooth losses the shifts obey the Lipschitz constant c of Theorem 3.1, as its proof
-    allows, and are optimal; with Hoelder continuous gradients they are those of Theorem 3.7. Where
-    both are given the better one counts.
+    With smooth losses the shifts obey the Lipschitz constant c of Theorem 3.1, as its proof allows,
+    and are optimal; with Hoelder continuous gradients they are those of Theorem 3.7. Where both are
+    given the better one counts.
 
     position: Position of the record's batch in the cycle, from 0. Default: the batch of the last
-        step, which is the worst, since its shifts, moved forward in time, serve every other
-        position.
-    losses: Branch of smooth losses. Default: the best that applies.
-    tau: Start of the analysis, 0 to T - 1. Default: the best.
+    step, whose shifts, moved forward in time, serve every other position. losses: Branch of smooth
+    losses. Default: the best that applies. tau: Start of the analysis, 0 to T - 1. Default: the
+    best.
     """
     length = None
     if tau is not None:
@@ -171,10 +169,9 @@ class MixedDivergence:
 def corollary_a_3(mechanism: NoisySGD, *, losses: Branch | None = None) -> PrivacyCurve:
     """Average Theorem A.1 over the position of the record in shuffled cyclic batches (A.3).
 
-    By joint convexity, on the logarithmic scale. The paper reshuffles in every epoch; these batches
-    are shuffled once, so the expectation is over one position. Beyond 128 positions, neighbouring
-    ones are grouped and each group counts as its worst member, the one that leaves the fewest steps
-    after the last meeting.
+    By joint convexity. These batches are shuffled once, so the expectation is over one position.
+    Beyond 128 positions, neighbouring ones are grouped and each group counts as its worst member,
+    the one that leaves the fewest steps after the last meeting.
 
     losses: Branch. Default: the applicable one with the smallest Lipschitz constant.
     """
@@ -254,10 +251,7 @@ def _cheapest(met: NDArray[np.bool_], shift: float, contraction: float, distance
 def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Branch | None = None) -> PrivacyCurve:
     """Average Theorem A.1 over all shuffles, independent per epoch (Corollary A.3).
 
-    B is uniform over the (n/b)^E sequences of positions of the record's batch in E epochs.
-
-    losses: Branch of the theorem; defaults to the applicable one with the smallest Lipschitz
-        constant.
+    losses: Branch. Default: the applicable one with the smallest Lipschitz constant.
     """
     period, epochs = _epochs(mechanism)
     squares = [sequence_square(mechanism, places, losses) for places in sequences(period, epochs)]

@@ -50,12 +50,10 @@ def _steps_from(mechanism: NoisySGD, index: int | None) -> int:
 
 @bound("fmtt18.theorem_1")
 def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyCurve:
-    """Return the claim of the introduction for two starts (Theorem 1, informal).
-
-    For iterates that share their maps. The distance should be squared, as in Theorem 22.
+    """Claim of the introduction for two starts (Theorem 1, informal); the distance lacks a square.
 
     distance: Distance d of the starts. Default: eta S, by which the first record's gradient can
-        separate the two runs, so that the claim covers the first record of one pass.
+    separate the two runs, so that the claim covers the first record of one pass.
     """
     apart = mechanism.constant_step_size * mechanism.sensitivity if distance is None else distance
     validate.nonnegative(distance=apart)
@@ -71,7 +69,6 @@ def theorem_22(
 ) -> PrivacyCurve:
     """Privacy amplification by iteration (Theorem 22), for Gaussian noise.
 
-    With s_1 the distance of two starts it is Theorem 1 with the square that is missing there.
     Equality for identity maps wherever z_t >= 0 does not bind.
 
     shifts, allocations: As for ``at22.proposition_2_17``.
@@ -129,25 +126,21 @@ def lemma_25(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("fmtt18.theorem_26")
 def theorem_26(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the printed bound for Stop-PNSGD (Theorem 26).
-
-    The sum of 1/k that its proof bounds by ln n is the harmonic number H_n.
-    """
+    """Stop-PNSGD as printed (Theorem 26): its proof bounds the harmonic number H_n by ln n."""
     return _stop_curve(mechanism, math.log(mechanism.dataset_size))
 
 
 @bound("fmtt18.theorem_26_corrected")
 def theorem_26_corrected(mechanism: NoisySGD) -> PrivacyCurve:
-    """Stop-PNSGD with H_n in place of ln n: alpha S^2 H_n/(n sigma^2), orders as printed."""
+    """Stop-PNSGD with H_n in place of ln n, for the orders as printed."""
     return _stop_curve(mechanism, harmonic(mechanism.dataset_size))
 
 
 @bound("fmtt18.theorem_26_sharper")
 def theorem_26_sharper(mechanism: NoisySGD) -> PrivacyCurve:
-    """Stop-PNSGD without Lemma 25, for every sigma and order.
+    """Stop-PNSGD without Lemma 25, for every sigma and order: each stopped run by Theorem 23.
 
-    The stopping time is revealed, and every run is bounded by Theorem 23. Terms beyond 512 are
-    summed by an integral that is not below them (the summand is convex in j).
+    Terms beyond 512 are summed by an integral that is not below them (the summand is convex in j).
     """
     n, half = mechanism.dataset_size, one_step(mechanism) ** 2 / 2
     terms = min(n, _SUMMED)
@@ -201,11 +194,10 @@ def _log_tail(scale: Array, after: int, n: int) -> Array:
 
 @bound("fmtt18.lemma_27")
 def lemma_27(mechanism: NoisySGD) -> PrivacyCurve:
-    """Local privacy of one step as printed (Lemma 27): alpha S^2/(2 sigma^2), and a DP part.
+    """Local privacy of one step as printed (Lemma 27).
 
-    The DP part, S sqrt(2 ln(1.25/delta))/sigma, is claimed for every epsilon and delta, but holds
-    only below 1. A record is used in one step, and what follows is post-processing, so the claim
-    holds for every release.
+    The DP part is claimed for every epsilon and delta, but holds only below 1. A record is used in
+    one step, and what follows is post-processing, so the claim holds for every release.
     """
     return _classical(one_step(mechanism))
 
@@ -232,11 +224,10 @@ def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
 
 @bound("fmtt18.theorem_30_corrected")
 def theorem_30_corrected(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
-    """Per-person privacy of Skip-PNSGD, exactly: two Gaussians at S/(sigma sqrt(n - t + 1)).
+    """Per-person privacy of Skip-PNSGD, converted exactly; options as in `theorem_30`.
 
     Amplification by iteration holds for tradeoff functions too (Bok, Su and Altschuler 2024,
-    Theorem 3.3, with the shifts of Theorem 23), and a privacy profile is convex in the pair, which
-    settles the random skip. Options as in `theorem_30`.
+    Theorem 3.3), and a privacy profile is convex in the pair, which settles the random skip.
     """
     return GaussianCurve(one_step(mechanism) / math.sqrt(_steps_from(mechanism, index)))
 
@@ -267,10 +258,7 @@ def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
 
 @bound("fmtt18.corollary_31_corrected")
 def corollary_31_corrected(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
-    """Skip-PNSGD that ends with m public records; epsilons above 1 are not claimed.
-
-    Options as in `corollary_31`.
-    """
+    """Corollary 31 for epsilons up to 1; options as in `corollary_31`."""
     m = _public(mechanism, public)
     scale = one_step(mechanism) * math.sqrt(2 / m) if m else math.inf
     return TailCurve.gaussian(scale, factor=1.25, limit=1.0)

@@ -99,10 +99,9 @@ def _spread(mechanism: NoisySGD) -> float:
 def theorem_3_4(mechanism: NoisySGD) -> PrivacyCurve:
     """Claim a convergent Renyi divergence for smooth losses and sampled batches (Theorem 3.4).
 
-    The first term is the divergence of one step that holds the record, times the probability b/n
-    that it does. Renyi divergences of order above 1 are not convex, so averaging them over the
-    batches is no bound. At one step with n = 8, b = 2, C = 2, sigma = 4 and order 16 it claims .5;
-    a record at +C against -C, with the others at -C, has .60823, and at order 32 2.5703 against 1.
+    Renyi divergences of order above 1 are not convex, so averaging them over the batches is no
+    bound. At one step with n = 8, b = 2, C = 2, sigma = 4 and order 16 it claims .5; a record at +C
+    against -C, with the others at -C, has .60823, and at order 32 2.5703 against 1.
     """
     return RenyiCurve.linear(min(composed_rate(mechanism), saturated_rate(mechanism)))
 
@@ -123,11 +122,10 @@ def theorem_3_4_saturated(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_3_4_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     """Compare the noise of the last step with the domain, for the batch that tells most.
 
-    Let both runs draw the same indices. Given the last batch and two iterates of the domain, the
-    noiseless updates are at most so far apart: clipping is a projection onto a ball, so clipped
-    gradients of an M-smooth loss are M-Lipschitz, too, and one record of the batch differs by at
-    most S. Tradeoff functions are jointly convex, so the bound holds for the mixture over batches
-    and iterates.
+    Let both runs draw the same indices. Clipping is a projection onto a ball, so clipped gradients
+    of an M-smooth loss are M-Lipschitz, too, and one record of the batch differs by at most S.
+    Tradeoff functions are jointly convex, so the bound holds for the mixture over batches and
+    iterates.
     """
     return GaussianCurve(_spread(mechanism) + 1 / mechanism.noise_multiplier)
 
@@ -150,12 +148,11 @@ def _rounds(mechanism: NoisySGD, log_growth: float) -> PrivacyCurve:
 def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
     """Claim that rounds of smooth, non-convex losses have a convergent privacy loss (Theorem 3a).
 
-    A round has K local steps of rate eta = ``step_size``/K. The claim stays below sqrt((c + 1)/(c -
-    1)) rounds, but linear losses, which are smooth with any M, compose: their last iterates are
-    exactly sqrt(T) rounds apart, whatever K. Exact for T = 1, and false from T = 2 on. For K = 1
-    the formula is the value of quadratics whose curvature is -M, so expanding as fast as allowed is
-    not the worst case. The proof puts shifts outside of [0, 1], where the distance of the two
-    processes is no longer what it bounds.
+    A round has K local steps of rate eta = ``step_size``/K. Linear losses, which are smooth with
+    any M, compose: their last iterates are exactly sqrt(T) rounds apart, whatever K. For K = 1 the
+    formula is the value of quadratics whose curvature is -M, so expanding as fast as allowed is not
+    the worst case. The proof puts shifts outside of [0, 1], where the distance of the two processes
+    is no longer what it bounds.
 
     local_steps: Number K of local steps of a round.
     """
@@ -169,9 +166,8 @@ def theorem_3_b(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Claim the same for local learning rates that decay within a round (Theorem 3b).
 
     The paper writes :math:`c \eta \ln(K+1)` for the sum s of a round, with a constant c between 1
-    and 1.543 that makes it equal; the factor eta is missing in front of the printed root. With s
-    the claim depends on K through s only, and is the limit of Theorem 3a for many local steps.
-    Exact for T = 1, and false from T = 2 on for the reason given there.
+    and 1.543 that makes it equal; the factor eta is missing in front of the printed root. False
+    from T = 2 on for the reason given there.
     """
     return _rounds(mechanism, mechanism.constant_step_size * known(mechanism.smoothness))
 

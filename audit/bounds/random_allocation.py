@@ -234,18 +234,17 @@ def _log_product(first: Array, second: Array) -> Array:
 
 @bound("fs25.theorem_4_4", whole_allocations=WHOLE_ALLOCATIONS)
 def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Expand the moments of the likelihood ratio (Theorem 4.4), and bound addition by a Gaussian.
+    """Expand the moments of the likelihood ratio (Theorem 4.4), and bound addition by a Gaussian.
 
-    The ratio is a mean S of L independent lognormal variables. For integer orders the moment
-    E S^alpha is a sum over multinomial coefficients, which the paper writes over partitions of
-    alpha and which is a coefficient of a power of a series. Other orders take the next integer.
-    For addition, -log S <= -(1/L) sum log S_i by Jensen's inequality: the loss of a Gaussian
-    mechanism of noise z sqrt(L), plus (1 - 1/L)/(2 z^2) for each allocation.
+    The ratio is a mean S of L independent lognormal variables. Moments of integer orders are sums
+    over multinomial coefficients, which the paper writes over partitions of alpha and which are
+    coefficients of a power of a series. Other orders take the next integer. For addition, -log S <=
+    -(1/L) sum log S_i by Jensen's inequality.
 
-    The authors' code adds that constant once, however many epochs there are, so its addition
-    alone is too small from two epochs on (z = .5, t = 2, 10 epochs, delta = 1e-5: 29.37 against
-    the exact 33.62). The larger one of both directions, which the code returns by default, is that
-    of removal there.
+    The authors' code adds the constant (1 - 1/L)/(2 z^2) once, however many epochs there are, so
+    its addition alone is too small from two epochs on (z = .5, t = 2, 10 epochs, delta = 1e-5:
+    29.37 against the exact 33.62). The larger one of both directions, which the code returns by
+    default, is that of removal there.
     """
     length, rounds = _rounds(mechanism)
     noise = mechanism.noise_multiplier
@@ -370,9 +369,7 @@ def least_noise_multiplier(steps_per_epoch: int, epochs: int, total_variation: f
 def theorem_3_3(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound total variation by the chi-square divergence of the dominating pair (Theorem 3.3).
 
-    c is exactly the chi-square divergence of the uniform mixture of N(e_j/z, I) from N(0, I),
-    composed over the epochs. The bound is larger than the exact value by a factor that tends to
-    sqrt(pi/2) = 1.2533 as E/M falls.
+    It is larger than the exact value by a factor that tends to sqrt(pi/2) = 1.2533 as E/M falls.
     """
     length, epochs = _rounds(mechanism)  # of one participation
     distance = total_variation_bound(chi_square(mechanism.noise_multiplier, length, epochs))

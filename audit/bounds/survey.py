@@ -58,10 +58,7 @@ LARGE_NOISE = Assumption(
 
 @bound("survey.gaussian_mechanism")
 def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
-    """One step on the full batch (Theorem II.2), for epsilon in (0, 1) only.
-
-    The exact curve of the same step is ``bsa24.theorem_4_1``.
-    """
+    """One step on the full batch (Theorem II.2)."""
     return TailCurve.gaussian(math.sqrt(2) / mechanism.noise_multiplier, factor=1.25, limit=1.0)
 
 
@@ -69,12 +66,11 @@ def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
 class AdvancedComposition:
     """Composition of k steps, each (epsilon_0, delta_0)-DP, at the best of many epsilon_0.
 
-    For every epsilon_0 the claim is epsilon = slope sqrt(2k ln(1/delta')) epsilon_0 + constant with
-    delta = k delta_0 + delta', which can be solved for either.
+    For every epsilon_0 the claim can be solved for epsilon and for delta = k delta_0 + delta'.
 
     epsilons, deltas: Candidates for epsilon_0, with delta_0 of each, shape ``(candidates,)``.
-    times: Number of steps k.
-    shortcut: Whether to use the shortcut for epsilon_0 < 1, which is false.
+    times: Number of steps k. shortcut: Whether to use the shortcut for epsilon_0 < 1, which is
+    false.
     """
 
     epsilons: Array
@@ -170,10 +166,7 @@ def advanced_composition_shortcut(
 
 @bound("survey.subsampling")
 def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
-    """One step on a Poisson batch (Theorem II.4), with the exact curve of the Gaussian mechanism.
-
-    The theorem is for a record that is added or removed; the pair reaches it in one order.
-    """
+    """One step on a Poisson batch (Theorem II.4); the pair reaches it in one order."""
     return _step_curve(mechanism.sampling_rate, 1 / mechanism.noise_multiplier)
 
 
@@ -191,9 +184,8 @@ def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
 def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     """Add up the log moments of the steps: the moments accountant (Theorem IV.1).
 
-    The moments are those of the sampled Gaussian mechanism, the larger of both orders, at every
-    real order. The curve converts to epsilon and delta at least as well as the theorem's tail
-    bound.
+    The larger of both orders, at every real order. The curve converts to epsilon and delta at least
+    as well as the theorem's tail bound.
     """
     noise, rate = mechanism.noise_multiplier, mechanism.sampling_rate
     if rate == 1:
@@ -272,10 +264,9 @@ def _wbk19_divergence(alpha: ArrayLike, rate: float, mu: float, times: int) -> A
 def subsampled_rdp_wbk19(mechanism: NoisySGD) -> PrivacyCurve:
     """Batches drawn without replacement (Theorem 9 of Wang, Balle and Kasiviswanathan 2019).
 
-    For whole orders, with D_j = j mu^2/2 and mu = S/(b sigma); for other orders the interpolated
-    moment (their Corollary 10), and never more than without sampling, which also serves orders
-    above 10^4. S is the sensitivity of the family, 2L in both relations: the differing record takes
-    the place of another one.
+    For orders that are not whole the interpolated moment (their Corollary 10), and never more than
+    without sampling, which also serves orders above 10^4. D_j = j mu^2/2 with the sensitivity of
+    the family: the differing record takes the place of another one.
     """
     divergence = functools.partial(
         _wbk19_divergence,
@@ -324,12 +315,12 @@ def _batch(mechanism: NoisySGD, batch: int | None) -> tuple[int, int, int]:
 def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: the inner expression of section VI.A, as printed.
 
-    The last epoch's shift, 2 eta L/B over Q - kappa + 1 steps, lost its factor Q^2: linear losses
-    with alpha=2, sigma=1, Q=kappa=10, T=1 have .1 against the .01 claimed. Besides, the cases of
-    s_t are swapped in print, and the third a_t prints T for Q.
+    The last epoch's shift lost its factor Q^2: linear losses with alpha=2, sigma=1, Q=kappa=10, T=1
+    have .1 against the .01 claimed. Besides, the cases of s_t are swapped in print, and the third
+    a_t prints T for Q.
 
     batch: Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
-        which the claim is largest.
+    which the claim is largest.
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (count * (epochs - 1) + 1 / (count - place + 1)) / count**2
@@ -354,11 +345,9 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
 def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: section VI.A with its own shifts, summed correctly.
 
-    Every meeting's shift is spread over the next Q steps, the last one's over the Q - kappa + 1
-    steps that are left (Theorem VI.1, which is Theorem 22 of Feldman et al. 2018).
+    Theorem VI.1, which is Theorem 22 of Feldman et al. (2018).
 
-    batch: Position kappa of the record's batch in an epoch, counted from 1. Default: the last,
-        which is the worst.
+    batch: Position kappa, counted from 1. Default: the last, which is the worst.
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (epochs - 1) / count + 1 / (count - place + 1)
@@ -369,8 +358,7 @@ def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> 
 def section_vii_a(mechanism: NoisySGD) -> PrivacyCurve:
     """Claim the same Renyi divergence for any number K of steps (observation in VII.A).
 
-    Setting T = eta K in the bound of Lemma VII.1 gives K times as much; the factor K was dropped.
-    Linear losses without a domain have exactly K alpha/(2 sigma^2), ``survey.rdp_composition``.
+    Setting T = eta K in the bound of Lemma VII.1 gives K times as much; linear losses have that.
     """
     return RenyiCurve.linear(1 / (2 * mechanism.noise_multiplier**2))
 
@@ -444,9 +432,8 @@ def _recursion(mechanism: NoisySGD, steps: int) -> PrivacyCurve:
 def theorem_vii_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound strongly convex losses on batches drawn without replacement (Theorem VII.2).
 
-    The paper's "S_0^j = 1 for all j" must read S_0^0 = 1: see ``survey.theorem_vii_2_literal``. Its
-    epochs play no part, so the steps need not be whole epochs. Both runs are compared batch by
-    batch, so the sensitivity is that of the differing record.
+    The paper's "S_0^j = 1 for all j" must read S_0^0 = 1; its epochs play no part. Both runs are
+    compared batch by batch, so the sensitivity is that of the differing record.
     """
     return _recursion(mechanism, mechanism.steps)
 
@@ -455,7 +442,7 @@ def theorem_vii_2(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_vii_2_literal(mechanism: NoisySGD) -> PrivacyCurve:
     """Run Theorem VII.2 from S_0^j = 1 for all j = 0..n/b - 1, as printed.
 
-    The first epoch then counts for one step. With n/b=2, K=1, sigma=1, alpha=2, eta m=.01 a pair of
-    quadratics has .68865 against .62011 claimed.
+    With n/b=2, K=1, sigma=1, alpha=2, eta m=.01 a pair of quadratics has .68865 against .62011
+    claimed.
     """
     return _recursion(mechanism, mechanism.steps - (mechanism.steps_per_epoch - 1))

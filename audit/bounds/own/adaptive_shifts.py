@@ -1,16 +1,10 @@
 """Shifts that follow the batches: a Renyi bound for sampled batches, by dynamic programming.
 
-Theorem 5 of "Our own theorems" in the documentation: with a = (alpha - 1)/(2 s^2), p = b/n,
-U_0(0) = 1 and U_0(r) = infinity for r > 0, the divergence is at most
-alpha/(alpha - 1) log U_T(0), where
+Theorem 5 of "Our own theorems" in the documentation, and Lemma 5a where Poisson batches replace the
+record: the divergence is at most alpha/(alpha - 1) log U_T(0), with p = b/n and
 
     U_(k+1)(r) = (1 - p) A(c r) + p A(c r + v),
-    A(rho) = min over z >= 0 of exp(a (rho - z)_+^2) U_k(z).
-
-Where Poisson batches replace the record, Lemma 5a gives means of power -b, b = alpha/(alpha - 1),
-over the meetings of both runs. q steps at once that pay X have
-
-    U_(k+q)(r) <= exp(a X^2/(1 + c^2 + ... + c^(2 (q - 1)))) E U_k(c^q r - X + K v), K ~ Bin(q, p).
+    A(rho) = min over z >= 0 of exp((alpha - 1) (rho - z)_+^2/(2 s^2)) U_k(z).
 
 Distances are rounded up to a grid, which is finer near 0; every grid and every policy gives a
 bound. Between orders the log-moment, which is convex in alpha, is read as a chord. For a run of T
@@ -356,10 +350,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
 def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
     """Return D_alpha <= alpha/(alpha - 1) log U_T(0), from the best shifts knowing the batches.
 
-    In each step, the part of the distance between the two iterates that is shifted away, and paid
-    for, depends on the distance and on whether the batch holds the record. U_k is computed on a
-    grid of distances that are rounded up; s = eta sigma, v = eta S/b with S the sensitivity of the
-    whole family (of the differing record for Poisson batches), and p = b/n. Poisson batches have a
-    smaller U_(k+1) if a record is replaced: see `audit.bounds.own.adaptive_shifts`.
+    What is shifted away in a step, and paid for, depends on the distance of the two iterates and on
+    whether the batch holds the record.
     """
     return AdaptiveShiftsCurve(WorstRun.of(mechanism))

@@ -1,18 +1,12 @@
 """The bound `own.coupling`: a recursion over distance and likelihood ratio.
 
-It holds in any dimension, for convex losses whose updates are contractions, on a bounded domain or
-with steps that contract. H_k(r, g) is the supremum of E_g = sup over events S of P(S) - g Q(S),
-over all pairs of k-step runs of the class of `audit.bounds.own.run` from starts at most r apart. It
-increases in r, decreases in g and is convex in g. Lemma 3 and Theorem 4 of "Our own theorems" in
-the documentation bound H_(k+1)(r, g) by the mean of H_k over a coupling of one step, with weights
-whose budget is g: moves in parallel, shifted reflection, composition, and mixtures of them on
-sampled batches.
+H_k(r, g) is the supremum of E_g = sup over events S of P(S) - g Q(S), over all pairs of k-step runs
+from starts at most r apart. It increases in r, decreases in g and is convex in g. Theorem 4 of "Our
+own theorems" in the documentation bounds H_(k+1) by the mean of H_k over a coupling of one step.
 
-Distances land on the grid (`audit.bounds.own.stretches`) or are rounded up to it, offsets are
-grouped in bins between two rows, and weights are read as chords of a convex function. Sums have
-positive terms only, and are increased by a bound on rounding. So every grid, and every choice of
-options, gives a bound. In every round the table is replaced by its minimum with closed forms
-(`ClosedForms`): parallel moves, and reflection with composition, kept to the last step.
+Every grid of distances and weights, and every choice of options, gives a bound: distances are
+rounded up or land on the grid, and sums of positive terms are increased by a bound on rounding. In
+every round the table is replaced by its minimum with closed forms (`ClosedForms`).
 """
 
 from __future__ import annotations

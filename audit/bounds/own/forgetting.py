@@ -1,17 +1,7 @@
 """Forgetting: the noise of the last m steps hides what happened before.
 
-Theorem 2 of "Our own theorems" in the documentation:
-
-    delta(epsilon) <= delta_(f_m)(epsilon) + beta_m,  with beta_T = 0,
-
-for every m <= T, f_m the composition of the last m steps and beta_m = h_m(R) the chance that two
-copies of one chain from R apart have not met m steps later.
-
-Two chains with the same c-Lipschitz updates, from points at most r apart, have not met after k
-steps of maximal reflection coupling with probability at most h_k(r): h_0(r) = 1 for r > 0, and
-h_(k+1)(r) = E h_k(c r + 2 s Z) with h_k extended to an odd function that is constant beyond D
-(Lemma 1). It is the law of a walk that is killed at 0 and held at D; two walks clamped to an
-interval of length D, started from its two ends, attain it.
+Theorem 2 of "Our own theorems" in the documentation: delta(epsilon) <= delta_(f_m)(epsilon) +
+beta_m, with beta_m = h_m(R) from the killed walk of Lemma 1.
 
 Quadrature. The means of h_k are integrals of F(r') = (N(r'; rho) - N(r'; -rho)) h_k(r'). Both
 factors are Gaussian averages, of weights and of values of at most 1, so that with d = 2 s
@@ -251,9 +241,8 @@ class Lengths:
 
 @dataclass(frozen=True, eq=False)
 class ForgettingCurve(ProfileCurve):
-    """Smallest delta_(f_m) + beta_m over m, at each point.
+    """Smallest delta_(f_m) + beta_m over m, at each point; every m gives a bound.
 
-    Every m gives a bound, so a search that misses the best m is looser and still valid.
     ``renyi`` is that of composition, since a profile with a positive limit bounds no divergence.
 
     lengths: Candidate lengths.
@@ -438,12 +427,8 @@ def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) ->
 def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
     """Return delta(eps) <= delta_(f_m)(eps) + beta_m, at the best m.
 
-    f_m is the composition of the last m steps: G(mu) with mu^2 = sum of v_k^2/s^2 for full and
-    cyclic batches, C_p(G(v/s)) composed m times for batches drawn without replacement, and the
-    tight composition for Poisson batches. beta_m is the chance that two chains with the same
-    updates are still apart after m steps of maximal reflection coupling, 0 for m = T. s = eta
-    sigma; v = eta S/b with S the sensitivity of the differing record, or of the whole family for
-    batches drawn without replacement.
+    f_m is the composition of the last m steps, and beta_m the chance that two chains with the same
+    updates are still apart after m steps of maximal reflection coupling, 0 for m = T.
 
     m: Length, 1 to T. Default: the best at each point of the curve.
     """

@@ -1,17 +1,10 @@
 """Bounds by moves: shifts of the noise that bring two runs together, at a cost of their squares.
 
-From distance z_0 = d, step i brings the distance to at most w_i(z_(i-1)) + v_i, w_i a modulus of
-continuity of its update, and a shift x_i of the noise leaves
-
-    z_i = min(max(w_i(z_(i-1)) + v_i - x_i, 0), D).
-
-Shifts x_i >= 0 that end with 0 give the tradeoff function G(mu), mu^2 = sum of x_i^2/s^2 (Theorem 9
-of "Our own theorems" in the documentation).
-
-`own.parallel_moves`: where updates contract, the least mu is that of a weighted taut string, the
-sum of rise^2/run over the edges of a lower convex hull (Theorem 6). `own.modulus`: otherwise shifts
-are found by a search over the distance before the last one. Whatever is found, the distances are
-computed again, rounded upward, and the last shift takes what is left.
+Theorem 9 of "Our own theorems" in the documentation. `own.parallel_moves`: where updates contract,
+the least cost is that of a weighted taut string, the sum of rise^2/run over the edges of a lower
+convex hull (Theorem 6). `own.modulus`: otherwise shifts are found by a search over the distance
+before the last one. Whatever is found, the distances are computed again, rounded upward, and the
+last shift takes what is left.
 """
 
 from __future__ import annotations
@@ -61,11 +54,9 @@ _COMPOSED = 2
 def parallel_moves(mechanism: NoisySGD) -> PrivacyCurve:
     """Return G(mu) with the least mu of shifts that couple the last k steps, at the best k.
 
-    v_j is eta S/b in the steps that use the record, the last step and one in each cycle before, and
-    0 in the others; d_k is a bound on the distance of the two runs before the last k steps. On
-    cyclic batches mu is never above that of Theorems 4.4 to 4.6 of Bok, Su and Altschuler (2024),
-    nor above that of Chien and Li (2025, Theorem A.1), and needs no whole number of epochs. On full
-    batches it is that of Theorem 3.3 of Bok, Su and Altschuler.
+    It is never above Theorems 4.4 to 4.6 of Bok, Su and Altschuler (2024), nor above Theorem A.1 of
+    Chien and Li (2025), and needs no whole number of epochs. On full batches it is Theorem 3.3 of
+    Bok, Su and Altschuler.
     """
     return GaussianCurve(least_mu(WorstRun.of(mechanism)))
 

@@ -1,10 +1,6 @@
 """The coupling recursion on a grid of distances and weights, every error rounded upward.
 
-The options of a stretch are parallel moves and reflections (`audit.bounds.own.coupling`). Several
-steps on sampled batches ("Several sampled batches at once" of "Our own theorems" in the
-documentation) keep the distance and compose; reflect at one weight until the runs come to a local
-distance; move in parallel, whatever the batches are; divide the noise, s^2 = s_1^2 + s_2^2, between
-moves or reflections without pushes and composition.
+Its options are those of "Couplings with weights" of "Our own theorems" in the documentation.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """The bound `own.relative_entropy`: how fast the probability of an event can rise.
 
 Theorem 7 and Lemma 8 of "Our own theorems" in the documentation: while the updates of one dataset
-are changed into those of the other, the probability p of an event satisfies (log p)' <= F(p), with
-
-    F(p) = (v/s) sum of sqrt(2 (e_j - e_(j+1))),  j the number of steps after a use of the record,
-
-and ceilings on the relative entropies e_j. Any choice of places j gives a bound. F falls in p; it
-is computed on a grid and taken as constant on its cells, which gives a function G with
-delta(epsilon) <= sup over q of G(q) - e^epsilon q.
+are changed into those of the other, the probability p of an event satisfies (log p)' <= F(p). F
+falls in p; it is computed on a grid and taken as constant on its cells, which gives a function G
+with delta(epsilon) <= sup over q of G(q) - e^epsilon q.
 """
 
 from __future__ import annotations
@@ -174,8 +170,6 @@ class RelativeEntropyCurve(ProfileCurve):
 def relative_entropy(mechanism: NoisySGD) -> PrivacyCurve:
     """Return the bound by the relative entropy of conditioned runs.
 
-    No event's log-probability rises faster than F between the datasets, with F from the relative
-    entropy that conditioning on the event leaves in earlier iterates. It is best for weak pushes,
-    long runs and small delta. The proof is in `audit.bounds.own.relative_entropy`.
+    It is best for weak pushes, long runs and small delta.
     """
     return RelativeEntropyCurve.of(WorstRun.of(mechanism))

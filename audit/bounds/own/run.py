@@ -1,15 +1,9 @@
 """Runs that the bounds of this package share.
 
 With s = eta sigma the noise of a step, X_(k+1) = Pi(phi_k(X_k) + s Z_k) and X' the same with
-phi'_k, from a common start. The updates phi_k and phi'_k are c-Lipschitz. A step that uses the
-differing record has |phi_k - phi'_k| <= v; in other steps the updates are equal.
-
-Poisson batches. Both runs draw the same other records, and each draws the differing one with
-probability q. That moves its update by at most u from the update of the others: u = v = eta S/b if
-the record is removed or zeroed out, and u = v/2 = eta L/b if it is replaced. So updates differ by
-at most u if one run draws the record, and by at most v if both do. A batch has up to n records:
-updates contract if eta M n/b <= 2 and both the regulariser, which enters once, and the losses
-without it are convex. As small batches move points no closer, c = 1.
+phi'_k, from a common start. Updates are c-Lipschitz, and |phi_k - phi'_k| <= v in steps that use
+the differing record; otherwise they are equal. The setting of "Our own theorems" in the
+documentation says why, and what it is for Poisson batches.
 """
 
 from __future__ import annotations
@@ -46,10 +40,7 @@ _UNIT = 2.0**-53
 class WorstRun:
     """Worst run that a mechanism allows, in numbers.
 
-    The differing record of fixed batches is taken to be in the last one. A run in which j steps
-    follow its last batch is a post-processing of a run that is j steps shorter, and that shorter
-    run is among those of T steps (updates may be constant, which discards the first j steps).
-    Shuffled batches are a mixture over positions, which both datasets share.
+    The differing record of fixed batches is taken to be in the last one, which covers the others.
 
     steps: Number of steps T.
     noise: Standard deviation s of a step's noise.

@@ -1,33 +1,14 @@
 """Stretches: consecutive steps that the coupling recursion treats as one, on a grid of distances.
 
-A stretch has the parameters of one step, (c, v, s). From distance r, with shared noise and no
-walls, the distance is c r + v at its end. Merging q steps of one kind gives c' = c^q,
-v' = v (1 + c + ... + c^(q-1)) and s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))). Parallel moves and
-shifted reflection remain ("Merged steps" of "Our own theorems" in the documentation).
+Merged steps, landing on rows, and reflection at one weight through several steps are proven in
+"Couplings with weights" of "Our own theorems" in the documentation. Without walls and with shared
+noise, distance r becomes c' r + v' over a stretch, whose noise is s'.
 
-Landing. Distances between two rows of the grid are not rounded up: the noise of a step is divided,
-s^2 = s_1^2 + l^2, and from r = (1 - x) r_i + x r_(i+1) the second part reflects until the distance
-is at a row, and moves in parallel from then on. The lower row is reached with probability at least
-(1 - x)(1 - k), k = 2 sum of e^(-n^2 a/2), a = 4 pi^2 l^2/w^2, w the spacing. The cost is linear in
-x, so its mean over a law of distances depends on the mass of each bin between rows, and the mean of
-x there.
-
-Reflection at one weight in every step, from any distance, without composition. With the constant
-weight g the lemma of `audit.bounds.own.coupling` gives for one step
-
-    H_(k+1)(r, g) <= E H_k(R, g),
-
-R the distance after maximal reflection coupling from rho = c r + v: killed at 0, otherwise of
-density N(r'; rho, 4 s^2) - N(r'; -rho, 4 s^2). Over several steps the bounds are iterated: two runs
-that have met separate again by the next v, and go on. The law of the final distance does not
-depend on g, so that one matrix serves all weights. On sampled batches a step is a mixture over
-meetings. With a local distance z, everything beyond z behaves in this way: the excess over z grows
-by at most v in a step, and reflection beyond z leaves it 0 or as above.
-
-Rounding of it. Masses of bins are differences of tails, and these of a tail and its mirror image,
-which is smaller by the factor e^(-1.6 rho/d) at least, d the deviation of the distance. The mean of
-a function that rises with the distance is a sum of tails times its increments, so that its relative
-error is that of the tails: some units times 1 + d/rho. All is positive: errors of steps add up.
+Rounding of reflection. Masses of bins are differences of tails, and these of a tail and its mirror
+image, which is smaller by the factor e^(-1.6 rho/d) at least, d the deviation of the distance. The
+mean of a function that rises with the distance is a sum of tails times its increments, so that its
+relative error is that of the tails: some units times 1 + d/rho. All is positive: errors of steps
+add up.
 """
 
 from __future__ import annotations
