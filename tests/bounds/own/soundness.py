@@ -1,11 +1,10 @@
 """The bounds of this package against exact laws of neighbouring pairs.
 
-    python -m tests.bounds.own.soundness [grid [FIRST LAST]]
-    python -m tests.bounds.own.soundness PART [COUNT SEED]
+    python -m tests.bounds.own.soundness [PART [COUNT SEED]]
     python -m tests.bounds.own.soundness searched BOUND fixed|sampled|poisson [COUNT SEED]
 
-``grid`` takes 200 settings; the other parts, keys of `PARTS`, draw mechanisms, and for each a
-random pair, or the worst one of a short search. Without arguments all parts but ``searched`` run.
+The parts, keys of `PARTS`, draw mechanisms, and for each a random pair, or the worst one of a short
+search. Without arguments all parts but ``searched`` run.
 
 Each violation is printed with its pair, which names the mechanism. The low ends of the laws'
 brackets are compared, so that errors of the laws can hide a violation and never feign one.
@@ -68,30 +67,16 @@ KINDS = {
 
 @dataclass
 class Tally:
-    """What was compared.
-
-    Attributes
-    ----------
-    wrong : list of str
-        A line for each violation.
-    comparisons : int
-        Number of values of a bound that were compared with a law.
-    ratios : dict of str to float
-        Largest ratio of a law's epsilon or delta to that of each bound.
-    epsilon : float
-        Largest low end of a law's epsilon at ``DELTA``.
-    """
+    """What was compared: a line for a violation, and the largest ratio of a law to each bound."""
 
     wrong: list[str] = field(default_factory=list)
     comparisons: int = 0
     ratios: dict[str, float] = field(default_factory=dict)
-    epsilon: float = 0.0
 
     def add(self, other: Tally) -> None:
         """Add what was compared elsewhere."""
         self.wrong += other.wrong
         self.comparisons += other.comparisons
-        self.epsilon = max(self.epsilon, other.epsilon)
         for id, ratio in other.ratios.items():
             self.ratios[id] = max(self.ratios.get(id, 0.0), ratio)
 
@@ -121,7 +106,6 @@ def compare(curves: Curves, pair: Construction, law: Law, epsilons: Sequence[flo
     tally = Tally()
     for order in Order:
         lows = [law.epsilon_bracket(delta, order)[0] for delta in DELTAS]
-        tally.epsilon = max(tally.epsilon, lows[DELTAS.index(DELTA)])
         for id, curve in curves.items():
             claims = [float(curve.epsilon(delta)) for delta in DELTAS]
             for delta, claim, low in zip(DELTAS, claims, lows, strict=True):
@@ -142,19 +126,7 @@ def check(curves: Curves, pairs: Sequence[Construction], epsilons: Sequence[floa
 
 
 def check_runs(draw: Draw, make: Make, count: int, seed: int) -> Tally:
-    """Compare bounds on random mechanisms; each has a random stream of its own.
-
-    Parameters
-    ----------
-    draw : callable
-        Returns an admissible pair and its law.
-    make : callable
-        Returns the curves of bounds on the pair's mechanism.
-    count : int
-        Number of mechanisms.
-    seed : int
-        Seed of the streams.
-    """
+    """Compare the bounds that ``make`` returns for each pair drawn from a stream of its own."""
     tally = Tally()
     for place in range(count):
         random = np.random.default_rng((seed, place))
@@ -200,57 +172,32 @@ def settings() -> list[NoisySGD]:
     ]
 
 
-def check_grid(first: int, last: int) -> Tally:
-    """Check the settings of the grid, and that couplings are no worse than what they start from."""
-    tally, random = Tally(), np.random.default_rng(20266)
-    for place, m in enumerate(settings()[first:last], first):
-        clock = time.perf_counter()
-        coupling = bounds.evaluate("own.coupling", m, distances=41)
-        curves = {"own.forgetting": bounds.evaluate("own.forgetting", m), "own.coupling": coupling}
-        known = [pair for pair in suggested_members(m) if isinstance(pair, Construction)]
-        found = check(curves, [*known, *random_members(m, random)], (0.3,))
-        tally.add(found)
-        others = ("bsa24.theorem_4_1", "bsa24.theorem_4_2", "bsa24.theorem_4_3", "own.forgetting")
-        values = {
-            id: float(bounds.evaluate(id, m).epsilon(DELTA))
-            for id in others
-            if id in bounds.applicable(m)
-        }
-        own = float(coupling.epsilon(DELTA))
-        recursion = float(coupling.curves[0].epsilon(DELTA))
-        if own > 1.01 * min(values.values()):
-            tally.wrong.append(f"own.coupling: {own} above 1.01 of {values} for {m}")
-        if recursion > 1.01 * min(values.values()):
-            tally.wrong.append(f"the recursion: {recursion} above 1.01 of {values} for {m}")
-        forgetting = values.pop("own.forgetting")
-        print(
-            f"{place:4} s={m.noise_std:<5g} T={m.steps:<5} c={1 - m.strong_convexity:<5g} "
-            f"v={m.sensitivity / 10:<8.3g} exact {found.epsilon:9.5f}  own {own:9.5f}  "
-            f"recursion {recursion:9.5f}  forgetting {forgetting:9.5f}  "
-            f"papers {min(values.values()):9.5f}  {time.perf_counter() - clock:.1f} s",
-            flush=True,
-        )
-    return tally
+def grid_run(random: np.random.Generator) -> tuple[Construction, Law]:
+    """Return a setting of the grid, and a random or a suggested pair."""
+    m = settings()[int(random.integers(len(settings())))]
+    known = [pair for pair in suggested_members(m) if isinstance(pair, Construction)]
+    pairs = [*known, *random_members(m, random)]
+    pair = pairs[int(random.integers(len(pairs)))]
+    return pair, exact.curve(pair)
 
 
 # --- random mechanisms ---
 
 
-def short_run(random: np.random.Generator) -> tuple[Construction, Law]:
+def short_run(
+    random: np.random.Generator, kinds: Sequence[Batching] = tuple(Batching)
+) -> tuple[Construction, Law]:
     """Return a random pair of a random mechanism that the bounds by couplings cover."""
     while True:
         m = random_mechanism(random)
         if {"own.forgetting", "own.coupling"} <= set(bounds.applicable(m)):
             pair = random_pair(m, random)
-            return pair, exact.curve(pair)
+            law = exact.curve(pair)
+            if m.batching in kinds:
+                return pair, law
 
 
-def fixed_run(random: np.random.Generator) -> tuple[Construction, Law]:
-    """Return a short run on full or cyclic batches."""
-    while True:
-        pair, law = short_run(random)
-        if pair.mechanism.batching in (Batching.FULL, Batching.CYCLIC):
-            return pair, law
+fixed_run = functools.partial(short_run, kinds=(Batching.FULL, Batching.CYCLIC))
 
 
 def weird_mechanism(random: np.random.Generator, id: str, kind: str) -> NoisySGD:
@@ -306,23 +253,14 @@ def weird_mechanism(random: np.random.Generator, id: str, kind: str) -> NoisySGD
             return m
 
 
-def sampled_run(random: np.random.Generator) -> tuple[Construction, Law]:
-    """Return a random run on batches without replacement, and a pair whose law is computed."""
+def sampled_run(
+    random: np.random.Generator, id: str = "own.adaptive_shifts", kind: str = "sampled"
+) -> tuple[Construction, Law]:
+    """Return a random run on sampled batches, and a pair whose law is computed."""
     while True:
-        m = weird_mechanism(random, "own.adaptive_shifts", "sampled")
+        m = weird_mechanism(random, id, kind)
         try:
-            pair = random_pair(m, random)
-            return pair, exact.curve(pair)
-        except (AssertionError, ValueError):  # no pair, or too far apart for a computed law
-            continue
-
-
-def poisson_run(random: np.random.Generator) -> tuple[Construction, Law]:
-    """Return a random run on Poisson batches, and a pair whose law is computed."""
-    while True:
-        m = weird_mechanism(random, "own.forgetting", "poisson")
-        try:
-            if random.random() < 0.5:
+            if kind == "sampled" or random.random() < 0.5:
                 pair = random_pair(m, random)
             else:
                 family, stage = Family(m), int(random.integers(3))
@@ -332,6 +270,9 @@ def poisson_run(random: np.random.Generator) -> tuple[Construction, Law]:
             return pair, exact.curve(pair)
         except (AssertionError, ValueError):  # no pair, or too far apart for a computed law
             continue
+
+
+poisson_run = functools.partial(sampled_run, id="own.forgetting", kind="poisson")
 
 
 def changing_run(random: np.random.Generator) -> tuple[Construction, Law]:
@@ -473,11 +414,9 @@ class Scaled:
     factor: float
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon at ``delta``."""
         return self.factor * float(self.curve.epsilon(delta))
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta at ``epsilon``."""
         return float(self.curve.delta(epsilon / self.factor))
 
 
@@ -535,32 +474,29 @@ def make_of(id: str) -> Make:
 
 # --- parts ---
 
-# what each draws, the bounds on it, the number of mechanisms and the seed
-PARTS: dict[str, tuple[Draw, Make, int, int]] = {
-    "random": (short_run, evaluated("own.forgetting", "own.coupling"), 1000, 20261),
-    "sampled": (sampled_run, evaluated("own.adaptive_shifts", "own.coupling"), 1000, 20262),
-    "poisson": (poisson_run, with_some_couplings, 1000, 20264),
-    "moves": (fixed_run, evaluated("own.parallel_moves", "own.relative_entropy"), 1000, 20263),
-    "changing": (changing_run, evaluated(*CHANGING), 1000, 20267),
-    "rough": (rough_run, evaluated("own.modulus"), 1000, 20268),
+# what each draws, and the bounds on it
+PARTS: dict[str, tuple[Draw, Make]] = {
+    "grid": (grid_run, evaluated("own.forgetting", "own.coupling")),
+    "random": (short_run, evaluated("own.forgetting", "own.coupling")),
+    "sampled": (sampled_run, evaluated("own.adaptive_shifts", "own.coupling")),
+    "poisson": (poisson_run, with_some_couplings),
+    "moves": (fixed_run, evaluated("own.parallel_moves", "own.relative_entropy")),
+    "changing": (changing_run, evaluated(*CHANGING)),
+    "rough": (rough_run, evaluated("own.modulus")),
 }
 
 
 def main() -> None:
     """Run one part, or all but ``searched``."""
-    words = sys.argv[1:]
-    tally, parts = Tally(), dict(PARTS)
+    words, parts = sys.argv[1:], dict(PARTS)
     if words[:1] == ["searched"]:
-        id, kind, *numbers = words[1:]
-        draw = functools.partial(searched_run, id, kind)
-        parts, words = {id: (draw, make_of(id), 1000, 20265)}, [id, *numbers]
-    given = [int(word) for word in words[1:]]
-    for part in words[:1] or ("grid", *parts):
-        if part == "grid":
-            tally.add(check_grid(*(given or (0, len(settings())))))
-        else:
-            draw, make, *default = parts[part]
-            tally.add(check_runs(draw, make, *(given or default)))
+        _, id, kind, *numbers = words
+        parts = {id: (functools.partial(searched_run, id, kind), make_of(id))}
+        words = [id, *numbers]
+    count, seed = (int(word) for word in words[1:] or (1000, 20265))
+    tally = Tally()
+    for part in words[:1] or parts:
+        tally.add(check_runs(*parts[part], count, seed))
     print("\n".join(tally.wrong))
     print(f"{tally.summary()}; {time.process_time():.0f} s of processor time")
 

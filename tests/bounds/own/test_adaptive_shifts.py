@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,35 +89,45 @@ def test_a_record_that_is_not_paired_with_batches_without_it_breaks_the_lemma():
 # --- the recursion ---
 
 
+def composed(run, gap):
+    """Log-moment of a step from distance 0 over alpha."""
+    alpha = 1 + gap
+    if run.poisson is Relation.REPLACE_ONE:
+        return two_sided_log_moment(alpha, run.rate, run.alone / run.noise) / alpha
+    if run.poisson is not None:
+        return gap * sampled_gaussian_renyi(alpha, run.rate, 1 / run.ratio) / alpha
+    return gap * SubsampledGaussian(run.rate, run.ratio).renyi(alpha) / alpha
+
+
 def plain_step(shifts, log_values, gap):
     """Return log U_(k+1) by plain loops over the rows."""
     run, rows = shifts.run, shifts.rows
-    price = gap / (2 * run.noise**2)
-
-    def cheapest(distance):
-        return min(
-            value + price * max(distance - z, 0.0) ** 2
-            for z, value in zip(rows, log_values, strict=True)
-        )
+    power = -(1 + gap) / gap
 
     def cost(distance):
-        free = [log_values[-1]] if distance >= rows[-1] else []
-        return min([cheapest(distance), *free])
+        paid = np.maximum(distance - rows, 0.0) ** 2
+        if distance >= rows[-1]:
+            paid[-1] = 0.0
+        return np.min(log_values + gap / (2 * run.noise**2) * paid)
 
-    c = run.contraction
-    result = [
-        np.logaddexp(
-            math.log1p(-run.rate) + cost(c * r), math.log(run.rate) + cost(c * r + run.shift)
-        )
-        for r in rows
-    ]
-    step = SubsampledGaussian(run.rate, run.ratio)
-    result[0] = min(result[0], log_values[0] + gap * step.renyi(1 + gap) / (1 + gap))
+    def mean(x, y, power=1.0):
+        logs = math.log1p(-run.rate) + power * x, math.log(run.rate) + power * y
+        return np.logaddexp(*logs) / power
+
+    result = []
+    for start in run.contraction * rows:
+        first, one, both = (cost(start + push) for push in (0.0, run.alone, run.shift))
+        result.append(mean(first, both))
+        if run.alone < run.shift:
+            apart = mean(mean(first, one, power), mean(one, both, power))
+            result[-1] = min(result[-1], apart)
+    result[0] = min(result[0], log_values[0] + composed(run, gap))
     return np.array(result)
 
 
-def test_steps_agree_with_plain_loops():
-    shifts = AdaptiveShifts(RUN)
+@pytest.mark.parametrize("run", [RUN, REPLACED])
+def test_steps_agree_with_plain_loops(run):
+    shifts = AdaptiveShifts(run)
     values = np.full((GAPS.size, shifts.rows.size), np.inf)
     values[:, 0] = 0.0
     for _ in range(3):
@@ -129,39 +139,45 @@ def test_steps_agree_with_plain_loops():
         values = found
 
 
-def test_merged_steps_agree_with_all_patterns_of_batches():
-    """Five steps that pay their share whatever comes, over all 2^5 patterns of batches."""
-    shifts = AdaptiveShifts(dataclasses.replace(RUN, shift=0.05))
-    rows, run, count = shifts.rows, shifts.run, 5
+# distances are rounded once, and where runs may draw the record independently twice
+@pytest.mark.parametrize(("run", "count", "above"), [(RUN, 5, 1e-6), (REPLACED, 3, 0.03)])
+def test_merged_steps_agree_with_all_patterns_of_batches(run, count, above):
+    """Steps that pay their share whatever comes, over all patterns of draws."""
+    shifts = AdaptiveShifts(replace(run, shift=0.05))
+    rows, run = shifts.rows, shifts.run
     values = np.log1p(rows + rows**2)[None, :] * (1 + GAPS[:, None])
     found = shifts.steps(values, GAPS, count)
     kept = run.contraction**count
     spread = sum(run.contraction ** (2 * k) for k in range(count))
-    for i, gap in [(0, GAPS[0]), (2, GAPS[2])]:
-        price = gap / (2 * run.noise**2)
-        for row in (20, rows.size - 1):
-            start = rows[row]
-            options = []
-            for end in rows[::2]:
-                paid = max(kept * start - end, 0.0)
-                mean = 0.0
-                for pattern in itertools.product((0, 1), repeat=count):
-                    met = sum(pattern)
-                    chance = run.rate**met * (1 - run.rate) ** (count - met)
-                    place = np.searchsorted(rows * (1 + 1e-12), end + met * run.shift)
-                    mean += chance * math.exp(values[i, min(place, rows.size - 1)])
-                options.append(price * paid**2 / spread + math.log(mean))
-            assert found[i, row] <= min(options) * (1 + 1e-6)
-            assert found[i, row] == pytest.approx(min(options), rel=0.02)
+    patterns = [sum(pattern) for pattern in itertools.product((0, 1), repeat=count)]
+    chances = np.array([run.rate**k * (1 - run.rate) ** (count - k) for k in patterns])
+    for i, row in itertools.product((0, 2), (20, rows.size - 1)):
+        power = -(1 + GAPS[i]) / GAPS[i]
+
+        def after(distances, i=i):
+            places = np.searchsorted(rows * (1 + 1e-12), distances)
+            return np.exp(values[i, np.minimum(places, rows.size - 1)])
+
+        options = []
+        for end in rows[::2]:
+            mean = chances @ after(end + np.array(patterns) * run.shift)
+            if run.alone < run.shift:
+                draws = np.add.outer(patterns, patterns) * run.alone
+                apart = chances @ (after(end + draws) ** power @ chances) ** (1 / power)
+                mean = min(mean, apart)
+            paid = max(kept * rows[row] - end, 0.0) ** 2 / spread
+            options.append(GAPS[i] / (2 * run.noise**2) * paid + math.log(mean))
+        assert found[i, row] <= min(options) * (1 + above)
+        assert found[i, row] == pytest.approx(min(options), rel=0.03)
 
 
-def test_one_step_is_the_subsampled_gaussian():
-    run = dataclasses.replace(RUN, steps=1)
-    moments = AdaptiveShifts(run).moments(GAPS)
-    step = SubsampledGaussian(run.rate, run.ratio)
-    expected = GAPS * step.renyi(1 + GAPS)
-    assert moments == pytest.approx(expected, rel=1e-6)
-    assert np.all(moments >= expected)
+@pytest.mark.parametrize("made", [RUN, *(replace(REPLACED, poisson=one) for one in Relation)])
+def test_one_step_is_its_pair(made):
+    run = replace(made, steps=1)
+    found = AdaptiveShifts(run).moments(GAPS)
+    expected = np.array([(1 + gap) * composed(run, gap) for gap in GAPS])
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert np.all(found >= expected)
 
 
 @pytest.mark.parametrize("rate", [1e-6, 1 - 1e-6])
@@ -175,7 +191,7 @@ def test_rates_at_the_ends(rate):
 
 def test_longer_runs_cost_no_less_until_they_settle():
     values = [
-        AdaptiveShiftsCurve(dataclasses.replace(RUN, steps=steps)).epsilon(1e-5)
+        AdaptiveShiftsCurve(replace(RUN, steps=steps)).epsilon(1e-5)
         for steps in (1, 2, 5, 20, 1000, 10**6)
     ]
     assert np.all(np.diff(values) > -1e-2)
@@ -196,7 +212,7 @@ def test_a_run_goes_on_to_its_end_while_that_lowers_the_bound():
         batching=Batching.WITHOUT_REPLACEMENT,
     )
     curve = AdaptiveShiftsCurve(WorstRun.of(m))
-    longer = AdaptiveShiftsCurve(WorstRun.of(dataclasses.replace(m, steps=10**6)))
+    longer = AdaptiveShiftsCurve(WorstRun.of(replace(m, steps=10**6)))
     assert curve.epsilon(0.3) < 0.5 * longer.epsilon(0.3)
 
 
@@ -242,7 +258,7 @@ def test_a_rate_that_is_too_small_is_found_below():
     right = WorstRun.of(m)
     pair = QuadraticPair(m, 0.0, 0.5)
     epsilons = (4.0, 8.0)
-    wrong = AdaptiveShiftsCurve(dataclasses.replace(right, rate=0.05))
+    wrong = AdaptiveShiftsCurve(replace(right, rate=0.05))
     assert check({"planted": wrong}, [pair], epsilons).wrong
     assert not check({"right": AdaptiveShiftsCurve(right)}, [pair], epsilons).wrong
 
@@ -271,71 +287,7 @@ def test_another_power_breaks_the_lemma():
     assert min(lemma_gap(random, 1.5) for _ in range(500)) < -0.01
 
 
-# --- Poisson batches: the recursion ---
-
-
-def test_steps_agree_with_plain_loops_of_poisson_batches():
-    shifts = AdaptiveShifts(REPLACED)
-    rows, q, u = shifts.rows, REPLACED.rate, REPLACED.alone
-    assert u == REPLACED.shift / 2
-    values = np.log1p(rows + rows**2)[None, :] * (1 + GAPS[:, None])
-    found = shifts.step(values, GAPS, shifts.composed(GAPS))
-    for i, gap in enumerate(GAPS):
-        b = (1 + gap) / gap
-
-        def cheapest(distance, i=i, gap=gap):
-            price = gap / (2 * REPLACED.noise**2)
-            paid = np.maximum(distance - rows, 0.0) ** 2
-            if distance > rows[-1]:
-                paid[-1] = 0.0
-            return math.exp(np.min(values[i] + price * paid))
-
-        def mean(x, y, b=b):
-            return ((1 - q) * x**-b + q * y**-b) ** (-1 / b)
-
-        for row in range(1, rows.size):
-            first, one, both = (cheapest(rows[row] + push) for push in (0.0, u, 2 * u))
-            expected = min(
-                (1 - q) * first + q * both, (1 - q) * mean(first, one) + q * mean(one, both)
-            )
-            assert found[i, row] == pytest.approx(math.log(expected), rel=1e-8)
-
-
-def test_merged_poisson_steps_agree_with_all_patterns_of_batches():
-    """Three steps that pay their share whatever comes, over all 2^6 patterns of draws."""
-    shifts = AdaptiveShifts(dataclasses.replace(REPLACED, shift=0.05))
-    rows, run, count = shifts.rows, shifts.run, 3
-    values = np.log1p(rows + rows**2)[None, :] * (1 + GAPS[:, None])
-    found = shifts.steps(values, GAPS, count)
-    patterns = [sum(pattern) for pattern in itertools.product((0, 1), repeat=count)]
-    chances = [run.rate**met * (1 - run.rate) ** (count - met) for met in patterns]
-
-    def value(i, distance):
-        place = np.searchsorted(rows * (1 + 1e-12), distance)
-        return math.exp(values[i, min(place, rows.size - 1)])
-
-    for i in (0, 2):
-        gap, price = GAPS[i], GAPS[i] / (2 * run.noise**2)
-        b = (1 + gap) / gap
-        for row in (20, rows.size - 1):
-            options = []
-            for end in rows[::4]:
-                paid = max(rows[row] - end, 0.0)
-                means = [
-                    sum(
-                        c * value(i, end + (met + k) * run.alone) ** -b
-                        for c, k in zip(chances, patterns, strict=True)
-                    )
-                    ** (-1 / b)
-                    for met in patterns
-                ]
-                apart = sum(c * mean for c, mean in zip(chances, means, strict=True))
-                pairs = zip(chances, patterns, strict=True)
-                together = sum(c * value(i, end + met * run.shift) for c, met in pairs)
-                options.append(price * paid**2 / count + math.log(min(apart, together)))
-            # two roundings of distances, where there is one here
-            assert found[i, row] <= min(options) + 0.02
-            assert found[i, row] == pytest.approx(min(options), rel=0.03)
+# --- Poisson batches: values ---
 
 
 def test_moments_far_apart():
@@ -343,22 +295,6 @@ def test_moments_far_apart():
     expected = 2 * math.log(0.1) - math.log(0.9) + 100.0**2
     assert two_sided_log_moment(2.0, 0.1, 100.0) == pytest.approx(expected, rel=1e-9)
     assert two_sided_log_moment(1e4, 0.1, 100.0) <= 2e4 * (1e4 - 1) * 100.0**2
-
-
-@pytest.mark.parametrize("relation", list(Relation))
-def test_one_step_is_its_pair(relation):
-    run = dataclasses.replace(REPLACED, steps=1, poisson=relation)
-    found = AdaptiveShifts(run).moments(GAPS)
-    if relation is Relation.REPLACE_ONE:
-        mu = run.alone / run.noise
-        expected = np.array([two_sided_log_moment(1 + gap, run.rate, mu) for gap in GAPS])
-    else:
-        expected = GAPS * sampled_gaussian_renyi(1 + GAPS, run.rate, 1 / run.ratio)
-    assert found == pytest.approx(expected, rel=1e-6)
-    assert np.all(found >= expected)
-
-
-# --- Poisson batches: values ---
 
 
 def test_strong_pushes_on_the_map_of_poisson_batches():
@@ -407,10 +343,10 @@ def test_rates_and_pushes_that_are_too_small_are_found_below(made, planted):
     )
     right = WorstRun.of(m)
     pair, epsilons = TwoSidedWalk(m), (2.0, 4.0)
-    assert check({"planted": made(dataclasses.replace(right, **planted))}, [pair], epsilons).wrong
+    assert check({"planted": made(replace(right, **planted))}, [pair], epsilons).wrong
     assert not check({"right": made(right)}, [pair], epsilons).wrong
 
 
 def test_batches_that_may_be_empty_move_points_no_closer():
     m = on_the_map(1, 1, 0.2, Relation.REPLACE_ONE, strong_convexity=0.1)
-    assert WorstRun.of(m) == WorstRun.of(dataclasses.replace(m, strong_convexity=0.0))
+    assert WorstRun.of(m) == WorstRun.of(replace(m, strong_convexity=0.0))

@@ -239,42 +239,6 @@ def test_splits_of_weights_of_many_orders():
     assert result[100] > 0.99
 
 
-def test_merged_shifts_are_the_cheapest():
-    """Of all moves x_1..x_6 with distances not below 0, by the closed form and by a solver."""
-    from scipy.optimize import minimize
-
-    v, s = 0.05, 0.1
-    cycles = Stretch(6, 1.0, 2 * v, s * math.sqrt(6), period=3)
-    for start, end in ((0.0, 0.0), (0.02, 0.0), (0.3, 0.1), (0.05, 0.12)):
-        added = np.cumsum([0, 0, v, 0, 0, v])
-        # the solver breaks off now and then: of two runs the better one counts
-        found = [
-            minimize(
-                lambda x: float(np.sum(x**2)) / s**2,
-                first,
-                constraints=[
-                    {"type": "ineq", "fun": lambda x, a=added, r=start: r + a - np.cumsum(x)},
-                    {"type": "eq", "fun": lambda x, r=start, z=end: r + 2 * v - np.sum(x) - z},
-                ],
-                options={"ftol": 1e-14},
-            )
-            for first in (np.zeros(6), np.full(6, (start + 2 * v - end) / 6))
-        ]
-        feasible = [
-            run.fun
-            for run in found
-            if np.all(start + added - np.cumsum(run.x) > -1e-9)
-            and abs(start + 2 * v - np.sum(run.x) - end) < 1e-9
-        ]
-        assert cycles.parallel(start, end) == pytest.approx(math.sqrt(min(feasible)), rel=1e-5)
-    run = WorstRun(60, 0.1, 0.02, 0.05, 1.0, 1, 1.0)
-    [[merged]] = layouts(run, 5, 1.0)
-    c = 0.95
-    assert merged.contraction == pytest.approx(c**5)
-    assert merged.shift == pytest.approx(0.02 * sum(c**k for k in range(5)))
-    assert merged.noise**2 == pytest.approx(0.01 * sum(c ** (2 * k) for k in range(5)))
-
-
 # --- values ---
 
 

@@ -27,7 +27,7 @@ from audit.bounds.own.stretches import layouts
 from audit.constructions import WallPinnedWalk
 from audit.curves import GaussianCurve
 from audit.search import worst_case
-from tests.bounds.own.soundness import rough_mechanism
+from tests.bounds.own.soundness import rough_mechanism, weird_mechanism
 from tests.mechanisms import noisy_sgd
 
 # relative; what costs are raised by, and the rounding of the other side
@@ -49,17 +49,18 @@ def pushes(run: WorstRun) -> list[float]:
     return [run.shift * ((run.steps - 1 - i) % run.period == 0) for i in range(run.steps)]
 
 
-def least_square(start, contractions, shifts, noises):
+def least_square(start, contractions, shifts, noises, end=0.0):
     """Least mu^2 of moves of any schedule, by the hull in lengths scaled to the end."""
     factors = np.append(np.cumprod(np.asarray(contractions)[::-1])[::-1], 1.0)
     taus = np.cumsum((factors[1:] * np.asarray(noises)) ** 2)
     heights = factors[0] * start + np.cumsum(factors[1:] * np.asarray(shifts))
+    heights[-1] -= end
     return taut_string(zip(taus.tolist(), heights.tolist(), strict=True))
 
 
-def by_the_hull(run: WorstRun, start: float) -> float:
-    steps = run.steps
-    return least_square(start, [run.contraction] * steps, pushes(run), [run.noise] * steps)
+def by_the_hull(run: WorstRun, start: float, end: float = 0.0) -> float:
+    contractions, noises = [run.contraction] * run.steps, [run.noise] * run.steps
+    return least_square(start, contractions, pushes(run), noises, end)
 
 
 def test_the_closed_form_is_the_hull():
@@ -75,7 +76,7 @@ def test_the_hull_is_the_optimum():
     random = np.random.default_rng(6)
     for _ in range(6):
         c, v = random.uniform(0.6, 1.0, 6), random.uniform(0, 1, 6) * (random.random(6) < 0.6)
-        s, start = random.uniform(0.5, 2.0, 6), random.uniform(0, 1)
+        s, start, end = random.uniform(0.5, 2.0, 6), random.uniform(0, 1), random.uniform(0, 0.2)
 
         def distances(x, c=c, v=v, start=start):
             steps = zip(c, v, x, strict=True)
@@ -90,11 +91,11 @@ def test_the_hull_is_the_optimum():
             np.full(6, 0.3),
             constraints=[
                 {"type": "ineq", "fun": lambda x, z=distances: z(x)[1:-1]},
-                {"type": "eq", "fun": lambda x, z=distances: z(x)[-1]},
+                {"type": "eq", "fun": lambda x, z=distances, end=end: z(x)[-1] - end},
             ],
             options={"ftol": 1e-14, "maxiter": 500},
         )
-        assert least_square(start, c, v, s) == pytest.approx(solved.fun, rel=1e-5)
+        assert least_square(start, c, v, s, end) == pytest.approx(solved.fun, rel=1e-5)
 
 
 def test_the_best_start_is_found():
@@ -126,35 +127,16 @@ def test_a_mechanism_where_the_allocation_of_chien_and_li_is_loose():
     assert math.sqrt(2 * bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0) / 2) > 2.4
 
 
-def cyclic_mechanism(random: np.random.Generator) -> NoisySGD:
-    """Return a random mechanism with whole cycles, which may contract, in a domain or without."""
-    b, batches = int(random.integers(1, 4)), int(random.integers(1, 13))
-    eta, gap = float(random.choice([0.1, 0.5, 1.0])), float(10 ** random.uniform(-5, -0.01))
-    smoothness = float(random.choice([1.0, 1 / eta, 1.999 / eta]))
-    strong = min(gap / eta, smoothness) if random.random() < 0.7 else 0.0
-    domain = float(10 ** random.uniform(-1, 1.5)) if strong == 0 or random.random() < 0.3 else None
-    return NoisySGD(
-        steps=batches * int(random.integers(1, 40)),
-        dataset_size=b * batches,
-        batch_size=b,
-        step_size=eta,
-        noise_std=float(10 ** random.uniform(-1.5, 1)),
-        lipschitz=0.5,
-        smoothness=smoothness,
-        strong_convexity=strong,
-        diameter=domain,
-        batching=Batching.CYCLIC,
-    )
-
-
 def test_it_is_no_worse_than_published_allocations():
-    random = np.random.default_rng(8)
+    random, published = np.random.default_rng(8), {"cl25.theorem_a_1", "bsa24.theorem_4_5"}
+    compared = []
     for _ in range(150):
-        m = cyclic_mechanism(random)
-        mu = least_mu(WorstRun.of(m))
-        assert mu**2 <= bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0) * (1 + ROUNDED)
-        if "bsa24.theorem_4_5" in bounds.applicable(m):
-            assert mu <= bounds.evaluate("bsa24.theorem_4_5", m).mu * (1 + ROUNDED)
+        m = weird_mechanism(random, "own.parallel_moves", "fixed")
+        square = least_mu(WorstRun.of(m)) ** 2
+        for id in published & set(bounds.applicable(m)):
+            assert square <= bounds.evaluate(id, m).renyi(2.0) * (1 + ROUNDED)
+            compared.append(id)
+    assert min(compared.count(id) for id in published) >= 5
 
 
 def test_a_pair_attains_one_epoch_and_refutes_moves_before_the_record():
@@ -176,14 +158,17 @@ def test_a_pair_attains_one_epoch_and_refutes_moves_before_the_record():
     assert low > type(sound)(math.sqrt(straight)).epsilon(1e-5)
 
 
-def test_merged_cycles_that_contract_are_the_hull_of_their_steps():
-    run = WorstRun(6, 0.3, 0.2, 0.03, 4.0, 3, 1.0)
+@pytest.mark.parametrize(("period", "gap"), [(3, 0.03), (3, 0.0), (1, 0.05)])
+def test_merged_cycles_are_the_hull_of_their_steps(period, gap):
+    run = WorstRun(6, 0.3, 0.2, gap, 4.0, period, 1.0)
     [[cycles]] = layouts(run, 6, 1.0)
-    assert cycles.contraction == pytest.approx(0.97**6)
-    assert cycles.shift == pytest.approx(0.2 * (1 + 0.97**3))
-    for start in (0.0, 0.1, 1.0):
-        found = cycles.parallel(start, 0.0) ** 2
-        assert found == pytest.approx(by_the_hull(run, start), rel=ROUNDED)
+    powers = run.contraction ** np.arange(6)
+    assert cycles.contraction == pytest.approx(run.contraction**6)
+    assert cycles.shift == pytest.approx(0.2 * powers[::period].sum())
+    assert cycles.noise**2 == pytest.approx(0.3**2 * (powers**2).sum())
+    for start, end in ((0.0, 0.0), (0.1, 0.0), (1.0, 0.0), (0.3, 0.1), (0.05, 0.3)):
+        found = cycles.parallel(start, end) ** 2
+        assert found == pytest.approx(by_the_hull(run, start, end), rel=ROUNDED)
 
 
 def test_a_cycle_is_divided_and_merged_unless_its_noise_is_large():

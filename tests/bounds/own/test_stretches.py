@@ -182,22 +182,6 @@ def test_an_open_end_is_not_left():
     assert np.all(masses[:-1, 0] <= closed[:, 0] + 1e-12)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.2])
-@pytest.mark.parametrize("cyclic", [False, True])
-def test_merged_steps_are_not_below_exact_laws(cyclic, share):
-    """With a fifth of the pushes the bound is found to be too small."""
-    changes = {"batching": Batching.CYCLIC, "batch_size": 5} if cyclic else {}
-    m = mechanism(0.5, 0.15, 24, **changes)
-    run = WorstRun.of(m)
-    pushed = replace(run, shift=run.shift * share)
-    curve = coupling_curves(pushed, (run.steps,), 24, 240)[0].curves[0]
-    merged = replace(curve, table=replace(curve.table, merged=4))
-    wrong = check(
-        {"merged": merged}, [DriftedWalk(m, drift=0.0, start=0.0)], (0.05, 0.2, 0.8)
-    ).wrong
-    assert bool(wrong) == (share < 1)
-
-
 def test_the_row_of_all_larger_distances_stays_one():
     """Without a wall the last row stands for every distance beyond the grid."""
     grid = replace(GRID, open_end=True)
@@ -280,15 +264,23 @@ def test_small_noise_gains_from_couplings():
     assert values["couplings"] < 0.9 * min(values["forgetting"], values["adaptive shifts"])
 
 
-@pytest.mark.parametrize("share", [1.0, 0.2])
-def test_merged_batches_are_not_below_exact_laws(share):
-    """With a fifth of the pushes the bound is found to be too small."""
-    m = mechanism(
+MERGED = {
+    "full": mechanism(0.5, 0.15, 24),
+    "cyclic": mechanism(0.5, 0.15, 24, batching=Batching.CYCLIC, batch_size=5),
+    "sampled": mechanism(
         1.0, 0.1, 12, batch_size=2, batching=Batching.WITHOUT_REPLACEMENT, gradient_sensitivity=0.6
-    )
-    run = replace(WorstRun.of(m), shift=0.3 * share)
+    ),
+}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2])
+@pytest.mark.parametrize("name", MERGED)
+def test_merged_steps_are_not_below_exact_laws(name, share):
+    """With a fifth of the pushes the bound is found to be too small."""
+    m = MERGED[name]
+    run = WorstRun.of(m)
+    run = replace(run, shift=run.shift * share)
     curve = coupling_curves(run, (run.steps,), 24, 240)[0].curves[0]
     merged = replace(curve, table=replace(curve.table, merged=4))
     pair = DriftedWalk(m, drift=0.0, start=0.0)
-    wrong = check({"merged": merged}, [pair], (0.5, 2.0)).wrong
-    assert bool(wrong) == (share < 1)
+    assert bool(check({"merged": merged}, [pair], (0.05, 0.2, 0.5, 0.8, 2.0)).wrong) == (share < 1)
