@@ -70,24 +70,14 @@ def source(name: str) -> Source:
 
 
 def _entry(id: str, fields: Mapping[str, Any]) -> Entry:
-    row = decode(TableRow, fields, id)
-    computed_by = row.function or id
+    row = dict(vars(decode(TableRow, fields, id)))
+    computed_by = row.pop("function") or id
     if computed_by not in _FUNCTIONS:
         raise validate.fail("id of a row", "that of a function decorated with bound", computed_by)
     function, own = _FUNCTIONS[computed_by]
-    return Entry(
-        id=id,
-        source=source(row.source).at(row.place),
-        statement=row.statement,
-        assumptions=tuple(_assumption(name, own, id) for name in row.assumptions),
-        status=row.status,
-        function=function,
-        slow=row.slow,
-        record_scope=row.record_scope,
-        other_runs=row.other_runs,
-        runs_option=row.runs_option,
-        covers=row.covers,
-    )
+    row["source"] = source(row["source"]).at(row.pop("place"))
+    row["assumptions"] = tuple(_assumption(name, own, id) for name in row["assumptions"])
+    return Entry(id=id, function=function, **row)
 
 
 def _assumption(name: str, own: Mapping[str, Assumption], id: str) -> Assumption:

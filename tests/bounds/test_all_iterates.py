@@ -19,6 +19,7 @@ from scipy.stats import binom
 
 from audit import Batching, NoisySGD, Order, Relation, Release, bounds
 from audit.curves import PrivacyCurve, RenyiCurve
+from tests.mechanisms import dp_sgd
 
 Array = np.ndarray
 Pattern = tuple[float, Array]  # probability, and the steps that take the record
@@ -47,14 +48,12 @@ def random_mechanism(random: np.random.Generator, kind: int | None = None) -> No
         n = b
     if batching is Batching.RANDOM_ALLOCATION and steps_per_epoch == 3 and random.random() < 0.5:
         n, b, k = 3, 2, 2  # two of three steps
-    return NoisySGD(
+    return dp_sgd(
         steps=int(random.integers(1, 5)),
         dataset_size=n,
         batch_size=b,
         step_size=0.1,
         noise_std=float(np.exp(random.uniform(math.log(0.3), math.log(3.0)))) / b,
-        clip_norm=1.0,
-        convex=False,
         batching=batching,
         relation=relation,
         release=release,
@@ -170,16 +169,14 @@ def test_a_planted_error_in_each_accountant_is_caught(id):
 def test_shuffled_batches_say_no_more_than_their_first_batch_in_order(batching):
     """That of an epoch that is only begun, too; the composed pair of cyclic batches knows it."""
     for steps in (1, 3, 7):
-        m = NoisySGD(
+        m = dp_sgd(
             steps=steps,
             dataset_size=6,
             batch_size=2,
             step_size=0.1,
             noise_std=0.4,
-            clip_norm=1.0,
-            convex=False,
             batching=batching,
-            release=Release.ALL_ITERATES,
+            relation=Relation.REPLACE_ONE,
         )
         cyclic = dataclasses.replace(m, batching=Batching.CYCLIC)
         known = bounds.evaluate("accounting.full_batch", cyclic).epsilon(1e-5)

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 
-from audit import Batching, NoisySGD, Relation, Release, bounds
+from audit import Batching, Relation, Release, bounds
 from audit.exact import dominating_curve
+from tests.mechanisms import dp_sgd
 
-MADE: dict[str, Any] = {
-    "steps": 20,
-    "dataset_size": 50,
-    "batch_size": 5,
-    "step_size": 0.1,
-    "noise_std": 0.2,
-    "clip_norm": 1.0,
-    "convex": False,
-    "batching": Batching.CYCLIC,
-    "relation": Relation.ZERO_OUT,
-    "release": Release.ALL_ITERATES,
-}
+MADE = dp_sgd(
+    dataset_size=50,
+    batch_size=5,
+    noise_std=0.2,
+    batching=Batching.CYCLIC,
+    relation=Relation.ZERO_OUT,
+)
 
 
 def test_an_accountant_for_poisson_batches_is_refuted_by_a_fixed_order():
-    m = NoisySGD(**MADE)
+    m = MADE
     gap = bounds.batching_gap(m, assumed=Batching.POISSON, delta=1e-6)
     poisson = dataclasses.replace(m, batching=Batching.POISSON)
     low, high = dominating_curve(poisson).epsilon_bracket(1e-6)
@@ -40,7 +35,7 @@ def test_an_accountant_for_poisson_batches_is_refuted_by_a_fixed_order():
     [(Batching.CYCLIC, Batching.POISSON), (Batching.POISSON, Batching.CYCLIC)],
 )
 def test_the_noise_that_makes_the_claim_true(batching: Batching, assumed: Batching):
-    m = NoisySGD(**{**MADE, "batching": batching})
+    m = dataclasses.replace(MADE, batching=batching)
     gap = bounds.batching_gap(m, assumed=assumed, delta=1e-6)
     assert gap.needed is not None
     assert gap.enough is not None
@@ -57,7 +52,7 @@ def test_the_noise_that_makes_the_claim_true(batching: Batching, assumed: Batchi
 
 
 def test_what_cannot_be_compared_is_refused():
-    m = NoisySGD(**MADE)
+    m = MADE
     last = dataclasses.replace(m, release=Release.LAST_ITERATE)
     with pytest.raises(bounds.NotApplicable, match=r"needs release='all iterates', got release='l"):
         bounds.batching_gap(last, assumed=Batching.POISSON, delta=1e-6)
@@ -68,7 +63,7 @@ def test_what_cannot_be_compared_is_refused():
 
 
 def test_an_accountant_that_assumes_another_rate():
-    m = NoisySGD(**{**MADE, "batching": Batching.POISSON})
+    m = dataclasses.replace(MADE, batching=Batching.POISSON)
     told = dataclasses.replace(m, batch_size=1, noise_std=1.0)
     assert told.noise_multiplier == m.noise_multiplier
     gap = bounds.batching_gap(m, assumed=told, delta=1e-6)

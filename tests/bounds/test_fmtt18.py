@@ -23,8 +23,7 @@ from papers.fmtt18_statements import (
     theorem_33,
     weak_convexity,
 )
-from tests.bounds import grid
-from tests.bounds.grid import random_mechanism, random_members
+from tests.bounds.grid import random_members
 from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass, renyi
 
 # --- Theorems 1, 22, 23, 24 ---------------------------------------------------------------------
@@ -86,23 +85,6 @@ def test_linear_losses_are_far_from_the_last_record():
     assert 0.4 < forgetting.renyi(2.0) < 4.0
 
 
-def test_one_pass_is_sound_for_each_record():
-    rng = np.random.default_rng(1)
-    compared = 0
-    for _ in range(12):
-        m = random_mechanism(rng)
-        m = replace(m, **grid.one_pass(m))
-        applies = "fmtt18.theorem_23" in bounds.applicable(m)
-        for index in range(1, m.dataset_size + 1) if applies else ():
-            claims = [renyi("theorem_23", m, a, index=index) for a in (1.5, 8.0)]
-            for pair in random_members(m, rng):
-                law = exact.curve(replace(pair, position=index - 1))
-                for alpha, claim in zip((1.5, 8.0), claims, strict=True):
-                    assert law.renyi_bracket(alpha)[0] <= claim * (1 + 1e-9)
-                    compared += 1
-    assert compared > 60
-
-
 # --- Theorem 35 ---------------------------------------------------------------------------------
 
 
@@ -120,8 +102,6 @@ def test_noise_of_appendix_b():
         noise = appendix_b_noise(1.0, epsilon=epsilon, delta=delta)
         m = one_pass(3, steps=9, noise_std=noise)
         assert bounds.evaluate("fmtt18.theorem_35", m).epsilon(delta) <= epsilon
-    with pytest.raises(ValueError, match=r"epsilon must be at most 2 ln\(1/delta\)/5, got 5"):
-        appendix_b_noise(1.0, epsilon=5, delta=1e-5)
 
 
 def test_local_privacy_needs_neither_convexity_nor_smoothness():
@@ -200,17 +180,6 @@ def test_corollary_31_is_refuted():
         assert bounds.evaluate(f"fmtt18.{id}", m).beta(0.5) == 0.0
     with pytest.raises(ValueError, match=r"public must be below dataset_size \(40\), got 40"):
         bounds.evaluate("fmtt18.corollary_31", m, public=40)
-
-
-@pytest.mark.parametrize("index", [1, 3, 7, 10])
-def test_skipping_is_sound(index):
-    for noise in (0.3, 1.0, 10.0):
-        m = one_pass(10, noise_std=noise, release=Release.RANDOM_SKIP)
-        first, second, variances = skipped(m, index)
-        true = mixed_renyi(3.0, first, second, variances)
-        assert true <= renyi("theorem_24", m, 3.0, index=index) * (1 + 1e-9)
-        claimed = bounds.evaluate("fmtt18.theorem_30_corrected", m, index=index).epsilon(1e-5)
-        assert mixed_epsilon(1e-5, first, second, variances) <= claimed + 1e-9
 
 
 def test_theorem_32_is_refuted_through_ln_n():

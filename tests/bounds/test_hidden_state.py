@@ -17,6 +17,7 @@ from audit.constructions import (
     TwoSidedWalk,
 )
 from audit.curves import GaussianCurve
+from tests.mechanisms import noisy_sgd
 
 FIGURE_1 = NoisySGD(  # of Liang et al. (2026)
     steps=1,
@@ -30,15 +31,13 @@ FIGURE_1 = NoisySGD(  # of Liang et al. (2026)
     convex=False,
     batching=Batching.WITHOUT_REPLACEMENT,
 )
-CLIENTS = NoisySGD(
-    steps=1,
+CLIENTS = noisy_sgd(
     dataset_size=20,
-    batch_size=20,
     step_size=0.1,
     noise_std=math.sqrt(5),
     lipschitz=10.0,
-    smoothness=1.0,
     convex=False,
+    diameter=None,
 )
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Order, Relation, Release, bounds
+from audit import Batching, Order, bounds
 from audit.bounds.random_allocation import (
     HIGHEST_ORDER,
     TotalVariationCurve,
@@ -18,6 +18,7 @@ from audit.bounds.random_allocation import (
 )
 from audit.curves import GaussianCurve
 from audit.dominating.random_allocation import random_allocation
+from tests.mechanisms import dp_sgd
 
 IDS = ("fs25.theorem_4_3", "fs25.theorem_4_4", "fs25.theorem_4_1")
 MECHANISMS = 12
@@ -25,17 +26,12 @@ MECHANISMS = 12
 
 def allocation(noise, length, epochs=1, participations=1, **fixed):
     """Return a run whose noise multiplier is ``noise``: records of an epoch in L k steps."""
-    return NoisySGD(
+    return dp_sgd(
         steps=length * participations * epochs,
         dataset_size=length,
         batch_size=1,
-        step_size=0.1,
         noise_std=noise,
-        clip_norm=1.0,
-        convex=False,
         batching=Batching.RANDOM_ALLOCATION,
-        relation=Relation.ADD_REMOVE,
-        release=Release.ALL_ITERATES,
         participations=participations,
         **fixed,
     )

@@ -7,20 +7,18 @@ import numpy as np
 import pytest
 
 import audit
-from audit import Batching, Losses, NoisySGD, NotApplicable, bounds, exact
+from audit import Batching, Losses, NotApplicable, bounds, exact
 from audit.bounds.accounting import iteration
 from audit.constructions import ChangingPair, Phase, PiecewiseLinear, TwoSidedWalk
 from tests.mechanisms import noisy_sgd
 
-UNEVEN = NoisySGD(
+UNEVEN = noisy_sgd(
     steps=4,
     dataset_size=2,
-    batch_size=1,
     step_size=(10.0, 0.1, 10.0, 0.1),
-    noise_std=1.0,
-    lipschitz=1.0,
     smoothness=0.1,
     batching=Batching.CYCLIC,
+    diameter=None,
 )
 
 
@@ -55,14 +53,13 @@ def test_many_places_are_taken_together():
 
 
 def test_sampled_gaussians_ask_for_more_than_a_sensitivity():
-    m = NoisySGD(
-        steps=1,
+    m = noisy_sgd(
         dataset_size=20,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=1.0,
         gradient_sensitivity=1.0,
         batching=Batching.WITHOUT_REPLACEMENT,
+        lipschitz=None,
+        smoothness=None,
+        diameter=None,
     )
     # records with gradients at the corners of a triangle of sides 1, by quadrature in the plane
     x = np.linspace(-9, 10, 1201)

@@ -119,14 +119,13 @@ def test_example_5_8_is_the_order_of_equation_5_7(c):
     ratios = []
     for steps in (10_000, 40_000, 100_000):
         sizes = tuple(float(x) for x in 0.02 * np.arange(1.0, steps + 1) ** -c)
-        m = NoisySGD(
+        m = noisy_sgd(
             steps=steps,
             dataset_size=1000,
             batch_size=50,
             step_size=sizes,
             noise_std=4.0,
             lipschitz=0.5,
-            smoothness=1.0,
             diameter=2e-4,
             batching=Batching.WITHOUT_REPLACEMENT,
         )
@@ -235,15 +234,14 @@ def crossing(id, composed, m, longest):
 
 
 def test_thresholds_after_theorems_4_3_4_5_and_4_6():
-    full = NoisySGD(
+    full = noisy_sgd(
         steps=1000,
         dataset_size=4,
-        batch_size=4,
         step_size=0.1,
-        noise_std=1.0,
         gradient_sensitivity=1.0,
         smoothness=2.0,
         diameter=2.5,
+        lipschitz=None,
     )
     assert threshold_4_3(full) == pytest.approx(4 * 2.5 * 4 / 0.1)
     found = crossing("theorem_4_3", "theorem_4_1", full, range(100, 500))

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from audit import Batching, NoisySGD, bounds
+from audit import Batching, bounds
 from audit.bounds import assumptions, statements
 from audit.bounds.assumptions import Assumption
+from tests.mechanisms import noisy_sgd
 
 
 @pytest.fixture
@@ -102,9 +103,7 @@ def test_a_sampler_is_an_assumption_and_a_row_may_share_a_function(table):
     table["statements"]["fmtt18.theorem_24"]["assumptions"] = ["truncated poisson"]
     entries = {entry.id: entry for entry in statements.entries()}
     assert entries["fmtt18.theorem_24"].function is entries["fmtt18.theorem_23"].function
-    full = NoisySGD(
-        steps=1, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0, lipschitz=1.0
-    )
+    full = noisy_sgd(dataset_size=4, smoothness=None, diameter=None)
     failure = "needs truncated Poisson batches, got batching='full'"
     assert entries["fmtt18.theorem_24"].failures(full) == (failure,)
     truncated = replace(full, batching=Batching.TRUNCATED_POISSON, max_batch_size=4)

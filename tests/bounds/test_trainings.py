@@ -10,13 +10,14 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import audit
-from audit import Batching, NoisySGD, Relation, Release
+from audit import Batching, Relation
 from audit.adapters.steps import any_dataset_size
 from audit.bounds.calibration import needed_noise
 from audit.bounds.trainings import _ANY_SIZE, _COMPOSED, epsilon_risk, power_risk
 from audit.curves import GaussianCurve
 from audit.dominating import dominating_curve
 from audit.dominating.curve import GaussianDominatingCurve
+from tests.mechanisms import dp_sgd
 
 RUN = {"sampling_rate": 0.01, "steps": 200, "relation": Relation.ADD_REMOVE}
 FULL = {"sampling_rate": 1, "steps": 16, "relation": Relation.ZERO_OUT}
@@ -24,17 +25,14 @@ FULL = {"sampling_rate": 1, "steps": 16, "relation": Relation.ZERO_OUT}
 
 @pytest.mark.parametrize("relation", Relation)
 def test_epsilon_is_that_of_the_mechanism_at_any_dataset_size(relation: Relation) -> None:
-    m = NoisySGD(
+    m = dp_sgd(
         steps=200,
         dataset_size=7000,
         batch_size=70,
         step_size=0.3,
         noise_std=1.1 * 2.0 / 70,
         clip_norm=2.0,
-        convex=False,
-        batching=Batching.POISSON,
         relation=relation,
-        release=Release.ALL_ITERATES,
     )
     low, high = dominating_curve(m).epsilon_bracket(1e-5)
     found = audit.epsilon(noise_multiplier=1.1, delta=1e-5, **{**RUN, "relation": relation})
@@ -78,18 +76,7 @@ def test_the_named_statement_proves_the_upper_end(batching: Batching) -> None:
     relation = {Batching.WITHOUT_REPLACEMENT: Relation.REPLACE_ONE}.get(batching, Relation.ZERO_OUT)
     run = {"sampling_rate": 0.1, "steps": 20, "relation": relation, "batching": batching}
     found = audit.epsilon(noise_multiplier=1.5, delta=1e-5, **run)
-    m = NoisySGD(
-        steps=20,
-        dataset_size=10,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=1.5,
-        clip_norm=1.0,
-        convex=False,
-        batching=batching,
-        relation=relation,
-        release=Release.ALL_ITERATES,
-    )
+    m = dp_sgd(dataset_size=10, batch_size=1, noise_std=1.5, batching=batching, relation=relation)
     best = audit.bounds.best(m, delta=1e-5)
     assert found.upper == pytest.approx(best.compared[found.bound], rel=1e-4)
     assert found.upper == pytest.approx(best.epsilon, rel=1e-4)  # no other proves less

@@ -200,13 +200,12 @@ def test_longer_runs_cost_no_less_until_they_settle():
 
 def test_a_run_goes_on_to_its_end_while_that_lowers_the_bound():
     """From distance 0 the bound is a sixth of that from the largest distance, long settled."""
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=1512,
         dataset_size=841,
         batch_size=43,
         step_size=0.1,
         noise_std=0.112,
-        lipschitz=1.0,
         smoothness=4.293,
         diameter=0.2995,
         batching=Batching.WITHOUT_REPLACEMENT,

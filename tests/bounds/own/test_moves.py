@@ -109,16 +109,14 @@ def test_the_best_start_is_found():
 
 
 def test_a_mechanism_where_the_allocation_of_chien_and_li_is_loose():
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=77,
         dataset_size=7,
-        batch_size=1,
         step_size=0.5,
-        noise_std=1.0,
         lipschitz=0.5,
-        smoothness=1.0,
         strong_convexity=5e-4,
         batching=Batching.CYCLIC,
+        diameter=None,
     )
     published = bounds.evaluate("bsa24.theorem_4_5", m).mu
     assert published == pytest.approx(1.5577, abs=1e-4)
