@@ -130,10 +130,8 @@ def audit_samples(
         )
         if favours is None and thresholds is None and combined.towards_first:
             favours = Order.FORWARD
-    first, second = (
-        validate.real_sample(samples=samples),
-        validate.real_sample(samples_prime=samples_prime),
-    )
+    first = validate.real_sample(samples=samples)
+    second = validate.real_sample(samples_prime=samples_prime)
     size = min(first.size, second.size)
     choice = default_thresholds(size) if thresholds is None else thresholds
     if favours is not None:

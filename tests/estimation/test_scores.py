@@ -10,22 +10,20 @@ import pytest
 
 from audit.curves import GaussianCurve
 from audit.estimation import (
+    BestColumn,
+    Columns,
     FixedThresholds,
     Fresh,
     GradientBoosting,
     Histogram,
-    Logistic,
-    NearestNeighbours,
-    audit_samples,
-    split,
-)
-from audit.estimation.score_source import (
-    BestColumn,
-    Columns,
     LearnedColumns,
     LinearScore,
+    Logistic,
+    NearestNeighbours,
     WeightedColumns,
+    audit_samples,
     combine,
+    split,
 )
 
 from .audited_laws import allowed
