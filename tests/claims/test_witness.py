@@ -13,7 +13,7 @@ import pytest
 from audit import Batching, NoisySGD, Relation, exact
 from audit.claims.claim import statement_of
 from audit.claims.partition import partition_of
-from audit.claims.witness import Witness, plain_pair
+from audit.claims.witness import Witness, counted, plain_pair
 from audit.constructions import (
     Affine,
     BiasedWalk,
@@ -37,7 +37,8 @@ from audit.constructions.explicit import (
 )
 from audit.constructions.process import Path
 from audit.curves import GaussianCurve, Order
-from audit.curves.quantities import QUANTITIES, Mu
+from audit.curves.quantities import QUANTITIES, ClaimedNumber, EpsilonAtDelta, Mu
+from audit.estimation import PilotSplit, audit_samples
 from tests.mechanisms import noisy_sgd
 
 from .written import full, judged
@@ -428,3 +429,16 @@ def test_few_cells_keep_the_divergence_of_a_rare_part(order, alpha, share) -> No
     content = refutation(plain, order, "Renyi divergence", alpha, (1 - share) * low, low)
     assert verify(content).answer is Answer.REFUTED
     assert len(content["partition"]["cuts"]) < 100
+
+
+def test_the_test_of_a_witness_is_the_one_that_paid_for_the_bound() -> None:
+    """A threshold for every delta may cut where a named delta's does, at a far smaller error."""
+    draws = np.random.default_rng(7)
+    x, y = draws.normal(2, 1, 600), draws.normal(0, 1, 500)
+    audit = audit_samples(x, y, confidence=0.95, seed=1, deltas=(0.01,), thresholds=PilotSplit())
+    events = [(one.test, one.counts) for one in audit.tests]
+    found = counted(audit, ClaimedNumber(EpsilonAtDelta(0.01), 0.5))
+    assert found is not None
+    place = found["test"]["index"]
+    assert events.count(events[place]) == 2
+    assert found["errors"][place] == audit.evidence(0.01).error_spent
