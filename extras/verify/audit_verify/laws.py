@@ -40,15 +40,6 @@ def require(holds: bool, requirement: str) -> None:
         raise NotAWitnessError(requirement)
 
 
-def powered(first: Any, factor: Any, times: int, product: Callable[[Any, Any], Any]) -> Any:
-    """Return ``first`` times a power of a factor, by squares."""
-    while times:
-        first = product(first, factor) if times & 1 else first
-        times >>= 1
-        factor = product(factor, factor) if times else factor
-    return first
-
-
 class Draw(NamedTuple):
     """Cells of independent draws, and their number.
 
@@ -191,11 +182,13 @@ def composed(draws: Sequence[Draw], scores: Sequence[Sequence[int | None]], modu
         powers, shared = [], arb(1)
         for draw, own in zip(draws, scores, strict=True):
             masses, alone = [arb(0)] * modulus, arb(0)
+            # sums count from the lowest, so that those of few draws are short
+            lowest = min((score for score in own if score is not None), default=0)
             for cell, score in side_by_side(cells=draw.cells, scores=own):
                 if score is None:
                     alone += cell[side]
                 else:
-                    masses[score % modulus] += cell[side]
+                    masses[(score - lowest) % modulus] += cell[side]
             shared *= arb(1) if alone.is_zero() else (1 - alone) ** draw.times
             powers.append((masses, draw.times))
         lower = _law_of_sum(powers, modulus)
@@ -219,7 +212,11 @@ def _law_of_sum(powers: Sequence[tuple[Sequence[arb], int]], modulus: int) -> li
     result = fmpz_poly([2**ctx.prec])
     for masses, count in powers:
         base = fmpz_poly([(mass.lower() * 2**ctx.prec).floor().unique_fmpz() for mass in masses])
-        result = powered(result, base, count, times)
+        raised = base
+        for bit in bin(count)[3:]:  # products with a factor are with the short one
+            raised = times(raised, raised)
+            raised = times(raised, base) if bit == "1" else raised
+        result = times(result, raised)
     found = list(result.coeffs())
     return found + [fmpz(0)] * (modulus - len(found))
 

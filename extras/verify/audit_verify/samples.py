@@ -41,8 +41,7 @@ def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool,
     # shares of doubles may add up to more than the error by rounding
     divided = sum(errors, arb(0)) <= allowed * (1 + arb(2) ** -40) and allowed < 1
     require(divided, "samples.errors must add up to the error at most")
-    known = test["index"] < len(errors)
-    require(known, "samples.test.index must be that of one of the errors")
+    require(test["index"] < len(errors), "samples.test.index must be that of one of the errors")
     certifying = samples["certifying"][:: 1 if test["order"] == "forward" else -1]
     for law, drawn in zip(("first", "second"), certifying, strict=True):
         name, count, total = f"samples.test.{law}", test[f"{law}_count"], test[f"{law}_total"]

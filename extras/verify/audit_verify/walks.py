@@ -22,7 +22,7 @@ import itertools
 import json
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
@@ -37,7 +37,6 @@ from audit_verify.laws import (
     between,
     mixture_masses,
     normal_tail,
-    powered,
     probabilities,
     require,
 )
@@ -273,8 +272,17 @@ class _Straight(_Law):
         for step in steps:
             ((*_, ((_, slope, shift),)),) = step.moves
             once = _then(once, (slope, shift, step.std * step.std))
-        a, b, v = powered(still, once, times, _then)
+        a, b, v = _powered(still, once, times, _then)
         return self.moved(state, Step(((0, 0, arb(1), ((-math.inf, a, b),)),), v.sqrt(), arb(0)))
+
+
+def _powered(first: Any, factor: Any, times: int, product: Callable[[Any, Any], Any]) -> Any:
+    """Return ``first`` times a power of a factor, by squares."""
+    while times:
+        first = product(first, factor) if times & 1 else first
+        times >>= 1
+        factor = product(factor, factor) if times else factor
+    return first
 
 
 def _then(first: tuple[arb, arb, arb], second: tuple[arb, arb, arb]) -> tuple[arb, arb, arb]:
@@ -416,7 +424,7 @@ class _Grid(_Law):
             unit = [[arb(i == j) for j in range(size)] for i in range(size)]
             once = super().repeated({0: arb_mat(unit)}, 1, steps)
             if set(once) == {0}:  # it does not depend on a memory
-                return {0: powered(state[0], once[0], times, operator.mul)}
+                return {0: _powered(state[0], once[0], times, operator.mul)}
         return super().repeated(state, times, steps)
 
     def _table(self, phi: Map, std: arb) -> _Table:

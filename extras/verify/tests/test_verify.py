@@ -803,6 +803,15 @@ def test_a_law_that_needs_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch
     assert found.reason.endswith("GB")
 
 
+def test_sums_of_few_scores_are_short_though_some_are_negative() -> None:
+    """They took as long as those of all scores."""
+    partition = {"scores": [1, -1], "modulus": 150_000, "bits": 600}
+    content = witness({**RESPONSE, "times": 100}, partition, "epsilon", 1e-3, 45.0)
+    began = time.process_time()
+    assert verify(content).answer is Answer.REFUTED
+    assert time.process_time() - began < 3
+
+
 def test_a_composition_of_ten_thousand_draws() -> None:
     """Subsampled Gaussian at rate 0 is a law with itself: the sums of equal laws refute nothing."""
     pair = {
