@@ -415,55 +415,36 @@ def _absorbing_costs(mechanism: NoisySGD) -> tuple[Array, Array]:
     return lengths.astype(np.float64), best
 
 
-@dataclass(frozen=True, eq=False)
-class _SampledDivergence:
-    """The minimum of equation (19) over tau and a constant split, for each order."""
-
-    lengths: Array
-    absorbed: Array
-    rate: float
-    noise: float  # sigma b/(2 eta K)
-    order: Order
-    square_root: bool
-    splits: tuple[float, ...]
-
-    def __call__(self, alpha: ArrayLike) -> Array:
-        orders, splits = np.atleast_1d(np.asarray(alpha)), np.array(self.splits)
-        noises = self.noise * (np.sqrt(splits) if self.square_root else splits)
-        steps = sampled_gaussian_renyi(orders[:, None], self.rate, noises, self.order)
-        return np.array(
-            [self._one(float(a), step) for a, step in zip(orders, np.asarray(steps), strict=True)]
-        )
-
-    def _one(self, alpha: float, steps: Array) -> float:
-        best = math.inf
-        for split, step in zip(self.splits, steps, strict=True):
-            # without a distance all noise may hide the gradients
-            room = alpha / (2 * (1 - split)) if split < 1 else math.inf
-            moved = np.zeros_like(self.absorbed)
-            np.multiply(self.absorbed, room, out=moved, where=self.absorbed > 0)
-            best = min(best, float(np.min(self.lengths * step + moved)))
-        return best
-
-
 def _theorem_3_12(
     mechanism: NoisySGD, beta: float | None, order: Order, square_root: bool
 ) -> PrivacyCurve:
+    """Return the minimum of equation (19) over tau and a constant split, for each order."""
     splits: tuple[float, ...] = _SPLITS
     if beta is not None:
         validate.positive(beta=beta)
         validate.closed_unit(beta=beta)
         splits = (float(beta),)
     lengths, absorbed = _absorbing_costs(mechanism)
-    divergence = _SampledDivergence(
-        lengths,
-        absorbed / mechanism.step_std**2,
-        mechanism.sampling_rate,
-        mechanism.step_std * mechanism.batch_size / clip_speed(mechanism),
-        order,
-        square_root,
-        splits,
-    )
+    absorbed = absorbed / mechanism.step_std**2
+    noise = mechanism.step_std * mechanism.batch_size / clip_speed(mechanism)
+    noises = noise * (np.sqrt(splits) if square_root else np.array(splits))
+
+    def at_order(alpha: float, steps: Array) -> float:
+        best = math.inf
+        for split, step in zip(splits, steps, strict=True):
+            # without a distance all noise may hide the gradients
+            room = alpha / (2 * (1 - split)) if split < 1 else math.inf
+            moved = np.zeros_like(absorbed)
+            np.multiply(absorbed, room, out=moved, where=absorbed > 0)
+            best = min(best, float(np.min(lengths * step + moved)))
+        return best
+
+    def divergence(alpha: Array) -> Array:
+        orders = alpha[:, None]
+        steps = sampled_gaussian_renyi(orders, mechanism.sampling_rate, noises, order)
+        pairs = zip(alpha.tolist(), np.asarray(steps), strict=True)
+        return np.array([at_order(*pair) for pair in pairs])
+
     return CostlyRenyiCurve(divergence, search=(1e-2, 1e3), points=41, refinements=2)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,23 +145,21 @@ def theorem_a_1(
     return RenyiCurve.linear(square / 2)
 
 
-@dataclass(frozen=True, eq=False)
-class MixedDivergence:
-    """log of the mean of e^((alpha - 1) alpha rho), over alpha - 1."""
+def _mixed(squares: list[float], weights: Array) -> RenyiCurve:
+    """Return log of the mean of e^((alpha - 1) alpha square/2), over alpha - 1."""
+    rhos = np.array(squares) / 2
 
-    rhos: Array
-    weights: Array
-
-    def __call__(self, alpha: Array) -> Array:
-        """Return the divergence at each order."""
-        exponent = ((alpha - 1) * alpha)[:, None] * self.rhos
+    def divergence(alpha: Array) -> Array:
+        exponent = ((alpha - 1) * alpha)[:, None] * rhos
         top = exponent.max(axis=1)
         result = np.full(alpha.shape, np.inf)
         near, far = top < 1, (top >= 1) & np.isfinite(top)
-        result[near] = np.log1p(np.expm1(exponent[near]) @ self.weights)
-        scaled = np.exp(exponent[far] - top[far, None]) @ self.weights
+        result[near] = np.log1p(np.expm1(exponent[near]) @ weights)
+        scaled = np.exp(exponent[far] - top[far, None]) @ weights
         result[far] = top[far] + np.log(scaled)
         return np.asarray(result / (alpha - 1))
+
+    return RenyiCurve(divergence, points=101)
 
 
 @bound("cl25.corollary_a_3")
@@ -181,8 +178,7 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Branch | None = None) -> Priva
     for after in edges[:-1]:
         meetings = Meetings(mechanism.steps, period, (mechanism.steps - 1 - int(after)) % period)
         squares.append(_cyclic_square(mechanism, meetings, losses, None))
-    divergence = MixedDivergence(np.array(squares) / 2, np.diff(edges) / period)
-    return RenyiCurve(divergence, points=101)
+    return _mixed(squares, np.diff(edges) / period)
 
 
 FEW_SEQUENCES = Assumption(
@@ -255,8 +251,7 @@ def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Branch | None = Non
     """
     period, epochs = _epochs(mechanism)
     squares = [sequence_square(mechanism, places, losses) for places in sequences(period, epochs)]
-    weights = np.full(len(squares), 1 / len(squares))
-    return RenyiCurve(MixedDivergence(np.array(squares) / 2, weights), points=101)
+    return _mixed(squares, np.full(len(squares), 1 / len(squares)))
 
 
 def sequences(period: int, epochs: int) -> Iterator[tuple[int, ...]]:

@@ -13,6 +13,7 @@ steps every k <= T gives the bound U_k(min(D, the largest distance after T - k s
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -242,23 +243,16 @@ class AdaptiveShifts:
         return np.asarray((1 + gaps) * best * _ABOVE)
 
 
-@dataclass(frozen=True, eq=False)
-class _Divergence:
-    """D_alpha from log-moments at some orders, by chords of a function that is convex in alpha."""
-
-    gaps: Array
-    moments: Array
-
-    def __call__(self, alpha: Array) -> Array:
-        gap = np.maximum(alpha - 1, self.gaps[0])
-        place = np.clip(np.searchsorted(self.gaps, gap), 1, self.gaps.size - 1)
-        low, high = self.gaps[place - 1], self.gaps[place]
-        first, second = self.moments[place - 1], self.moments[place]
-        share = np.clip((gap - low) / (high - low), 0.0, 1.0)
-        with np.errstate(invalid="ignore"):
-            moment = np.where(share < 1, (1 - share) * first, 0.0)
-            moment = moment + np.where(share > 0, share * second, 0.0)
-        return np.asarray(moment * _ABOVE / gap)
+def _divergence(alpha: Array, gaps: Array, moments: Array) -> Array:
+    """Return D_alpha by chords of the log-moments at some orders, which are convex in alpha."""
+    gap = np.maximum(alpha - 1, gaps[0])
+    place = np.clip(np.searchsorted(gaps, gap), 1, gaps.size - 1)
+    low, high = gaps[place - 1], gaps[place]
+    share = np.clip((gap - low) / (high - low), 0.0, 1.0)
+    with np.errstate(invalid="ignore"):
+        moment = np.where(share < 1, (1 - share) * moments[place - 1], 0.0)
+        moment = moment + np.where(share > 0, share * moments[place], 0.0)
+    return np.asarray(moment * _ABOVE / gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +294,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
         gaps, moments = _GAPS[places][some], moments[some]
         lowest, highest = float(gaps[0]), float(gaps[-1])
         return RenyiCurve(
-            _Divergence(gaps, moments),
+            functools.partial(_divergence, gaps=gaps, moments=moments),
             lowest=1 + lowest,
             highest=1 + highest,
             search=(lowest, highest),
