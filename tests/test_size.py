@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MOST_LINES = {
     "audit": 59_170,
-    "audit/bounds": 9_880,
+    "audit/bounds": 9_620,
     "audit/claims": 4_960,
     "audit/estimation": 6_710,
     "audit/simulation": 2_870,
