@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 # Booleans, integers, floats, and objects, which are converted one by one.
 _REAL_KINDS = "biufO"
 
-_MOST_SHOWN = 100  # characters of a value quoted in a message
+_MAX_SHOWN = 100  # characters of a value quoted in a message
 
 
 def shown(value: object) -> str:
@@ -37,7 +37,7 @@ def shown(value: object) -> str:
     except Exception:  # a user's class, or an integer with more digits than Python prints
         return with_article(type(value).__name__) + " that cannot be shown"
     text = " ".join(text.split()) if "\n" in text else text
-    return text if len(text) <= _MOST_SHOWN + len("...") else f"{text[:_MOST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN + len("...") else f"{text[:_MAX_SHOWN]}..."
 
 
 def fail(name: str, requirement: str, value: object) -> ValueError:

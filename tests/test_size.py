@@ -10,27 +10,27 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
-MOST_LINES = {
-    "audit": 59_170,
+MAX_LINES = {
+    "audit": 58_160,
     "audit/bounds": 9_620,
     "audit/claims": 4_960,
     "audit/estimation": 6_710,
     "audit/simulation": 2_870,
     "audit/report": 4_140,
     "extras/verify/audit_verify": 1_780,
-    "tests": 51_520,
+    "tests": 50_010,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.
 SHARED = {"Accountant", "EpsilonAtDelta", "Evidence", "Samples"}
 
 
-@pytest.mark.parametrize("room", MOST_LINES)
+@pytest.mark.parametrize("room", MAX_LINES)
 def test_no_room_grows(room: str) -> None:
     files = sorted((ROOT / room).rglob("*.py"))
     assert files
     lines = sum(file.read_text(encoding="utf-8").count("\n") for file in files)
-    assert lines <= MOST_LINES[room]
+    assert lines <= MAX_LINES[room]
 
 
 def test_class_names_are_used_once() -> None:

@@ -1,4 +1,4 @@
-"""What adapters share: imports of optional libraries, and the curves that libraries claim."""
+"""Imports of optional libraries, and the curves that libraries claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from audit.curves import Order, PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.numerics.arrays import Array
 
-_SMALLEST_DELTA = 1e-9  # of the points that define a tradeoff function
+_MIN_DELTA = 1e-9  # delta of the last point of a tradeoff function
 _POINTS = 128
 
 
@@ -64,7 +64,7 @@ class ClaimedCurve(PrivacyCurve):
 
     @cached_property
     def _profile(self) -> tuple[Array, Array]:
-        points = profile_points(float(self.epsilon_at(_SMALLEST_DELTA)), _POINTS)
+        points = profile_points(float(self.epsilon_at(_MIN_DELTA)), _POINTS)
         return points, self._delta(points, Order.FORWARD)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:

@@ -511,7 +511,7 @@ def _named(thing: Any) -> str:
 
 
 # A history stores Opacus' rate 1 / len(data_loader) exactly.
-_SAME_RATE = 1e-12
+_RATE_TOLERANCE = 1e-12
 
 
 class Clipping(enum.Enum):
@@ -561,7 +561,7 @@ class PrivateTraining(ShortRepr):
         verdict = "as the accountant assumes" if self.as_claimed else "NOT what is assumed"
         last = self.history[-1][0]
         noise = ""
-        if not math.isclose(last, self.noise_multiplier, rel_tol=_SAME_RATE):
+        if not math.isclose(last, self.noise_multiplier, rel_tol=_RATE_TOLERANCE):
             noise = (
                 f"\nnoise: multiplier {last:.6g} at the end of the history, but the optimizer's is "
                 f"{self.noise_multiplier:.6g} now; if no schedule changed it, the history is wrong"
@@ -645,7 +645,7 @@ def from_private(
         history = [(optimizer.noise_multiplier, loader.assumed_rate, epochs * loader.batches)]
     entries = read_history(history)
     for place, (_, rate, _) in enumerate(entries):
-        if not math.isclose(rate, loader.assumed_rate, rel_tol=_SAME_RATE):
+        if not math.isclose(rate, loader.assumed_rate, rel_tol=_RATE_TOLERANCE):
             raise ValueError(
                 f"history[{place}] sample rate must be 1 / len(data_loader) = "
                 f"{loader.assumed_rate!r} for a history of this loader without accumulated "

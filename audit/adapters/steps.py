@@ -11,10 +11,10 @@ from audit import validate
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
 # rate * dataset_size is whole up to the rounding of the rate
-_WHOLE = 1e-12
-_MOST_SHOWN = 3  # runs of a composition that are listed
-_MOST_SIMPLE = 10**6  # denominator of a simple fraction
-_LARGEST_SIZE = 10**9  # of a dataset that stands for any
+_WHOLE_TOLERANCE = 1e-12
+_MAX_SHOWN = 3  # runs of a composition that are listed
+_MAX_DENOMINATOR = 10**6  # denominator of a simple fraction
+_MAX_SIZE = 10**9  # size of a dataset that stands for any
 
 
 def any_dataset_size(*rates: float) -> int:
@@ -25,17 +25,17 @@ def any_dataset_size(*rates: float) -> int:
     >>> any_dataset_size(0.004, 0.01)
     500
     """
-    return min(math.lcm(*(_fraction(rate).denominator for rate in rates)), _LARGEST_SIZE)
+    return min(math.lcm(*(_fraction(rate).denominator for rate in rates)), _MAX_SIZE)
 
 
 def batch_is_whole(size: float) -> bool:
     """Return whether a rate times a dataset size is a batch size, up to the rate's rounding."""
-    return abs(size - round(size)) <= _WHOLE * round(size)
+    return abs(size - round(size)) <= _WHOLE_TOLERANCE * round(size)
 
 
 def _fraction(rate: float) -> Fraction:
     """Return the simplest fraction that rounds to a rate, or the decimal as written."""
-    simple = Fraction(rate).limit_denominator(_MOST_SIMPLE)
+    simple = Fraction(rate).limit_denominator(_MAX_DENOMINATOR)
     return simple if float(simple) == rate else Fraction(repr(float(rate)))
 
 
@@ -117,9 +117,9 @@ def noise_over_clip_norm(run: NoisySGD) -> float:
 def in_words(mechanism: NoisySGD | Composition, sized: bool = True) -> str:
     """Return a one-line description: steps, batches, rate, noise multiplier and relation."""
     runs = runs_of(mechanism)
-    done = ", then ".join(_run_in_words(run) for run in runs[:_MOST_SHOWN])
-    if len(runs) > _MOST_SHOWN:
-        done += f", then {len(runs) - _MOST_SHOWN} more runs"
+    done = ", then ".join(_run_in_words(run) for run in runs[:_MAX_SHOWN])
+    if len(runs) > _MAX_SHOWN:
+        done += f", then {len(runs) - _MAX_SHOWN} more runs"
     records = f"{mechanism.dataset_size} records" if sized else "any number of records"
     return (
         f"{done} (noise over clip norm); {records}, "

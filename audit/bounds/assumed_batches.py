@@ -15,7 +15,7 @@ from audit.numerics.display import Marks, ShortRepr
 from audit.numerics.number_format import Rounding, number
 
 _ACCURACY = 1e-4  # relative accuracy of the curves, and of noise multipliers
-_DIGITS = 4  # of a printed noise multiplier
+_DIGITS = 4  # digits of a printed noise multiplier
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from audit.mechanism import Batching, Divisor, NoisySGD, Relation, Release
 
 ROUNDING = 1e-12
 """Relative tolerance of comparisons, for parameters rounded to double precision."""
-_LEAST_NOISE = 0.06  # noise multiplier from which the tight accountants are computed
+_MIN_NOISE = 0.06  # noise multiplier from which the tight accountants are computed
 
 
 class NotApplicable(ValueError):
@@ -291,8 +291,8 @@ SMALL_STEPS = Assumption(
     ),
 )
 SOME_NOISE = Assumption(
-    f"a noise multiplier of at least {_LEAST_NOISE:g}",
-    lambda m: m.noise_multiplier >= _LEAST_NOISE,
+    f"a noise multiplier of at least {_MIN_NOISE:g}",
+    lambda m: m.noise_multiplier >= _MIN_NOISE,
     lambda m: f"noise_multiplier={m.noise_multiplier:g}",
 )
 

@@ -175,7 +175,7 @@ def proposition_5_4(
 PRINTED = Order.REVERSE  # D(base || mixture), Definition 2.10
 LARGER = Order.FORWARD  # D(mixture || base), never smaller
 
-_FINE = 5  # interpolated points between two ratios at which S_alpha is computed
+_FINE_POINTS = 5  # interpolated points between two ratios at which S_alpha is computed
 _ROUNDS = ((1.0, 17), (0.3, 7), (0.06, 7), (0.015, 5))  # distance and number of the ratios
 ORDERS = (1e-4, 1e4)  # range of alpha - 1 in which conversions look for the best order
 
@@ -337,7 +337,7 @@ class SplitNoise:
             between = np.exp(np.clip(known @ weights.T, known[:, right], known[:, left]))
             fine = logs[:, :1] + spacing * places
             promised = self._bounds(alpha, expit(fine), between)
-            centre = _lowest_place(promised) * (spacing / _FINE) + logs[:, 0]
+            centre = _lowest_place(promised) * (spacing / _FINE_POINTS) + logs[:, 0]
         return np.asarray(np.minimum(best, self._split_at(alpha, expit(centre))))
 
     def _step(self, alpha: Array, share: Array) -> Array:
@@ -351,7 +351,7 @@ class SplitNoise:
 
     def _bounds(self, alpha: Array, shares: Array, steps: Array) -> Array:
         """Return the bound at many splits for each order, shape (orders, splits)."""
-        # of step sizes that change, thousands of lengths are tried for each split
+        # if step sizes change, thousands of lengths are tried for each split
         at_once = shares.shape[1] if constant_step_size(self.mechanism) else 1
         parts = [
             self._bound(alpha[:, None], shares[:, k : k + at_once], steps[:, k : k + at_once])
@@ -376,7 +376,7 @@ def _cubic(count: int) -> tuple[Array, Array]:
 
     The weights, shape ``(places, count)``, are those of the cubics through the four nearest nodes.
     """
-    places = np.arange((count - 1) * _FINE + 1) / _FINE
+    places = np.arange((count - 1) * _FINE_POINTS + 1) / _FINE_POINTS
     first = np.clip(np.floor(places) - 1, 0, count - 4).astype(np.intp)
     t = places - first
     near = (

@@ -38,8 +38,8 @@ from audit.mechanism import NoisySGD, Release
 from audit.numerics.arrays import Array
 from audit.numerics.roots import last_integer
 
-_FINEST = 1e-3  # relative accuracy of a length
-_SMALLEST_DECADE = 12
+_LENGTH_TOLERANCE = 1e-3  # relative accuracy of a length
+_MIN_DECADE = 12
 _TRADEOFF_DECADES = (2, 5)
 
 # ------------------------------------------------------------------- shifted interpolation
@@ -362,7 +362,7 @@ class LengthFamilyCurve(PrivacyCurve):
         ratio = (math.sqrt(5) - 1) / 2
         for end in (low, high, math.log(guess)):
             at(end)
-        while high - low > _FINEST and math.exp(high) - math.exp(low) > 0.5:
+        while high - low > _LENGTH_TOLERANCE and math.exp(high) - math.exp(low) > 0.5:
             left, right = high - ratio * (high - low), low + ratio * (high - low)
             if at(left) <= at(right):
                 high = right
@@ -400,7 +400,7 @@ class LengthFamilyCurve(PrivacyCurve):
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         result = np.full_like(delta, np.inf)
-        place = np.clip(-np.log10(delta), 1, _SMALLEST_DECADE)
+        place = np.clip(-np.log10(delta), 1, _MIN_DECADE)
         near = np.rint(place)
         # a power of ten is one decade, despite rounding
         place = np.where(np.abs(place - near) < 1e-9, near, place)
@@ -423,9 +423,9 @@ class LengthFamilyCurve(PrivacyCurve):
         low = last_integer(
             lambda decade: self._at_decade(decade).epsilon(10.0**-decade) <= epsilon,
             0,
-            _SMALLEST_DECADE + 1,
+            _MIN_DECADE + 1,
         )
-        return max(low, 1), min(low + 1, _SMALLEST_DECADE)
+        return max(low, 1), min(low + 1, _MIN_DECADE)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         betas = [np.asarray(self._at_decade(k).beta(alpha)) for k in _TRADEOFF_DECADES]

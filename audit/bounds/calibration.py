@@ -8,10 +8,10 @@ from collections.abc import Callable
 from audit.numerics.roots import last_integer
 
 RELATIVE_TOLERANCE = 1e-6
-LARGEST_STEPS = 10**9
+MAX_STEPS = 10**9
 
-_WIDEST = 1e18  # largest factor on the mechanism's noise that is tried
-_MOST_EVALUATIONS = 200
+_MAX_FACTOR = 1e18  # largest factor on the mechanism's noise that is tried
+_MAX_EVALUATIONS = 200
 
 
 class _Probe:
@@ -68,7 +68,7 @@ def least_noise(
         excess = probe.excess(value)
         if (excess <= 0) is not met:
             break
-        if not start / _WIDEST < value < start * _WIDEST:
+        if not start / _MAX_FACTOR < value < start * _MAX_FACTOR:
             if not met:
                 raise probe.refuse(name)
             raise ValueError(
@@ -100,7 +100,7 @@ def needed_noise(
     probe = _Probe(certified, target)
     high, meets = enough, probe.excess(enough)
     width = tolerance
-    while width < math.log(_WIDEST):
+    while width < math.log(_MAX_FACTOR):
         low = enough * math.exp(-width)
         fails = probe.excess(low)
         if fails > 0:
@@ -116,7 +116,7 @@ def _narrow(
     x_low, x_high = math.log(low), math.log(high)
     width = 0.9 * tolerance
     side = 0
-    for count in range(_MOST_EVALUATIONS):
+    for count in range(_MAX_EVALUATIONS):
         if x_high - x_low <= width:
             break
         if math.isfinite(fails) and math.isfinite(meets) and count % 4 != 3:
@@ -147,7 +147,7 @@ def most_steps(bound: Callable[[int], float], target: float, unit: int) -> int:
             low = count
         elif low:
             break
-        if 2 * count * unit > LARGEST_STEPS:
+        if 2 * count * unit > MAX_STEPS:
             if low:
                 raise ValueError(
                     f"epsilon must be smaller for a largest number of steps: {low * unit} steps "

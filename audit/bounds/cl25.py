@@ -56,7 +56,7 @@ from audit.numerics.arrays import Array
 # ------------------------------------------------------------------------------- distance tracking
 
 
-_TRACKED = 1 << 14  # steps that are tracked one by one
+_TRACKED_STEPS = 1 << 14  # steps that are tracked one by one
 
 SHORT_STEPS = Assumption(
     "eta <= 1/M with M the smoothness",
@@ -164,7 +164,7 @@ class Growth:
 
         Beyond 16384 steps it returns ``widest``.
         """
-        steps = min(meetings.steps, _TRACKED)
+        steps = min(meetings.steps, _TRACKED_STEPS)
         tracked = self.track(t % meetings.period == meetings.position for t in range(steps))
         table = np.array([*tracked, self.widest])
 
@@ -373,7 +373,7 @@ def output_perturbation_corrected(mechanism: NoisySGD) -> PrivacyCurve:
 
 
 _SPLITS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.92, 0.97, 1.0)
-_LONGEST = 4096
+_MAX_LENGTH = 4096
 
 
 def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | None, float]]:
@@ -396,7 +396,7 @@ def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | N
 def _absorbing_costs(mechanism: NoisySGD) -> tuple[Array, Array]:
     """Return lengths k and small sums of a_t^2 that absorb the distance at T - k."""
     steps = mechanism.steps
-    dense = np.arange(1, min(steps, _LONGEST) + 1)
+    dense = np.arange(1, min(steps, _MAX_LENGTH) + 1)
     sparse = np.rint(np.geomspace(1, steps, 256)).astype(np.int64)
     lengths = np.unique(np.concatenate([dense, sparse, steps + 1 - sparse]))
     best = np.full(lengths.size, np.inf)

@@ -43,7 +43,7 @@ from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
 
 _POSITIONS = 128  # positions in the cycle that are computed separately
-_MOST_SEQUENCES = 4096
+_MAX_SEQUENCES = 4096
 _FEW_MEETINGS = 1000  # all of which are tried at once
 
 
@@ -182,8 +182,8 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Branch | None = None) -> Priva
 
 
 FEW_SEQUENCES = Assumption(
-    f"at most {_MOST_SEQUENCES} sequences of the record's positions",
-    lambda m: _epochs(m)[1] * math.log(_epochs(m)[0]) <= math.log(_MOST_SEQUENCES) + 1e-9,
+    f"at most {_MAX_SEQUENCES} sequences of the record's positions",
+    lambda m: _epochs(m)[1] * math.log(_epochs(m)[0]) <= math.log(_MAX_SEQUENCES) + 1e-9,
     lambda m: "(dataset_size/batch_size)^epochs={}^{}".format(*_epochs(m)),
 )
 

@@ -35,7 +35,7 @@ from audit.numerics.arrays import Array
 # ------------------------------------------------------------------------------- Renyi divergences
 
 
-_SUMMED = 512  # leading terms of a sum over n that are added exactly
+_EXACT_TERMS = 512  # leading terms of a sum over n that are added exactly
 
 
 def one_step(mechanism: NoisySGD) -> float:
@@ -143,7 +143,7 @@ def theorem_26_sharper(mechanism: NoisySGD) -> PrivacyCurve:
     Terms beyond 512 are summed by an integral that is not below them (the summand is convex in j).
     """
     n, half = mechanism.dataset_size, one_step(mechanism) ** 2 / 2
-    terms = min(n, _SUMMED)
+    terms = min(n, _EXACT_TERMS)
     j = np.arange(1.0, terms + 1)
 
     def divergence(alpha: Array) -> Array:

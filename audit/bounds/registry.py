@@ -23,8 +23,8 @@ from audit.numerics.display import Marks, ShortRepr
 
 BoundFunction = TypeVar("BoundFunction", bound=Callable[..., PrivacyCurve])
 
-_MOST_DRAWN = 8  # bounds in the picture of a notebook
-_TIE = 1e-9  # relative; closer values count as equal
+_MAX_DRAWN_BOUNDS = 8  # bounds in the picture of a notebook
+_TIE_TOLERANCE = 1e-9  # relative; closer values count as equal
 
 
 class Status(enum.Enum):
@@ -218,7 +218,7 @@ class BestBound(ShortRepr):
 
     def _repr_html_(self) -> str:
         ranked = sorted(self.compared.items(), key=lambda item: rank(item[1]))
-        marks = [Marks(id, upper=epsilon) for id, epsilon in ranked[:_MOST_DRAWN]]
+        marks = [Marks(id, upper=epsilon) for id, epsilon in ranked[:_MAX_DRAWN_BOUNDS]]
         return display.sandwich(f"epsilon at delta {self.delta:g}", marks)
 
 
@@ -229,7 +229,7 @@ class Row(ShortRepr):
     id: str
     status: Status
     value: float | None  # epsilon
-    ratio: float | None  # of the value to that of the tightest sound bound
+    ratio: float | None  # value over that of the tightest sound bound
     reason: str | None
 
 
@@ -254,7 +254,7 @@ def tightest(compared: Mapping[str, float]) -> str:
     'b'
     """
     least = min(compared.values())
-    return next(id for id, value in compared.items() if value <= least * (1 + _TIE))
+    return next(id for id, value in compared.items() if value <= least * (1 + _TIE_TOLERANCE))
 
 
 class Catalogue:

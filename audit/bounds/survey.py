@@ -41,7 +41,7 @@ from audit.numerics.log_sums import log_sum
 
 
 _STEP_EPSILONS = 2000  # candidates for advanced composition
-_LARGEST_ORDER = 10_000  # of subsampled moments
+_MAX_ORDER = 10_000  # order of subsampled moments
 
 
 LOW_RATE = Assumption(
@@ -249,7 +249,7 @@ def _wbk19_divergence(alpha: ArrayLike, rate: float, mu: float, times: int) -> A
     result = unsampled.copy()
     if rate < 1:
         for place, order in enumerate(orders):
-            if order <= _LARGEST_ORDER:
+            if order <= _MAX_ORDER:
                 low = math.floor(order)
                 part = order - low
                 # log moments are convex in the order
@@ -280,7 +280,7 @@ def subsampled_rdp_wbk19(mechanism: NoisySGD) -> PrivacyCurve:
 # -------------------------------------------------------------------------- iteration and Langevin
 
 
-_LONGEST = 10_000  # steps of the recursion that are computed one by one
+_MAX_RECURSION = 10_000  # steps of the recursion that are computed one by one
 
 SHORT_STEPS = Assumption(
     "eta < 1/M with M the smoothness",
@@ -393,7 +393,7 @@ class _Recursion:
     def __call__(self, alpha: Array) -> Array:
         gain = (alpha - 1) * alpha / (2 * self.noise**2)
         value, increment = np.zeros_like(gain), gain
-        done = min(self.steps, _LONGEST)
+        done = min(self.steps, _MAX_RECURSION)
         for _ in range(done):
             after = self._step(gain, value)
             increment, value = after - value, after

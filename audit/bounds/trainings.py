@@ -19,9 +19,9 @@ from audit.numerics import display
 from audit.numerics.display import Marks
 from audit.numerics.number_format import Rounding, number
 
-_DIGITS = 7  # of a printed number
+_DIGITS = 7  # significant digits of a printed number
 _ACCURACY = 1e-5  # relative accuracy of the curves of a calibration
-_WHOLE = 1e-9  # epochs / sampling_rate is whole up to this relative error
+_WHOLE_TOLERANCE = 1e-9  # epochs / sampling_rate is whole up to this relative error
 
 # Statements about batches without replacement, which no dominating pair is known for.
 _COMPOSED = ("bsa24.theorem_4_8", "at22.sampled_gaussian")
@@ -315,7 +315,7 @@ def _steps(steps: int | None, epochs: float | None, sampling_rate: float) -> int
         return int(steps)
     validate.positive(epochs=epochs, sampling_rate=sampling_rate)
     assert epochs is not None
-    return math.ceil(epochs / sampling_rate * (1 - _WHOLE))
+    return math.ceil(epochs / sampling_rate * (1 - _WHOLE_TOLERANCE))
 
 
 def _training(

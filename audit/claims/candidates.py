@@ -41,21 +41,21 @@ from audit.search.found_pairs import shipped
 Array = NDArray[np.float64]
 Subject = NoisySGD | Composition | Pair
 
-_MOST_LAWS = 128  # laws kept at a time; brackets are always kept
-_BRACKETS = 0.02  # seconds for the brackets of a computed law
+_MAX_LAWS = 128  # laws kept at a time; brackets are always kept
+_BRACKET_SECONDS = 0.02  # seconds for the brackets of a computed law
 _NO_TIME = 0.05  # seconds; faster pairs are tried in the order of the candidates
 # Number of places computed together, and number at which a pair is compared with others.
-_MOST_TOGETHER, _MOST_CHECKS = 1024, 32
-_EQUAL = 1e-9  # relative
+_MAX_BATCH, _MAX_CHECKS = 1024, 32
+_TIE_TOLERANCE = 1e-9  # relative
 
 # The default search: this many pairs, on mechanisms where that takes a second or two.
 _DEFAULT_EVALUATIONS = 60
-_MOST_SECONDS = 0.02  # for one pair
+_MAX_DEFAULT_SECONDS = 0.02  # for one pair
 # ... of objectives that claims share: at these deltas and Renyi orders
 _SHARED_DELTAS = tuple(10.0**-k for k in (1, 3, 5, 8, 12))
 _SHARED_ORDERS = (2.0, 8.0, 32.0)
 # Limit on the time of a requested search, as estimated from the sizes of the laws.
-_MOST_ASKED_SECONDS = 60.0
+_MAX_REQUESTED_SECONDS = 60.0
 # For mu and for the power of a test the search maximises epsilon.
 _TYPICAL_DELTA = 1e-3
 
@@ -110,7 +110,7 @@ class KnownPair:
     def seconds(self) -> float:
         """Estimated time of the pair's law and brackets, the same on every machine; 0 if closed."""
         estimate = exact_seconds(self.pair) if isinstance(self.pair, Construction) else 0.0
-        return estimate + _BRACKETS if estimate else 0.0
+        return estimate + _BRACKET_SECONDS if estimate else 0.0
 
     @property
     def rank(self) -> float:
@@ -185,7 +185,7 @@ class Candidates:
                         new.setdefault(type(quantity), set()).add(quantity.at)
             for kind, found in new.items():
                 places = np.array(sorted(found, reverse=not kind.rises))
-                for part in np.array_split(places, -(-places.size // _MOST_TOGETHER)):
+                for part in np.array_split(places, -(-places.size // _MAX_BATCH)):
                     block = PlaceRange(kind, part)
                     self._blocks.update(dict.fromkeys(block.quantities, block))
 
@@ -261,10 +261,10 @@ class PlaceRange:
         places what others have at the first, it does not exceed it at any of them.
         """
         places, most = self._places[every], self._most[every]
-        starts = np.arange(0, places.size, -(-places.size // _MOST_CHECKS))
+        starts = np.arange(0, places.size, -(-places.size // _MAX_CHECKS))
         ends = np.append(starts[1:], places.size)
         # numbers equal up to rounding, such as the other order of a symmetric pair, do not exceed
-        levels = np.minimum.reduceat(most, starts) * (1 + _EQUAL)
+        levels = np.minimum.reduceat(most, starts) * (1 + _TIE_TOLERANCE)
         open_: NDArray[np.bool_] = levels < 0  # nothing is known there
         compared = np.isfinite(levels) & ~open_  # nothing exceeds an infinite epsilon
         if compared.any():
@@ -334,7 +334,7 @@ class KnownPairs:
         with self._lock:
             self._recent[known] = None
             self._recent.move_to_end(known)
-            if len(self._recent) > _MOST_LAWS:
+            if len(self._recent) > _MAX_LAWS:
                 self._recent.popitem(last=False)[0]._law = None  # computed again if needed
 
 
@@ -424,7 +424,7 @@ def searched_for(
     shared, asked = asked is None, asked or Search(evaluations=_DEFAULT_EVALUATIONS)
     if shared and (claim.pair is not None or not _is_cheap(mechanism)):
         return None
-    affordable = _MOST_ASKED_SECONDS / max(quick_seconds(mechanism), 1e-6)
+    affordable = _MAX_REQUESTED_SECONDS / max(quick_seconds(mechanism), 1e-6)
     evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
     if evaluations == 0:
         return None
@@ -448,7 +448,7 @@ def _is_cheap(mechanism: NoisySGD) -> bool:
         mechanism.release is Release.LAST_ITERATE
         and mechanism.convex
         and mechanism.diameter is not None
-        and quick_seconds(mechanism) <= _MOST_SECONDS
+        and quick_seconds(mechanism) <= _MAX_DEFAULT_SECONDS
     )
 
 

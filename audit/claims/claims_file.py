@@ -455,7 +455,7 @@ class _Reader:
             raise invalid(part.location, f"include must not be circular, got {files}")
         if not target.is_file():
             raise invalid(part.location, f"include must be a file that exists, got {shown(name)}")
-        if not _is_claims_file(target):  # whose content is not quoted
+        if not _is_claims_file(target):  # its content is not quoted
             raise invalid(part.location, f"include must be a claims file, got {shown(name)}")
         return self.read(target, chain)
 

@@ -48,7 +48,7 @@ from audit.validate import shown
 
 Progress = Callable[[Judgement], None]
 
-_SEARCHED = 60.0  # limit on the search of a worker, in seconds
+_SEARCH_S = 60.0  # limit on the search of a worker, in seconds
 
 
 class Shared(contextlib.AbstractContextManager["Shared"]):
@@ -170,7 +170,7 @@ def _in_worker(claim: Claim, pair: UserPair, error: ErrorShare, shared: Shared) 
     may take the budget's ``callable_seconds`` in addition to its ``seconds``.
     """
     budget = claim.budget
-    seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCHED * (claim.search is not None)
+    seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCH_S * (claim.search is not None)
     with shared.workers.function(
         pair.kind,
         task=f"{__name__}:judged_by_worker",
@@ -196,7 +196,7 @@ def judged_by_worker(
         wrong = f"pair.kind must name a registered construction, got {shown(reference)}"
         raise UserCodeError(wrong)
     claim = decode(Claim, plain)
-    assert not isinstance(claim.mechanism, Composition)  # which claims files refuse beside a pair
+    assert not isinstance(claim.mechanism, Composition)  # claims files refuse it beside a pair
     try:
         pair = decode_any_pair({**fields, "kind": cls.__name__}, claim.mechanism)
     except ValueError as reason:  # the fields are invalid
@@ -312,7 +312,7 @@ def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
             return ""
         # the pair dominates all others, so that its upper end is a proof
         own = [one for one in found.bounds if one.number is number and one.known is known]
-        high = max(one.high for one in own)  # of both orders
+        high = max(one.high for one in own)  # the worse of both orders
         if high > number.value:
             return ""
         return f"the dominating pair has at most {high:.6g}: {numbers}"

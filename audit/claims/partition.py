@@ -33,15 +33,15 @@ Density = Callable[[Array], Array]
 
 _NAMES = ("first", "second")
 _POINTS = 20_001  # at which the loss of one draw is evaluated
-_DEPTH, _DEEPEST = -80.0, -680.0  # log density, where a line without walls may end
+_LOG_DENSITY, _MIN_LOG_DENSITY = -80.0, -680.0  # log density, where a line without walls may end
 _BISECTIONS = 60
-_MOST_CELLS, _FEWEST_CELLS = 4000, 64
+_MAX_CELLS, _MIN_CELLS = 4000, 64
 _SUM_REACH = 11.0  # standard deviations of a sum of scores
-_RARE = 1e-18  # probability of the losses of all draws whose scores are cut off
+_RARE_MASS = 1e-18  # probability of the losses of all draws whose scores are cut off
 _COORDINATE_CELLS = 80
 _BITS = 50  # accuracy of the masses of cells, relative to that of the rarest one
-_MOST_SCORES = 19_000
-_LEAST_GAP = 1e-4  # relative; cells that are merged hide about as much
+_MAX_SCORES = 19_000
+_MIN_GAP = 1e-4  # relative; cells that are merged hide about as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Goal:
-    """What the cells must decide, and the ``gap`` that the claim leaves, relatively."""
+    """Question that the cells must decide, and the relative ``gap`` that the claim leaves."""
 
     quantity: Quantity
     at: float  # where the witness compares
@@ -135,9 +135,9 @@ def partition_of(
     # two outcomes have losses: every count then has a sum of its own
     apart = plain["kind"] == "finite" and len(plain["first"]) <= 2
     merges = isinstance(quantity, RenyiAtOrder | PowerAtAlpha) or not (alone or apart)
-    if gap < _LEAST_GAP and merges:
+    if gap < _MIN_GAP and merges:
         raise ValueError(
-            f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
+            f"claimed must be at least {_MIN_GAP:g} below the certified number, relatively, "
             f"for a partition, got {claimed!r} and {certified!r}"
         )
     goal = _Goal(quantity, at, claimed, certified, gap)
@@ -214,11 +214,11 @@ def _reach(line: _Line, goal: _Goal, cuts: Array, walls: tuple[float, float]) ->
     sums = isinstance(goal.quantity, RenyiAtOrder)
     places = cuts
     if sums:
-        spared = min((goal.at - 1) * goal.gap / 8, 0.05)  # of the sum, on each side
+        spared = min((goal.at - 1) * goal.gap / 8, 0.05)  # share of the sum on each side
         first, last = np.searchsorted(np.cumsum(line.shares(goal.at)), (spared, 1 - spared))
         places = line.points[first : last + 1]
     logs = np.minimum(line.log_p(places), line.log_q(places))
-    rarest = max(float(np.min(logs, initial=0.0)), _DEEPEST)
+    rarest = max(float(np.min(logs, initial=0.0)), _MIN_LOG_DENSITY)
     found: dict[str, Any] = {}
     if sums or len(cuts) == 1:  # all that matters may be rare
         # sums of powers need fewer bits of each cell than a difference of two masses
@@ -226,7 +226,7 @@ def _reach(line: _Line, goal: _Goal, cuts: Array, walls: tuple[float, float]) ->
         found["bits"] = max(math.ceil(own - rarest / math.log(2)), _BITS)
     if np.isfinite(walls).all():
         return found
-    depth = max(min(rarest, _DEPTH) + _DEPTH / 2, _DEEPEST)
+    depth = max(min(rarest, _LOG_DENSITY) + _LOG_DENSITY / 2, _MIN_LOG_DENSITY)
     seen = np.maximum(*line.logs) > depth
     ends = line.points[seen][0], line.points[seen][-1]
     window = [
@@ -335,7 +335,7 @@ def _renyi_cuts(line: _Line, alpha: float, hidden: float) -> Array:
     slopes = np.gradient(np.clip(line.losses, -1e100, 1e100), line.points)
     weights = np.cbrt(line.shares(alpha) * (slopes * widths) ** 2)
     count = math.sqrt(alpha * float(weights.sum()) ** 3 / (24 * hidden))
-    count = math.ceil(min(max(count, _FEWEST_CELLS), _MOST_CELLS))
+    count = math.ceil(min(max(count, _MIN_CELLS), _MAX_CELLS))
     below = np.cumsum(weights / weights.sum() + 0.1 / weights.size)  # some cells everywhere
     places = np.searchsorted(below, np.linspace(0, below[-1], count)[1:-1])
     return np.unique(line.points[np.clip(places, 1, line.points.size - 2)])
@@ -343,7 +343,7 @@ def _renyi_cuts(line: _Line, alpha: float, hidden: float) -> Array:
 
 def _quantile_cuts(line: _Line, gap: float) -> Array:
     """Return quantiles of p, of q and between them, as many as a gap needs."""
-    count = int(min(max(4 / math.sqrt(gap), _FEWEST_CELLS), _MOST_CELLS))
+    count = int(min(max(4 / math.sqrt(gap), _MIN_CELLS), _MAX_CELLS))
     found = []
     for power in (0.5, 0.0, 1.0):
         below = np.cumsum(line.shares(power))
@@ -402,7 +402,7 @@ def _scoring(draws: Sequence[Draws], goal: _Goal) -> tuple[float, list[tuple[flo
         # masses of sums are rounded down: fine enough for what the claim lacks
         bits = max(math.ceil(10 - math.log2(max(rare, 1e-300))), bits)
     unit, reach, ends = _spread(draws, goal)
-    unit = max(unit, _width(ends) / _MOST_SCORES)  # where the largest losses are alike
+    unit = max(unit, _width(ends) / _MAX_SCORES)  # where the largest losses are alike
     whole = sum(n * (high - low) for (low, high), (*_, n) in zip(ends, draws, strict=True))
     modulus = max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
     return unit, ends, {"modulus": modulus, "bits": bits}
@@ -423,8 +423,8 @@ def _spread(draws: Sequence[Draws], goal: _Goal) -> tuple[float, float, list[tup
     for w, (losses, masses, _) in zip(weights, draws, strict=True):
         rank = np.argsort(losses)
         heaviest = np.maximum(w, masses)[rank]
-        low = losses[rank][_place(heaviest, _RARE / times)]
-        high = losses[rank][::-1][_place(heaviest[::-1], _RARE / times)]
+        low = losses[rank][_place(heaviest, _RARE_MASS / times)]
+        high = losses[rank][::-1][_place(heaviest[::-1], _RARE_MASS / times)]
         ends.append((float(low), float(high)))
     moved = sum(n * abs(a[0] - b[0]) for a, b, (*_, n) in zip(tilted, plain, draws, strict=True))
     reach = 2 * _SUM_REACH * math.sqrt(times) * max(spreads) + 2 * moved + 2 * _width(ends)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _FORMAT = 3
 # from each point on: slope, shift; floats or fractions
 Pieces = list[tuple[float, Any, Any]]
-# what counts show
+# what the counts of an event prove
 _COUNTS = (
     "The event under 'samples' was chosen without its counts: the first law of its 'order' has"
     " first_count of first_total draws in it, the other one second_count of second_total. Every"

@@ -8,7 +8,7 @@ import re
 
 from audit.claims.claim import Pair
 
-_FEWEST_DIGITS, _MOST_DIGITS = 3, 17
+_MIN_DIGITS, _MAX_DIGITS = 3, 17
 
 
 def tidy(text: str) -> str:
@@ -16,10 +16,10 @@ def tidy(text: str) -> str:
     return re.sub(r"e([+-])0+(?=\d)", lambda found: f"e{found[1].replace('+', '')}", text)
 
 
-def apart(first: float, second: float, most: int = _MOST_DIGITS) -> tuple[str, str]:
+def apart(first: float, second: float, most: int = _MAX_DIGITS) -> tuple[str, str]:
     """Format two numbers with three digits, or as many (up to ``most``) as distinguish them."""
     shown = "", ""
-    for digits in range(_FEWEST_DIGITS, most + 1):
+    for digits in range(_MIN_DIGITS, most + 1):
         shown = _digits(first, digits), _digits(second, digits)
         if shown[0] != shown[1] or first == second:
             break

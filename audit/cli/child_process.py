@@ -28,7 +28,7 @@ from audit.isolation.process import end_with_parent, refuse_readers
 
 _KILL_AFTER_S = 0.7  # from an interrupt until the child is killed
 _WAIT_S = 0.05  # for a message, until the child is looked at again
-_LONGEST = 2**28  # bytes of a message
+_MAX_MESSAGE = 2**28  # bytes of a message
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -134,7 +134,7 @@ def _child(
 def _received(receiver: Connection, nonce: bytes) -> list[dict[str, Any]]:
     """Return the next message as a list; nothing if it is not from the child."""
     try:
-        message = receiver.recv_bytes(_LONGEST) if receiver.poll(_WAIT_S) else b""
+        message = receiver.recv_bytes(_MAX_MESSAGE) if receiver.poll(_WAIT_S) else b""
     except (EOFError, OSError):  # broken by somebody else: what follows cannot be read
         time.sleep(_WAIT_S)
         return []

@@ -25,7 +25,7 @@ from audit.constructions import kinds
 from audit.mechanism import NoisySGD
 from audit.scenario.shipped import scenario_files
 
-_WIDTH = 96  # of a line, without its indent
+_WIDTH = 96  # columns of a line, without its indent
 _NO_BREAK = "\xa0"  # a space of a choice, which is not broken between lines
 _TITLE = re.compile(r"^title: *(.*?) *$", re.MULTILINE)
 

@@ -20,7 +20,7 @@ def write_atomic(path: Path, text: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-    except BaseException:  # of the disk, or an interrupt
+    except BaseException:  # a full disk, or an interrupt
         with contextlib.suppress(OSError):
             draft.unlink()
         raise

@@ -23,7 +23,7 @@ from audit.codec.hints import (
 from audit.validate import shown, with_article
 
 _Path = tuple[str | int, ...]
-_MOST_ERRORS = 8  # of one value
+_MAX_ERRORS = 8  # errors listed for one value
 
 
 class DecodeError(ValueError):
@@ -189,7 +189,7 @@ class _Decoder:
         """Return values by key, from keys, hints and plain data; all errors are raised together."""
         wrong, values = list(errors), {}
         for key, hint, plain in parts:
-            if len(wrong) >= _MOST_ERRORS:
+            if len(wrong) >= _MAX_ERRORS:
                 break
             try:
                 values[key] = self.decode(hint, plain, (*path, key), {})

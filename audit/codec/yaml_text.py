@@ -16,8 +16,8 @@ import yaml
 from audit.validate import shown
 
 _STANDARD = "tag:yaml.org,2002:"
-_MERGE = "<<"  # of YAML 1.1
-_MOST_VALUES = 1_000_000
+_MERGE = "<<"  # a merge key of YAML 1.1
+_MAX_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class _YamlReader:
             self._open.add(key)
             self._done[key] = made = self._made(node, line)
             self._open.discard(key)
-            if made[1].size > _MOST_VALUES:
-                raise YamlError(f"aliases must leave at most {_MOST_VALUES} values", line)
+            if made[1].size > _MAX_VALUES:
+                raise YamlError(f"aliases must leave at most {_MAX_VALUES} values", line)
         return self._done[key]
 
     def _made(self, node: yaml.Node, line: int) -> tuple[Any, Lines]:

@@ -27,9 +27,9 @@ from audit.mechanism import Batching, Choice, Composition, Losses, NoisySGD, Rel
 from audit.numerics.display import ShortRepr
 
 SLACK = 1 + 1e-12  # tolerates rounding of parameters computed from a limit
-_MOST_KINDS_OF_BATCH = 20_000  # of more, constructing a process takes too long
+_MAX_BATCH_KINDS = 20_000  # with more, constructing a process takes too long
 _ALONE = "dataset_size=1"
-_MOST_REFUSED = 30  # random members in a row, after which none is expected to be admissible
+_MAX_REFUSALS = 30  # random members in a row, after which none is expected to be admissible
 
 
 class Inadmissible(ValueError):
@@ -191,7 +191,7 @@ class Construction(Pair, ShortRepr, ABC):
         True
         """
         refused = 0
-        while cls._suits(mechanism) and refused < _MOST_REFUSED:
+        while cls._suits(mechanism) and refused < _MAX_REFUSALS:
             refused += 1
             for member in cls._admissible(mechanism, cls._drawn(mechanism, rng)):
                 refused = 0
@@ -211,7 +211,7 @@ class Construction(Pair, ShortRepr, ABC):
         return (
             isinstance(mechanism, NoisySGD)
             and mechanism.uncovered((*cls.covers, Losses.CHANGING)) is None
-            and kinds_of_batch(mechanism) <= _MOST_KINDS_OF_BATCH
+            and kinds_of_batch(mechanism) <= _MAX_BATCH_KINDS
         )
 
     @classmethod

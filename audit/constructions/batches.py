@@ -36,7 +36,7 @@ Move = tuple[int, bool, int, int, float]
 StepMaker = Callable[[float], Step]  # takes a step size
 
 # Largest number of tracked other records; each adds two states to the memory.
-_MOST_FOLLOWED = 16
+_MAX_TRACKED = 16
 
 
 def _fixed_size(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
@@ -100,9 +100,9 @@ def _alone(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
 
 def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
     """Track whether the record has occurred, and how many others have."""
-    if mechanism.dataset_size - 1 > _MOST_FOLLOWED:
+    if mechanism.dataset_size - 1 > _MAX_TRACKED:
         raise ValueError(
-            f"dataset_size must be at most {_MOST_FOLLOWED + 1} for random allocation if the "
+            f"dataset_size must be at most {_MAX_TRACKED + 1} for random allocation if the "
             f"other records move the iterate, got {mechanism.dataset_size}"
         )
     if mechanism.participations > 1:
@@ -135,7 +135,7 @@ MOVES: Mapping[Batching, Callable[[NoisySGD, bool, int, bool], Iterator[Move]]] 
 """Possible batches of a step, by sampler: the record is in the dataset or not, the step's place in
 its epoch, and whether the number of other records in a batch matters where epochs are new."""
 
-# What processes cover in addition to COVERED_BY_DEFAULT.
+# Choices that processes cover in addition to COVERED_BY_DEFAULT.
 SAMPLERS = tuple(one for one in MOVES if one not in COVERED_BY_DEFAULT)
 
 
@@ -376,7 +376,7 @@ def follows_others(mechanism: NoisySGD) -> bool:
     """Return whether processes can track other records that move the iterate."""
     if not (mechanism.batching.renews and mechanism.batching.has_random_size):
         return True
-    return mechanism.dataset_size <= _MOST_FOLLOWED + 1 and mechanism.participations == 1
+    return mechanism.dataset_size <= _MAX_TRACKED + 1 and mechanism.participations == 1
 
 
 def binomial(trials: int, rate: float) -> list[float]:
@@ -384,7 +384,9 @@ def binomial(trials: int, rate: float) -> list[float]:
     if rate == 1:
         return [0.0] * trials + [1.0]
     counts = np.arange(1, trials + 1)
-    ratios = (trials - counts + 1) / counts * (rate / (1 - rate))  # of successive probabilities
+    ratios = (
+        (trials - counts + 1) / counts * (rate / (1 - rate))
+    )  # successive probabilities' ratios
     logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
     mode = int(np.argmax(logs))
     with np.errstate(under="ignore"):

@@ -20,8 +20,8 @@ from audit.constructions.base import Pair
 from audit.constructions.registry import construction
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
-_OFF_LINE = 1e-9  # of the longest distance, from rounding
-_LEAST_PART = 0.1  # of the sum of all entries: what cancels is lost in rounding
+_LINE_TOLERANCE = 1e-9  # tolerated offset from the line, relative to the longest distance
+_MIN_SHARE = 0.1  # smallest ratio of the sum to that of absolute values; the rest is rounding
 
 
 @dataclass(frozen=True)
@@ -131,12 +131,12 @@ class NormalVectors(ExplicitPair):
         line = far / length if length else far
         places = means @ line
         off = float(np.max(np.linalg.norm(means - np.outer(places, line), axis=1)))
-        if 0 < length < _LEAST_PART * largest:
+        if 0 < length < _MIN_SHARE * largest:
             raise ValueError(
                 "strategy must not cancel in C g, "
                 f"got a distance of {length:.3g} from entries that sum to {largest:.3g}"
             )
-        if off > _OFF_LINE * length:
+        if off > _LINE_TOLERANCE * length:
             raise ValueError(
                 "vectors must differ along one line for a law in one dimension, "
                 f"got values of C g that are {off:.3g} off it"

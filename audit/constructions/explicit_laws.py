@@ -19,8 +19,8 @@ from audit.constructions.explicit import ExplicitPair, Finite, LaplaceMixtures, 
 from audit.constructions.registry import construction
 from audit.mechanism import Batching, Choice, Composition, Divisor, NoisySGD, Relation, Release
 
-_MOST_OUTCOMES = 200_000  # of one run
-_MOST_LOSS = 650  # largest epsilon: e^-700 underflows
+_MAX_OUTCOMES = 200_000  # outcomes of one run
+_MAX_LOSS = 650  # largest epsilon: e^-700 underflows
 _REACH = 37.0  # standard deviations of a discrete Gaussian; the mass beyond is below 1e-297
 
 
@@ -107,8 +107,8 @@ class RandomisedResponse(TextbookMechanism):
         super().__post_init__()
         validate.positive(epsilon=self.epsilon)
         validate.integer(2, outcomes=self.outcomes)
-        if self.epsilon > _MOST_LOSS:
-            raise validate.fail("epsilon", f"at most {_MOST_LOSS}", self.epsilon)
+        if self.epsilon > _MAX_LOSS:
+            raise validate.fail("epsilon", f"at most {_MAX_LOSS}", self.epsilon)
 
     def distributions(self) -> Finite:
         """Return the laws of the two differing answers, and of all others together."""
@@ -135,10 +135,10 @@ class DiscreteLaplace(TextbookMechanism):
         super().__post_init__()
         validate.integer(1, sensitivity=self.sensitivity)
         validate.positive(scale=self.scale)
-        if self.sensitivity > _MOST_OUTCOMES:
-            raise validate.fail("sensitivity", f"at most {_MOST_OUTCOMES}", self.sensitivity)
-        if self.sensitivity > _MOST_LOSS * self.scale:
-            raise validate.fail("scale", f"at least sensitivity/{_MOST_LOSS}", self.scale)
+        if self.sensitivity > _MAX_OUTCOMES:
+            raise validate.fail("sensitivity", f"at most {_MAX_OUTCOMES}", self.sensitivity)
+        if self.sensitivity > _MAX_LOSS * self.scale:
+            raise validate.fail("scale", f"at least sensitivity/{_MAX_LOSS}", self.scale)
 
     def distributions(self) -> Finite:
         """Return the laws of min(max(k, 0), sensitivity); the loss is constant beyond."""
@@ -168,9 +168,9 @@ class DiscreteGaussian(TextbookMechanism):
         super().__post_init__()
         validate.integer(1, sensitivity=self.sensitivity)
         validate.positive(noise_std=self.noise_std)
-        if 2 * _REACH * self.noise_std + self.sensitivity > _MOST_OUTCOMES:
+        if 2 * _REACH * self.noise_std + self.sensitivity > _MAX_OUTCOMES:
             raise validate.fail(
-                "noise_std", f"small enough for {_MOST_OUTCOMES} outcomes", self.noise_std
+                "noise_std", f"small enough for {_MAX_OUTCOMES} outcomes", self.noise_std
             )
         if self.sensitivity > _REACH * self.noise_std:
             raise validate.fail("noise_std", f"at least sensitivity/{_REACH:g}", self.noise_std)
@@ -239,7 +239,7 @@ class AllIterates(ExplicitPair):
 
         removed = m.relation is Relation.ADD_REMOVE  # moves others to other cyclic batches
         if m.batching is Batching.FULL or (m.batching is Batching.CYCLIC and not removed):
-            # of a record of the first batch
+            # the record is in the first batch, which is used most often
             return gaussians(times=-(-m.steps * m.batch_size // m.dataset_size))
         replaced = m.relation is Relation.REPLACE_ONE
         if m.batching is Batching.POISSON and replaced:

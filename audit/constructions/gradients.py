@@ -251,7 +251,8 @@ class GradientPair(PositionedPair):
         m = self.mechanism
         compared = [("record", "record_prime")]
         if m.gradient_sensitivity is not None:
-            # of any two records of the family (Bok, Su and Altschuler 2024, Definition 2.10)
+            # the sensitivity bounds any two records of the family (Bok, Su and Altschuler 2024,
+            # Definition 2.10)
             others = [name for name in own if name.startswith("others")]
             distinct = list({own[name]: name for name in others}.values())
             compared += [(a, b) for a in ("record", "record_prime") for b in distinct]

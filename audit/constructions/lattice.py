@@ -21,8 +21,8 @@ from audit.constructions.updates import Staircase
 from audit.mechanism import Batching, Choice, NoisySGD, Relation
 from audit.numerics.arrays import Array
 
-_WIDEST = 1.0  # largest width of a stair, in standard deviations
-_MOST_CELLS = 400
+_MAX_STAIR = 1.0  # largest width of a stair, in standard deviations
+_MAX_CELLS = 400
 # Wider cells keep more tails, narrower ones round less; full batches tell all with wide ones.
 _SPACINGS = (13.0, 16.0, 10.0, 20.0, 8.0)
 _DEVIATIONS = 7.0  # range of the lattice, in standard deviations of the total evidence
@@ -109,10 +109,8 @@ class LatticeWalk(Construction):
             raise ValueError(
                 f"below must be less than spacing ({self.spacing:g}), got {self.below!r}"
             )
-        if self.down + self.up >= _MOST_CELLS:
-            raise ValueError(
-                f"down + up must be less than {_MOST_CELLS}, got {self.down + self.up}"
-            )
+        if self.down + self.up >= _MAX_CELLS:
+            raise ValueError(f"down + up must be less than {_MAX_CELLS}, got {self.down + self.up}")
         self._require(
             not m.convex and m.smoothness is None and m.holder is None,
             "convex=False, smoothness=None and holder=None because its gradients jump",
@@ -189,7 +187,7 @@ class LatticeWalk(Construction):
         largest = float(np.max(np.abs(ratios)))
         top, bottom = max(far) + largest, min(far) - largest
         cells = max(math.floor(rough._reach / spacing), 1)
-        resolution = max(largest / (cells + 0.5), (top - bottom) / (_MOST_CELLS - 4))
+        resolution = max(largest / (cells + 0.5), (top - bottom) / (_MAX_CELLS - 4))
         return cls(
             mechanism, spacing, low, resolution,
             math.ceil(max(-bottom, 0.0) / resolution), math.ceil(max(top, 0.0) / resolution),
@@ -245,7 +243,7 @@ class LatticeWalk(Construction):
             round(float(self._ratio(np.array(u))) / self.resolution) for u in (-self.below, above)
         )
         jumps = [self._place((j + 0.5) * self.resolution) for j in range(first, last)]
-        pieces = math.ceil(self.spacing / _WIDEST)
+        pieces = math.ceil(self.spacing / _MAX_STAIR)
         grid = [-self.below + self.spacing * k / pieces for k in range(pieces + 1)]
         inner = sorted({*grid, *(u for u in jumps if -self.below < u < above)})
         # jumps close to the grid would give stairs of zero width

@@ -177,7 +177,7 @@ class BatchMaps:
     position: int  # batch of the cycle that holds the differing record; 0 where batches are drawn
     # numbers of consecutive batches of the cycle, and their update without the differing record
     others: tuple[tuple[int, UpdateMap], ...]
-    record: UpdateMap | None  # of the batch with the record; None if the dataset does not hold it
+    record: UpdateMap | None  # map of the record's batch; None if the dataset lacks the record
     empty: UpdateMap | None  # None unless batches have a random size
 
 

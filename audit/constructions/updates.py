@@ -16,7 +16,7 @@ import numpy as np
 from audit import validate
 from audit.numerics.arrays import Array
 
-_STEEPEST = 16.0  # largest exponent: |x|^16 is finite for every plausible state
+_MAX_EXPONENT = 16.0  # largest exponent: |x|^16 is finite for every plausible state
 
 
 class UpdateMap(ABC):
@@ -274,8 +274,8 @@ class PowerUpdate:
     def __post_init__(self) -> None:
         validate.finite(pull=self.pull, centre=self.centre, shift=self.shift, slope=self.slope)
         validate.positive(order=self.order)
-        if self.order > _STEEPEST:
-            raise validate.fail("order", f"in (0, {_STEEPEST:g}]", self.order)
+        if self.order > _MAX_EXPONENT:
+            raise validate.fail("order", f"in (0, {_MAX_EXPONENT:g}]", self.order)
 
     def __call__(self, x: Array) -> Array:
         """Apply the map elementwise to an array of states."""

@@ -36,7 +36,7 @@ from audit.mechanism import Batching, Choice, NoisySGD, Relation, Release
 # domain once within the run.
 _SHARES = (1.0, 0.25, 0.5)
 _CROSSINGS = (1.0, 0.5, 1.5, 0.75, 2.0, 3.0)
-_CURVATURES = 9  # of the record's batch that are suggested, from the smallest to the largest
+_CURVATURES = 9  # suggested curvatures of the record's batch, from the smallest to the largest
 
 
 def _drift_per_gradient(mechanism: NoisySGD) -> float:

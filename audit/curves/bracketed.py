@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 Brackets = tuple[Array, Array]  # lower and upper bounds
 Number = TypeVar("Number", float, Array)
 
-# Where a Gaussian parameter is looked for: epsilon on both sides of 0, finer where it is small.
+# Epsilons at which a Gaussian parameter is looked for, denser where they are small.
 EPSILONS = np.concatenate([[0.0], np.geomspace(0.05, 60.0, 36)])
 
 
@@ -38,7 +38,7 @@ class MuBracket:
 
 
 class Measure(enum.Enum):
-    """What a bracket is of, with the name of its place, and the largest value."""
+    """Quantity of a bracket, with the name of its place and its largest value."""
 
     EPSILON = ("epsilon at delta", math.inf)
     DELTA = ("delta at epsilon", 1.0)
@@ -69,7 +69,7 @@ class BracketedCurve(PrivacyCurve):
     """
 
     many_at_once: ClassVar[bool] = False
-    _cause: ClassVar[str] = "grid"  # of the width of brackets of compositions
+    _cause: ClassVar[str] = "grid"  # cause of the width of a composition's brackets
 
     def epsilon_bracket(self, delta: Number, order: Order | None = None) -> tuple[Number, Number]:
         """Return a bracket of the least epsilon >= 0 at ``delta``.

@@ -12,8 +12,8 @@ from audit.curves.brackets import Bracket
 
 Array = NDArray[np.float64]
 
-_LEAST_LOG = -50.0  # smallest logarithm of a tangent's slope
-_ROUNDING = 2.0**-44  # of slopes
+_MIN_LOG = -50.0  # smallest logarithm of a tangent's slope
+_ROUNDING = 2.0**-44  # relative error of a slope
 _SLOPES = 160  # where the profile is looked at if it has no best tangent
 _STEPS = (1e-3, 1e-2, 0.1)  # relative steps of slopes around the best tangent
 
@@ -66,7 +66,7 @@ def power_bracket(delta_bracket: Callable[[float], Bracket], alpha: float) -> Br
 
     found = minimize_scalar(
         lambda log_x: ends(log_x)[1],
-        bounds=(_LEAST_LOG, -math.log(alpha)),
+        bounds=(_MIN_LOG, -math.log(alpha)),
         method="bounded",
         options={"xatol": _STEPS[0]},
     )
@@ -76,7 +76,7 @@ def power_bracket(delta_bracket: Callable[[float], Bracket], alpha: float) -> Br
         if min(left[0], right[0]) > high:
             return max(2 * low - max(left[1], right[1]), alpha), min(max(high, alpha), 1.0)
     # between two slopes f is above the lines through the next ones, and delta falls
-    slopes = np.exp(np.linspace(_LEAST_LOG, -math.log(alpha), _SLOPES))
+    slopes = np.exp(np.linspace(_MIN_LOG, -math.log(alpha), _SLOPES))
     deltas = np.array([delta_bracket(float(e)) for e in np.log(slopes)])
     lows, highs = (deltas + alpha * slopes[:, None]).T
     falls = (lows[1:-1] - highs[:-2]) / np.diff(slopes)[:-1]

@@ -21,7 +21,7 @@ Long = NDArray[np.longdouble]
 
 # Losses of a chunk whose exponentials are added up together: within the range of long doubles.
 _CHUNK = 0.4 * float(np.log(np.finfo(np.longdouble).max))
-# How far below the largest term of a sum, in logarithms, no error of a term has a share of it.
+# Terms this far below the largest of a sum, in logarithms, do not contribute to its error.
 _NO_SHARE = 60.0
 
 
@@ -514,7 +514,7 @@ class Cells:
         mean = np.where(np.isnan(mean), -np.inf, mean)  # no mass of either law
         low, high = np.minimum(self.low, mean), np.maximum(self.high, mean)
         with np.errstate(divide="ignore", invalid="ignore"):
-            # of P, the share at the high end; of Q, the share at the low one
+            # P's share at the high end, and Q's share at the low one
             width = np.log(-np.expm1(low - high))
             share_p = np.log(-np.expm1(low - mean)) - width
             share_q = np.log(-np.expm1(mean - high)) - width

@@ -27,7 +27,7 @@ from audit.numerics.normal import (
 
 Array = NDArray[np.float64]
 
-_MOST_STEPS = 60
+_MAX_STEPS = 60
 _DIGITS = 2.0**-50
 _UNIT = 2.0**-53
 
@@ -80,7 +80,7 @@ class GaussianCurve(PrivacyCurve):
         epsilon = np.where(nothing, 0.0, np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0))
         target = np.log(delta)
         widths = np.full_like(epsilon, mu)
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             # x is below -9 only where nothing is left to find
             x = np.maximum(epsilon / mu - mu / 2, -30.0)
             # delta = phi(x) (M(x) - M(x + mu)), minus its derivative phi(x) M(x + mu)

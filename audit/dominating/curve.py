@@ -22,7 +22,7 @@ from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import NormalPairCurve
 from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
-from audit.dominating.layer import LOOSE, TILTS, Layer, Piece
+from audit.dominating.layer import LAYER_EXCESS, TILTS, Layer, Piece
 from audit.numerics.roots import certified_crossing
 
 Array = NDArray[np.float64]
@@ -32,12 +32,12 @@ Flags = NDArray[np.bool_]
 
 
 # Largest excess of a tilt's log moment bound over the least, and number of corrections.
-_NEAR, _TILTS = 6.0, 4
-_BACK = (5, 10, 20, 40)  # places in the tilts
+_TILT_EXCESS, _TILT_ROUNDS = 6.0, 4
+_SMALLER_TILTS = (5, 10, 20, 40)  # places in the tilts
 # Layers with a smaller share of delta (in logs) need no better tilt.
-_LOG_SMALL = -30.0
+_LOG_SMALL_SHARE = -30.0
 # Delta may be about 1 where its bound by the least log moment is above this.
-_LOG_LARGE = -1.0
+_LOG_LARGE_BOUND = -1.0
 _TINY = 1e-320
 
 
@@ -73,7 +73,7 @@ class GridComposition:
     def tilt(self, epsilon: float) -> float:
         """Return the tilt under which the mean loss of all runs is about ``epsilon``."""
         last = self._layers[-1]
-        return float(TILTS[last.tilt(epsilon, -math.inf, LOOSE)])
+        return float(TILTS[last.tilt(epsilon, -math.inf, LAYER_EXCESS)])
 
     def epsilon_guess(self, delta: float) -> float:
         """Return the approximate epsilon of ``delta``."""
@@ -137,9 +137,9 @@ class GridComposition:
         if self._proves_nothing:
             return 0.0
         start = self.epsilon_guess(max(delta, 1e-300))
-        floor = math.log(max(delta, 1e-300)) + _LOG_SMALL
+        floor = math.log(max(delta, 1e-300)) + _LOG_SMALL_SHARE
         found: list[float] = []
-        for _ in range(_TILTS):
+        for _ in range(_TILT_ROUNDS):
             tilts = self._tilts(start, floor)
             found.append(self._crossing(tilts, delta, start))
             if not math.isfinite(found[-1]) or self._near(tilts, np.array(found[-1:]), floor)[0]:
@@ -167,7 +167,7 @@ class GridComposition:
         result = np.ones(epsilons.shape, dtype=np.bool_)
         for layer, tilt in zip(self._layers, tilts, strict=True):
             logs = layer.log_bounds(epsilons)
-            result &= logs[:, tilt] <= np.maximum(logs.min(axis=1), floors) + _NEAR
+            result &= logs[:, tilt] <= np.maximum(logs.min(axis=1), floors) + _TILT_EXCESS
         return result
 
     def delta(self, epsilon: float) -> float:
@@ -184,16 +184,16 @@ class GridComposition:
             result[places] = max(self.p_only * (1 - self.rounding), 0.0)
             return result
         places = places[np.argsort(epsilons[places])]
-        floors = self._layers[-1].log_bounds(epsilons[places]).min(axis=1) + _LOG_SMALL
+        floors = self._layers[-1].log_bounds(epsilons[places]).min(axis=1) + _LOG_SMALL_SHARE
         while places.size:
             first = float(epsilons[places[0]])
             tilts = self._tilts(first, float(floors[0]))
             near = self._near(tilts, epsilons[places], floors)
             count = max(int(np.argmin(np.append(near, False))), 1)
             result[places[:count]] = self._bound(tilts)(epsilons[places[:count]])
-            least = float(floors[0]) - _LOG_SMALL
-            for back in _BACK:
-                if not self.above or result[places[0]] < 1 or least > _LOG_LARGE:
+            least = float(floors[0]) - _LOG_SMALL_SHARE
+            for back in _SMALLER_TILTS:
+                if not self.above or result[places[0]] < 1 or least > _LOG_LARGE_BOUND:
                     break  # delta is bounded, or not small
                 # a window right of epsilon bounds nothing; smaller tilts' windows lie further left
                 tilts = [max(tilt - back, 0) for tilt in tilts]
@@ -228,9 +228,9 @@ class GridComposition:
 Moments = Callable[[Array, Order], Array]
 
 # Epsilon at this delta is a lower end of that at 0.
-_LEAST_DELTA = 1e-12
+_PURE_DELTA = 1e-12
 # Largest epsilon of the points from which a tradeoff function is made: that of this delta.
-_SMALLEST_DELTA = 1e-9
+_TRADEOFF_DELTA = 1e-9
 _POINTS = 256
 
 
@@ -279,7 +279,7 @@ class DominatingCurve(BracketedCurve):
 
     def _pure_ends(self, delta: float, order: Order) -> Bracket:
         """Return a bracket of the largest loss; the upper end is infinite if none is known."""
-        return self._epsilon_ends(_LEAST_DELTA, order)[0], math.inf
+        return self._epsilon_ends(_PURE_DELTA, order)[0], math.inf
 
     def _pure_epsilon(self, order: Order) -> float:
         return self._pure_ends(0.0, order)[1]
@@ -350,7 +350,7 @@ class ComposedCurve(DominatingCurve):
     @cached_property
     def _profile(self) -> tuple[Array, Array]:
         """Epsilons, and the larger delta of both orders at each."""
-        points = profile_points(self.epsilon(_SMALLEST_DELTA), _POINTS)
+        points = profile_points(self.epsilon(_TRADEOFF_DELTA), _POINTS)
         deltas = self._delta(points, Order.FORWARD)
         if not self.same:
             deltas = np.maximum(deltas, self._delta(points, Order.REVERSE))

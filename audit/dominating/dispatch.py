@@ -24,7 +24,7 @@ ACCURACY = 3e-7
 """Default target for the relative width of brackets of epsilon."""
 
 # From here on a quarter of the cells will do: brackets of random allocation as wide as 2e-3.
-_COARSE = 1e-4
+_COARSE_ACCURACY = 1e-4
 
 Sampler = Callable[[NoisySGD, float], DominatingCurve]
 
@@ -69,7 +69,7 @@ def _random_allocation(m: NoisySGD, accuracy: float) -> DominatingCurve:
         steps_per_epoch=m.steps_per_epoch,
         steps=m.steps,
         participations=m.participations,
-        cells=CELLS if accuracy < _COARSE else CELLS // 4,
+        cells=CELLS if accuracy < _COARSE_ACCURACY else CELLS // 4,
     )
 
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 UNIT_ROUNDOFF = 2.0**-53
 # Largest loss for which masses under the other law are normal floating-point numbers.
-_LARGEST_LOSS = 640.0
+_MAX_LOSS = 640.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class GridPair:
         # by halves, since masses underflow where e^-loss overflows
         grow = np.exp(np.minimum(-losses / 2, 700.0))
         p, q = (mass * grow * grow for mass in (self.p, self.lifted))
-        # of losses, their exponentials and products
+        # losses, their exponentials and products are rounded
         units = 6 + float(np.abs(losses).max(initial=0.0))
         return GridPair(
             self.above,
@@ -133,9 +133,9 @@ def dominating(log_p: Array, log_q: Array, interval: float, *, rounding: float =
     """
     both, p_only, q_only = _split_singular(log_p, log_q)
     loss = log_p[both] - log_q[both]
-    if np.abs(loss).max() > _LARGEST_LOSS:
+    if np.abs(loss).max() > _MAX_LOSS:
         raise ValueError(
-            f"losses must be at most {_LARGEST_LOSS:g} for a dominating pair, "
+            f"losses must be at most {_MAX_LOSS:g} for a dominating pair, "
             f"got {np.abs(loss).max():g}"
         )
     index = np.floor(loss / interval).astype(np.int64)

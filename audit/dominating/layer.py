@@ -35,36 +35,36 @@ Spectrum = NDArray[np.complex128]
 Piece = tuple[GridPair | None, GridPair, int]
 
 # Mass outside of a window, as a share of delta at the tilted mean loss.
-_OUTSIDE = 1e-13
+_OUTSIDE_SHARE = 1e-13
 # Rounding of an FFT of size N: units per stage. For each entry it is relative to the sum of
 # the absolute entries, for the Euclidean norm of all to their norm (Higham 2002, Theorem 24.2, has
 # 7 for radix 2; sizes have no other prime factors than 2, 3 and 5).
-_UNITS_A_STAGE = 10
-_LARGEST_SIZE = 2**24
+_UNITS_PER_STAGE = 10
+_MAX_SIZE = 2**24
 TILTS: Array = np.append(0.0, np.exp(0.2 * np.arange(-70, 139)))
 """Candidate tilts, from 0 to 1e12."""
 
 # Moment bounds may be larger than the least one by this logarithm: where delta is computed, and
 # where layers are chosen.
-_LOOSE, LOOSE = 1.0, 3.0
+_TILT_EXCESS, LAYER_EXCESS = 1.0, 3.0
 # Bounds on errors are computed in floating point themselves.
-_SAFETY = 2.0
-_SAYS_NOTHING = 1e300  # an error of a side that overflows
+_ERROR_FACTOR = 2.0
+_VOID_ERROR = 1e300  # an error of a side that overflows
 # Number of cached sets.
-_KEPT = 2
+_CACHED_SETS = 2
 # Number of blocks of cells, over all pairs, from which tilts and the steps of Chernoff bounds are
 # chosen; and how many such steps are compared.
-_BLOCKS, _FEWEST_BLOCKS, _STEPS = 512, 96, 40
+_BLOCKS, _MIN_BLOCKS, _STEPS = 512, 96, 40
 # Parts of a spectrum below this are dropped.
 _LOG_INACTIVE = -75.0
 # Relative rounding of a factor of a power: that of a product of complex numbers (the root of 5
 # units, Brent, Percival and Zimmermann 2007) and of a sum; and of a factor of a power less another,
 # relative to what moduli give.
 _UNITS, _UNITS_OF_DIFFERENCE = 4 * UNIT_ROUNDOFF, 16 * UNIT_ROUNDOFF
-_FEW = 1 << 14  # frequencies at a time, which fit a cache
-_LARGEST_EXPONENT = 600.0
-_FARTHEST = 2.0**60  # grid points from 0, which integers hold
-# What sums of up to 2^24 terms that underflow may lack, before they are multiplied.
+_FREQUENCIES_PER_CHUNK = 1 << 14  # frequencies at a time, which fit a cache
+_MAX_EXPONENT = 600.0
+_MAX_PLACE = 2.0**60  # grid points from 0, which integers hold
+# Largest loss of a sum of up to 2^24 terms to underflow, before it is multiplied.
 _UNDERFLOW = 1e-310
 # Cells around the likeliest one that a lower side tries for its best set.
 _MOVES = np.array([-64, -16, -4, -1, 0, 1, 4, 16, 64])
@@ -75,7 +75,7 @@ class TooManyCells(ValueError):
 
     def __init__(self, interval: float, cells: int) -> None:
         super().__init__(
-            f"interval must be so large that the composition fits in {_LARGEST_SIZE} cells, "
+            f"interval must be so large that the composition fits in {_MAX_SIZE} cells, "
             f"got {interval:g}"
         )
         self.cells = cells
@@ -147,7 +147,7 @@ class Layer:
             [_Cells.of(pair) for pair in (base, part) if pair is not None]
             for base, part, _ in pieces
         ]
-        most = max(_BLOCKS // len(self.pieces), _FEWEST_BLOCKS)
+        most = max(_BLOCKS // len(self.pieces), _MIN_BLOCKS)
         self._copy = []
         for group in self._groups:
             log_mass, loss = map(
@@ -196,7 +196,7 @@ class Layer:
         """Return the approximate epsilon of ``delta``."""
         return saddle_point_epsilon(TILTS, self.cumulants, delta)
 
-    def tilt(self, epsilon: float, floor: float, loose: float = _LOOSE) -> int:
+    def tilt(self, epsilon: float, floor: float, loose: float = _TILT_EXCESS) -> int:
         """Return the index of the tilt in `TILTS` for ``epsilon``.
 
         It is the least one whose log moment bound on delta is at most ``loose`` above the least, or
@@ -212,7 +212,7 @@ class Layer:
     def sets(self, tilt: int) -> Sets:
         """Return the probabilities of sets of outcomes, accurate around the tilt's mean loss."""
         if tilt not in self._sets:
-            while len(self._sets) >= _KEPT:
+            while len(self._sets) >= _CACHED_SETS:
                 self._sets.pop(next(iter(self._sets)))
             self._sets[tilt] = self._tilted(tilt)
         return self._sets[tilt]
@@ -228,7 +228,7 @@ class Layer:
         units += 2 * np.abs(scales)
         low, high = self._window(tilt, here, log_outside)
         size = fft.next_fast_len(max(high - low + 1, 16), real=True)
-        if size > _LARGEST_SIZE:
+        if size > _MAX_SIZE:
             raise TooManyCells(self.interval, size)
         transform = _Transform(size, low)
         drift = 0.0
@@ -242,10 +242,10 @@ class Layer:
             skew, skew_error = transform.difference()
             fall = (theta + 1) * self.interval
             skews = discounted_sums(skew, fall), discounted_sums(np.abs(skew), fall)
-        # that the sums to come are larger by than those from a grid point on, per unit
+        # the tilted masses times 1 - e^-u, as sums of the sums of later grid points
         gains = discounted_sums(sums[1:], (theta + 1) * self.interval)
         gains *= math.exp(-theta * self.interval) * -math.expm1(-self.interval)
-        rounding = 2 * sum_units(size, theta * self.interval) + 4 * (sizes + _LARGEST_EXPONENT) + 64
+        rounding = 2 * sum_units(size, theta * self.interval) + 4 * (sizes + _MAX_EXPONENT) + 64
         return Sets(
             theta=theta,
             first=low,
@@ -270,7 +270,7 @@ class Layer:
 
     def _log_outside(self, tilt: int) -> float:
         """Return the log of the tilted mass that may lie outside of a window."""
-        return math.log(_OUTSIDE * _shares(TILTS[[tilt]], self.cumulants[2, tilt])[0])
+        return math.log(_OUTSIDE_SHARE * _shares(TILTS[[tilt]], self.cumulants[2, tilt])[0])
 
     def _log_moment(self, theta: float) -> float:
         """Return an upper bound on the log moment of the total loss, under either law."""
@@ -348,7 +348,7 @@ class _Tilted:
         top = float(exponents.max(initial=-1e300))
         self.weights = np.exp(exponents - top)
         self._top = top
-        # of logarithms, products, sums and exponentials, each rounded once
+        # logarithms, products, sums and exponentials are each rounded once
         sizes = 2 * np.abs(cells.log_p) + 3 * np.abs(theta * cells.loss) + 2 * np.abs(exponents)
         self.units = 8 + 2 * abs(max(top, -1e4)) + float(sizes[self.weights > 0].max(initial=0.0))
         self.log_sum = top + math.log(max(float(self.weights.sum()), 1e-300))
@@ -394,7 +394,7 @@ class _Transform:
 
     def __init__(self, size: int, low: int) -> None:
         self.size, self._low = size, low
-        self._units = _UNITS_A_STAGE * math.log2(size) * UNIT_ROUNDOFF
+        self._units = _UNITS_PER_STAGE * math.log2(size) * UNIT_ROUNDOFF
         self._active: NDArray[np.int64] = np.arange(size // 2 + 1)
         self._log_size = np.zeros(self._active.size)  # upper bound for both laws
         self._errors = np.zeros(self._active.size)  # bound on their errors, relative to that
@@ -436,7 +436,7 @@ class _Transform:
         if not index.size:
             return _Measure(np.zeros(self._active.size, dtype=np.complex128))
         total, atom = float(np.abs(masses).sum()), 0.0
-        # of an atom at loss 0 the transform is known: beside it rare losses keep their digits
+        # the transform of an atom at loss 0 is known; without it rare losses keep their digits
         place = int(np.searchsorted(index, 0))
         if place < index.size and index[place] == 0:
             masses = masses.copy()
@@ -472,7 +472,7 @@ class _Transform:
         spectrum[self._active] = values
         error += self._units * self._norm(values) + _exp(_LOG_INACTIVE + self._grown)
         masses = np.roll(fft.irfft(spectrum, self.size), -(self._low % self.size))
-        return masses, min(_SAFETY * error, _SAYS_NOTHING)
+        return masses, min(_ERROR_FACTOR * error, _VOID_ERROR)
 
     def _norm(self, half: Spectrum | Array) -> float:
         """Return the Euclidean norm of an array whose transform has these moduli."""
@@ -503,8 +503,8 @@ class _Powers:
 
     def take(self, base: _Measure, part: _Measure | None, times: int) -> None:
         """Multiply by the power of a pair."""
-        for start in range(0, self._base.size, _FEW):
-            few = slice(start, start + _FEW)
+        for start in range(0, self._base.size, _FREQUENCIES_PER_CHUNK):
+            few = slice(start, start + _FREQUENCIES_PER_CHUNK)
             b = base.values[few]
             power = _power(b, times)
             if part is not None:
@@ -605,7 +605,7 @@ class Sets:
 
     def deltas(self, epsilons: Array) -> Array:
         """Return bounds on the layer's part of delta, without the rounding of the pairs."""
-        places = np.clip(np.ceil(epsilons / self.interval), -_FARTHEST, _FARTHEST)
+        places = np.clip(np.ceil(epsilons / self.interval), -_MAX_PLACE, _MAX_PLACE)
         k = places.astype(np.int64) - self.first
         if self.skews is None:
             return (1 + self.masses) * self._from(np.clip(k, 0, self.p.size - 1), epsilons)
@@ -620,7 +620,7 @@ class Sets:
         h, theta, cells = self.interval, np.float64(self.theta), self.p.size - 1 - k
         start = (self.first + k) * h
         # how far the set begins above epsilon; on a lower side it may begin below
-        ahead = np.where(cells == 0, 0.0, np.maximum(start - epsilon, -_LARGEST_EXPONENT))
+        ahead = np.where(cells == 0, 0.0, np.maximum(start - epsilon, -_MAX_EXPONENT))
         behind = np.maximum(-ahead, 0.0)
         shrink = np.exp(-ahead)
         main = -np.expm1(-ahead) * self.p[k] + shrink * self.gain[k]
@@ -631,8 +631,8 @@ class Sets:
             most = np.clip(cells * h + ahead, 0.0, 1.0) ** 2
             square = np.minimum(cells * most, min(1 / (2 * theta), 1 / (4 * theta**3)) / h)
             norm = np.sqrt(square + np.minimum(most, 1 / (7 * theta**2)))
-            norm *= np.exp(np.minimum(theta * ahead, _LARGEST_EXPONENT))
-            norm += np.expm1(behind) * np.sqrt(behind / h + 1)  # of those left of epsilon
+            norm *= np.exp(np.minimum(theta * ahead, _MAX_EXPONENT))
+            norm += np.expm1(behind) * np.sqrt(behind / h + 1)  # norm of those left of epsilon
             error = self.p_error * norm + _UNDERFLOW * (1 + shrink)
             skew = np.zeros_like(main)
             if self.skews is not None:
@@ -641,18 +641,18 @@ class Sets:
                 error += shrink * (self.skew_error * norm + self.units * self.skews[1][k])
                 error += self.units * np.abs(np.expm1(-ahead)) * self.p[k]
         logs = self.log_scale - theta * start
-        scale = np.exp(np.minimum(logs, _LARGEST_EXPONENT))
+        scale = np.exp(np.minimum(logs, _MAX_EXPONENT))
         # mass outside may lie on any grid point from k on, as the transform is periodic, or beyond
         # both the window and epsilon
         least = np.where(cells == 0, epsilon, np.minimum(epsilon, start))
         outside = self.log_outside + self.log_scale - theta * least
         outside = 4 * np.exp(np.minimum(outside, 0.0) + behind)
-        unknown = ~((error < _SAYS_NOTHING) & np.isfinite(main + skew))
+        unknown = ~((error < _VOID_ERROR) & np.isfinite(main + skew))
         error = np.where(unknown, 0.0, error)
         with np.errstate(over="ignore"):  # an end that says nothing
             if self.skews is None:
                 found = (main * (1 + self.units) + error) * scale + outside
-                unknown |= logs > _LARGEST_EXPONENT
+                unknown |= logs > _MAX_EXPONENT
                 return np.where(unknown, 1.0, found)
             found = (main * (1 - self.units) + skew - error) * scale - outside
-            return np.where(unknown | (behind >= _LARGEST_EXPONENT), 0.0, found)
+            return np.where(unknown | (behind >= _MAX_EXPONENT), 0.0, found)

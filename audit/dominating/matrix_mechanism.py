@@ -32,7 +32,7 @@ from audit.numerics.display import ShortRepr
 Array = NDArray[np.float64]
 
 _UNIT, _TINY = 2.0**-53, 1e-300  # roundoff; and room for products that underflow
-_MOST_PATTERNS = 20_000  # sets of steps that are tried one by one
+_MAX_PATTERNS = 20_000  # sets of steps that are tried one by one
 
 
 class Pattern(enum.Enum):
@@ -228,7 +228,7 @@ class MatrixMechanism(ShortRepr):
         if self._decreasing():
             first = np.arange(participation.times(self.steps)) * participation.separation
             return self._over(iter([first]))
-        if self._number_of_sets() <= _MOST_PATTERNS:
+        if self._number_of_sets() <= _MAX_PATTERNS:
             return self._over(self._sets())
         most = np.abs(gram) + self._slips
         bound = largest_sum(
@@ -282,7 +282,7 @@ class MatrixMechanism(ShortRepr):
         for chosen in sets:
             part = self._gram[np.ix_(chosen, chosen)]
             total = float(np.sum(np.abs(part)))
-            # of the entries, and of a sum of all of them
+            # rounding of the entries, and of a sum of all of them
             slip = float(np.sum(self._slips[np.ix_(chosen, chosen)]))
             slip += _UNIT * (part.size + 8) * total
             high = max(high, total + slip)

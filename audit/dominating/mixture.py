@@ -19,8 +19,8 @@ Array = NDArray[np.float64]
 Tails = tuple[float, float]
 
 _UNIT = 2.0**-53
-_LARGEST_TAIL, _LEAST_TAIL = 1e-26, 1e-290  # neglected mass of all steps, on each side
-LARGEST_LOSS = 640.0  # keeps e^loss and its inverse normal floating-point numbers
+_MAX_TAIL, _MIN_TAIL = 1e-26, 1e-290  # neglected mass of all steps, on each side
+MAX_LOSS = 640.0  # keeps e^loss and its inverse normal floating-point numbers
 UNDERFLOW = 1e-290  # smaller masses of cells may have few digits
 # Gauss-Legendre nodes of a cell of width w around x, for cells with w and |x| w of at most this.
 _RULES = ((3, 0.01, 0.01), (5, 0.2, 0.2), (12, 0.5, 4.0))
@@ -201,7 +201,7 @@ class MixturePair:
 
         Losses beyond which the masses are at most e^log_tails need no cells of their own.
         """
-        low, high = np.clip(self.losses(log_tails), -LARGEST_LOSS, LARGEST_LOSS)
+        low, high = np.clip(self.losses(log_tails), -MAX_LOSS, MAX_LOSS)
         first, last = math.floor(low / width), math.ceil(high / width)
         least, most = (first, last) if outer is None else (max(first, -outer), min(last, outer))
         ranges = [(least, -inner), (inner, most)] if inner else [(least, most)]
@@ -217,7 +217,7 @@ class MixturePair:
         A dominating pair has all such losses, however large.
         """
         reach = self.losses(log_tails)[1]
-        last = math.ceil((reach if above else min(reach, LARGEST_LOSS)) / width)
+        last = math.ceil((reach if above else min(reach, MAX_LOSS)) / width)
         return self._on_grid(above, width, log_tails, [(0, last)], (-last, last))
 
     def _on_grid(
@@ -257,7 +257,7 @@ class MixturePair:
                 q[end] += tail[1]
         # cells that underflow or overflow under one law are dropped under both, which is an event
         losses = (start + np.arange(q.size)) * width
-        kept = (np.minimum(p, q) > UNDERFLOW) & (losses <= 1.1 * LARGEST_LOSS)
+        kept = (np.minimum(p, q) > UNDERFLOW) & (losses <= 1.1 * MAX_LOSS)
         p, q = np.where(kept, p, 0.0), np.where(kept, q, 0.0)
         lifted = q * np.exp(np.where(kept, losses, 0.0))
         return GridPair(False, width, start, p, lifted)
@@ -273,9 +273,9 @@ class MixturePair:
         right = points[:-1] >= 0
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             ratio = p / q * np.exp(-points[:-1])
-            # of P right of 0, and of Q left of it; a law that underflows loses its mass
+            # shares of P right of 0, and of Q left of it; a law that underflows loses its mass
             of_p = np.where(q > UNDERFLOW, (1 - 1 / ratio) / -math.expm1(-width), 1.0)
-            of_q = np.where(p > UNDERFLOW, (ratio - 1) / math.expm1(min(width, LARGEST_LOSS)), 0.0)
+            of_q = np.where(p > UNDERFLOW, (ratio - 1) / math.expm1(min(width, MAX_LOSS)), 0.0)
         share = np.clip(np.where(right, of_p, of_q), 0.0, 1.0)
         whole = np.where(right, p, q)
         up, down = whole * share, whole * (1 - share)
@@ -286,7 +286,7 @@ class MixturePair:
         lowest = math.exp(points[0])
         low = min(below[0], below[1] * lowest) if ends[0] else 0.0
         # where e^loss would overflow, Q loses that mass
-        bounded = ends[1] and points[-1] <= LARGEST_LOSS
+        bounded = ends[1] and points[-1] <= MAX_LOSS
         high = above[1] * math.exp(points[-1]) if bounded else 0.0
         masses[0] += low
         masses[-1] += high
@@ -306,8 +306,8 @@ def log_tails(steps: int, delta: float = 1.0, order: Order = Order.FORWARD) -> T
 
     A delta of one order depends on the losses of one side.
     """
-    small = max(min(1e-6 * delta, _LARGEST_TAIL), _LEAST_TAIL)
-    left, right = (math.log(tail) - math.log(steps) for tail in (_LARGEST_TAIL, small))
+    small = max(min(1e-6 * delta, _MAX_TAIL), _MIN_TAIL)
+    left, right = (math.log(tail) - math.log(steps) for tail in (_MAX_TAIL, small))
     return (left, right) if order is Order.FORWARD else (right, left)
 
 

@@ -131,13 +131,13 @@ def poisson_curve(
     return RefinedCurve((MixtureRun(pair, steps),), accuracy, known, same=two_sided)
 
 
-# What is rarer, to be cut or not, is told by an outcome that only one law has.
-_RARE_CUT = 1e-290
-# Of the second adversary: its sums are spread over the sizes of a batch.
-_LARGEST_BATCH = 400
+# Truncation that is rarer, or hardly ever missing, becomes an outcome that only one law has.
+_NEGLIGIBLE_CUT = 1e-290
+# Largest batch of the second adversary, whose sums are spread over the sizes of a batch.
+_MAX_BATCH = 400
 _CELLS_ON_THE_LINE = 2048
 # The two ends differ by more than this in any case.
-_FINEST = 1e-5
+_MIN_ACCURACY = 1e-5
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Truncation:
         binomial with n - 1 and n trials.
         """
         uncut, cut, error = binomial_tails(largest, dataset_size - 1, rate)
-        if cut < _RARE_CUT:
+        if cut < _NEGLIGIBLE_CUT:
             return cls(rate, cut, 0.0, 1.0, UNIT_ROUNDOFF)
         _, more, other = binomial_tails(largest + 1, dataset_size, rate)
         kept = min(more * largest / dataset_size / cut, rate)
@@ -198,13 +198,13 @@ def truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
         return poisson_curve(z, m.sampling_rate, steps, m.relation, accuracy=accuracy)
     tails, cut = log_tails(steps), Truncation.of(m.dataset_size, m.sampling_rate, largest)
     plain = MixturePair(cut.rate, z, 1.0, two_sided=False)
-    pairs = [(cut.uncut, plain)] if cut.uncut >= _RARE_CUT else []
+    pairs = [(cut.uncut, plain)] if cut.uncut >= _NEGLIGIBLE_CUT else []
     if cut.kept:
         pairs.append((cut.cut, MixturePair(cut.kept, z, 2.0, two_sided=False)))
-    rare = _RARE_CUT if len(pairs) == 1 else 0.0
+    rare = _NEGLIGIBLE_CUT if len(pairs) == 1 else 0.0
     spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
     reach = max(float(np.ptp(pair.losses(tails))) for _, pair in pairs)
-    width = grid_width(spread, steps, rare_reach(reach, steps), max(accuracy, _FINEST))
+    width = grid_width(spread, steps, rare_reach(reach, steps), max(accuracy, _MIN_ACCURACY))
     upper = mixed([(weight, weight, pair.grid_pairs(width, tails)[1]) for weight, pair in pairs])
     upper = replace(
         upper,
@@ -215,7 +215,7 @@ def truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     alone = MixturePair(cut.participation, z, 1.0, False, cut.absence)
     below = alone.grid_pairs(width, tails)[0]
     adversaries = [replace(below, rounding=below.rounding + cut.error, ratio_error=None)]
-    if cut.kept and largest <= _LARGEST_BATCH:
+    if cut.kept and largest <= _MAX_BATCH:
         adversaries.append(others_against(z, m.dataset_size, largest, cut, width))
     lower = [GridComposition([(pair, steps)]) for pair in adversaries]
     # a step is at most one at rate q whose record counts twice, and at least one with others of 0
@@ -259,7 +259,7 @@ def others_against(
 
 
 _LOG_TAIL = math.log(1e-20)  # neglected mass of batch sizes, over all steps
-_MOST_SIZES = 2000
+_MAX_SIZES = 2000
 
 
 def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
@@ -279,9 +279,9 @@ def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
     log_p, error_p = log_binomial(sizes, n, m.sampling_rate)
     log_q, error_q = log_binomial(sizes, n - 1, m.sampling_rate) if one_less else (log_p, error_p)
     kept = (np.maximum(log_p, log_q) > _LOG_TAIL - math.log(steps)) & (sizes < n)
-    if kept.sum() > _MOST_SIZES:
+    if kept.sum() > _MAX_SIZES:
         raise ValueError(
-            f"dataset_size must be so small that batches have at most {_MOST_SIZES} likely sizes, "
+            f"dataset_size must be so small that batches have at most {_MAX_SIZES} likely sizes, "
             f"got {n}"
         )
     laws = (log_p, error_p), (log_q, error_q)
@@ -296,7 +296,7 @@ def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
     variances = np.array([0.0] * missed + [pair.spread() ** 2 for pair in pairs])
     spread = math.sqrt(float(of_p @ (variances + (shifts - of_p @ shifts) ** 2)))
     ends = np.array([pair.losses(tails) for pair in pairs]) + shifts[missed:, None]
-    width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _FINEST))
+    width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _MIN_ACCURACY))
     nothing = GridPair.nothing(False, width), GridPair.nothing(True, width)
     sides = [nothing] * missed + [pair.grid_pairs(width, tails) for pair in pairs]
     above = mixed([(a, b, side[1]) for a, b, side in zip(of_p, of_q, sides, strict=True)])

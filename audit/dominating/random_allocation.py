@@ -81,10 +81,10 @@ CELLS = 4096
 # Probability and share of the mean that one truncation may move.
 TAIL = 1e-20
 # Groups of outcomes of the lower side for k > 1, for each cell, and most products of an addition.
-_GROUPS_A_CELL, _MOST_PRODUCTS = 0.4, 1e8
+_GROUPS_PER_CELL, _MAX_PRODUCTS = 0.4, 1e8
 # The mean of the outputs serves larger k. Up to it, products below the range of doubles cost less
 # than 1e-284 in all, and so such a share of larger masses.
-_MOST_SYMMETRIC, _LEAST_MASS, _LOST_SHARE = 100, 1e-270, 1e-14
+_MAX_SYMMETRIC_ORDER, _MIN_MASS, _LOST_SHARE = 100, 1e-270, 1e-14
 
 
 def random_allocation(
@@ -208,10 +208,10 @@ def _pair(law: GridLaw) -> GridPair:
 def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair:
     """Return the lower side of an epoch: of groups of outcomes, or of their mean if k is large."""
     mu = k / (noise_multiplier * math.sqrt(steps)) * (1 - 8 * UNIT_ROUNDOFF)
-    gaussian = MixturePair(1.0, 1 / mu, 1.0, two_sided=False)  # of the mean
-    if k <= _MOST_SYMMETRIC:
-        most = math.sqrt(_MOST_PRODUCTS / ((k + 1) * (k + 2) / 2))
-        groups = math.ceil(min(cells * _GROUPS_A_CELL, most))
+    gaussian = MixturePair(1.0, 1 / mu, 1.0, two_sided=False)  # pair of the outputs' mean
+    if k <= _MAX_SYMMETRIC_ORDER:
+        most = math.sqrt(_MAX_PRODUCTS / ((k + 1) * (k + 2) / 2))
+        groups = math.ceil(min(cells * _GROUPS_PER_CELL, most))
         # in units that make C(T, k) the k-th power of 1, so that e_k is the likelihood ratio
         places = np.arange(k)
         unit = math.exp(-float(np.log((steps - places) / (k - places)).sum()) / k)
@@ -229,7 +229,7 @@ def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair
 
 def _merged_tails(q: Array, p: Array) -> tuple[Array, Array]:
     """Merge groups that products below the range of doubles may have cost some of their mass."""
-    small = np.minimum(q, p) < _LEAST_MASS
+    small = np.minimum(q, p) < _MIN_MASS
     q, p = np.append(q[~small], q[small].sum()), np.append(p[~small], p[small].sum())
     q[0], p[0] = q[0] + q[-1], p[0] + p[-1]
     return q[:-1], p[:-1]
@@ -238,14 +238,14 @@ def _merged_tails(q: Array, p: Array) -> tuple[Array, Array]:
 # Cells of the laws of shuffled batches; lower bounds lose the square of their width.
 _SHUFFLED_CELLS = 1024
 _REACH = 10.0
-_LARGEST_CELLS = 4 * _SHUFFLED_CELLS, 1 << 17
+_MAX_SUM_CELLS = 4 * _SHUFFLED_CELLS, 1 << 17
 # Cells whose log masses err by more are left out, under both laws.
-_MOST_ERROR = 1e-9
+_MAX_ERROR = 1e-9
 # Among 1, 1.5, ..., 4 this exponent gives the largest epsilon, or nearly, at noise multipliers from
 # 1 to 4, 20 to 1000 steps and delta from 1e-6 to 1e-2: within 1 % of the likelihood ratio's.
 _EXPONENT = 2.5
 # Below it probabilities underflow, and the largest sum alone is as good.
-_LEAST_NOISE = 0.12
+_MIN_NOISE = 0.12
 
 
 def shuffled(m: NoisySGD, accuracy: float) -> EnclosedCurve:
@@ -272,7 +272,7 @@ def shuffled(m: NoisySGD, accuracy: float) -> EnclosedCurve:
     z = m.noise_multiplier
     noise = z if fresh else z / math.sqrt(epochs)
     times = epochs if fresh else 1
-    of, with_means = steps_per_epoch / used, used == 1 and noise > _LEAST_NOISE
+    of, with_means = steps_per_epoch / used, used == 1 and noise > _MIN_NOISE
     pairs: list[GridPair] = []
     if m.relation is Relation.ZERO_OUT:
         pairs.append(largest_sum(noise, seen, of, (2.0, 1.0)))
@@ -300,7 +300,7 @@ def largest_sum(
     """
     z, (up, other) = noise_multiplier, means
     start, stop = -_REACH * z, max(means) + _REACH * z
-    least, most = _LARGEST_CELLS
+    least, most = _MAX_SUM_CELLS
     cells = min(max(least, math.ceil((stop - start) / (0.01 * z * z))), most)
     edges = np.linspace(start, stop, cells)
     (log_p, error_p), (log_q, error_q) = (
@@ -308,7 +308,7 @@ def largest_sum(
     )
     # cells that underflow under one law are dropped under both, which is an event
     error = np.maximum(error_p, error_q)
-    both = np.isfinite(log_p) & np.isfinite(log_q) & (error < _MOST_ERROR)
+    both = np.isfinite(log_p) & np.isfinite(log_q) & (error < _MAX_ERROR)
     log_p, log_q = log_p[both], log_q[both]
     span = float(np.ptp(log_p - log_q))
     return dominated(log_p, log_q, max(span, 1e-12) / cells, rounding=float(error[both].max()))
@@ -327,7 +327,7 @@ def _log_cells(edges: Array, z: float, steps: int, of: float, mean: float) -> tu
     tail = (1 - share) * ndtr(-places[0]) + share * ndtr(-places[1])
     near = tail < 0.5
     one = np.where(near, np.log1p(-np.minimum(tail, 0.5)), low)
-    # of a mixture at most the larger error; of 1 - tail likewise, as both are those of 1 - Phi
+    # a mixture has at most the larger error; so has 1 - tail, whose errors are those of 1 - Phi
     few = 8 + (4 / (1 - share) if share < 1 else 0)  # units of weights, which 1 - share rounds
     units = np.where(near, few * tail, few + 4 * np.abs(low))
     error = np.maximum(*errors) + UNIT_ROUNDOFF * units

@@ -25,34 +25,34 @@ from audit.dominating.curve import (
 )
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, regridded, united
 from audit.dominating.layer import TooManyCells
-from audit.dominating.mixture import LARGEST_LOSS, MixturePair, Tails, log_tails
+from audit.dominating.mixture import MAX_LOSS, MixturePair, Tails, log_tails
 
 Answer = TypeVar("Answer")
 
 _DEVIATIONS = 20.0  # approximate range of a transform, in deviations of the composed loss
-_MOST_CELLS = 1 << 22
-_FEWEST_CELLS = 1 << 14
+_MAX_CELLS = 1 << 22
+_MIN_CELLS = 1 << 14
 _FIRST_CELLS = 1 << 16
-_CELLS_OF_ONE = 90  # cells of the first grid, times the root of the accuracy
-_SMALLEST_DELTA = 1e-9  # of the points from which a tradeoff function is made
-_MANY_CELLS = 1 << 20  # largest number of cells of the first grid
-_LARGEST_LAYER = 1 << 20  # cells of any grid, whatever the accuracy
-_LONGEST = 1e12
+_CELLS_PER_ACCURACY = 90  # cells of the first grid, times the root of the accuracy
+_MIN_DELTA = 1e-9  # delta of the last point of a tradeoff function
+_MAX_FIRST_CELLS = 1 << 20  # largest number of cells of the first grid
+_MAX_LAYER = 1 << 20  # cells of any grid, whatever the accuracy
+_MAX_REACH = 1e12
 _ROUGH_CELLS = 1 << 12
 # Ratio of the grid width of a layer to that of the previous one. Few losses are in later layers, so
 # their grids can be coarse.
-_COARSER = 8
-_RARE = 0.3
-_COUNTED = 300
-# How often a grid is made finer, how wide a bracket may be in units of what is aimed at, and how
-# much a finer grid must gain.
-_ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
-# How many times as wide a grid is made, in steps of 2, before its layers must have fewer cells.
-_COARSEST = 32
-_NEAR = 0.002  # relative width
-_KEPT = 5  # compositions that are kept
-_RARE_STEPS = 64  # that have a large loss, at most, in compositions on one grid
-_LARGEST_MU = 5.0  # largest parameter of one Gaussian pair on a grid
+_LAYER_RATIO = 8
+_RARE_COUNT = 0.3
+_COUNT_POINTS = 300
+# Most refinements of a grid, the tolerated width of a bracket in units of the target, and the
+# largest ratio of widths for which a finer grid pays.
+_ROUNDS, _TOLERANCE, _MAX_RATIO = 5, 1.5, 0.7
+# Largest factor by which a grid is widened, in steps of 2, before its layers get fewer cells.
+_MAX_COARSENING = 32
+_NEAR_WIDTH = 0.002  # relative width
+_CACHED_CURVES = 5  # compositions that are kept
+_RARE_STEPS = 64  # most steps with a large loss, in compositions on one grid
+_MAX_MU = 5.0  # largest parameter of one Gaussian pair on a grid
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class MixtureRun:
 
     def reach(self, log_tails: Tails) -> float:
         """Return the length of the range of one pair's losses, but for masses of e^log_tails."""
-        low, high = np.clip(self.pair.losses(log_tails), -LARGEST_LOSS, LARGEST_LOSS)
+        low, high = np.clip(self.pair.losses(log_tails), -MAX_LOSS, MAX_LOSS)
         return float(high - low)
 
     def largest_loss(self, order: Order) -> Bracket:
@@ -100,7 +100,7 @@ class MixtureRun:
         together, it dominates every pair that (P, Q) dominates at epsilon >= 0 in both orders.
         """
         pair, times = self.pair, self.times
-        if pair.rate == 1 and not above:  # whose losses must be bounded
+        if pair.rate == 1 and not above:  # losses of a lower side must be bounded
             run = gaussian_run(pair.mean / pair.noise)
             pair, times = run.pair, times * run.times
         half = pair.above_zero(above, interval, log_tails)
@@ -113,9 +113,9 @@ class MixtureRun:
 def check_losses(runs: Sequence[MixtureRun], steps: int) -> None:
     """Raise ``ValueError`` if losses are beyond the range of a grid, for ``steps`` pairs."""
     for pair in (run.pair for run in runs):
-        if max(map(abs, pair.losses(log_tails(steps)))) > LARGEST_LOSS:
+        if max(map(abs, pair.losses(log_tails(steps)))) > MAX_LOSS:
             raise ValueError(
-                f"noise_multiplier must keep the losses of a step below {LARGEST_LOSS:g}, "
+                f"noise_multiplier must keep the losses of a step below {MAX_LOSS:g}, "
                 f"got {pair.noise!r}"
             )
 
@@ -133,7 +133,7 @@ def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> floa
     """
     total = spread * math.sqrt(steps)
     wanted = math.sqrt(8 * accuracy * min(total**2, 4 * total) / steps)
-    return max(wanted, max(_DEVIATIONS * total, reach) / _MOST_CELLS)
+    return max(wanted, max(_DEVIATIONS * total, reach) / _MAX_CELLS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,14 +183,14 @@ class RefinedCurve(DominatingCurve):
         spread = self._deviation / math.sqrt(self._steps)
         wanted = grid_width(spread, self._steps, 0.0, self.accuracy)
         # a heavy tail makes epsilon large relative to the spread, and a wider grid often suffices
-        cells = min(max(_CELLS_OF_ONE / math.sqrt(self.accuracy), _FEWEST_CELLS), _FIRST_CELLS)
-        least = self._reach(log_tails(self._steps)) / _LONGEST
+        cells = min(max(_CELLS_PER_ACCURACY / math.sqrt(self.accuracy), _MIN_CELLS), _FIRST_CELLS)
+        least = self._reach(log_tails(self._steps)) / _MAX_REACH
         return max(wanted, _DEVIATIONS * self._deviation / cells, least)
 
     @cached_property
     def _finest(self) -> float:
         """Least interval to request."""
-        most = max(_MOST_CELLS // len(self.runs), _FEWEST_CELLS)
+        most = max(_MAX_CELLS // len(self.runs), _MIN_CELLS)
         return min(_DEVIATIONS * self._deviation / most, self._width)
 
     def _of(self, interval: float, tails: Tails, bounds: Sequence[int]) -> ComposedCurve:
@@ -203,7 +203,7 @@ class RefinedCurve(DominatingCurve):
         rounded = math.exp(math.ceil(2 * math.log(tilt)) / 2) if tilt > 1e-3 else 0.0
         key = interval, tails, rounded, order
         if key not in self._known:
-            while len(self._known) >= _KEPT:
+            while len(self._known) >= _CACHED_CURVES:
                 self._known.pop(next(iter(self._known)))
             self._known[key] = self._discretised(*key)
         return self._known[key]
@@ -215,13 +215,13 @@ class RefinedCurve(DominatingCurve):
         if not interval:
             return self._of(max(reach, _DEVIATIONS * self._deviation) / _ROUGH_CELLS, tails, ())
         bounds = _bounds(self.runs, interval, reach, tilt, order)
-        if reach > _MANY_CELLS * self._width * _COARSER ** len(bounds):
+        if reach > _MAX_FIRST_CELLS * self._width * _LAYER_RATIO ** len(bounds):
             # moment bounds of heavy tails, and so their tilts, are loose
             bounds = _bounds(self.runs, interval, reach, 0.0, order) or bounds
         if not bounds:
             interval *= max(1.0, reach / (_FIRST_CELLS * self._width))
-        while (cells := _largest_layer(bounds, interval, reach)) > _LARGEST_LAYER:
-            interval *= max(cells / _LARGEST_LAYER, 1.01)
+        while (cells := _largest_layer(bounds, interval, reach)) > _MAX_LAYER:
+            interval *= max(cells / _MAX_LAYER, 1.01)
             bounds = _bounds(self.runs, interval, reach, 0.0, order)
         return self._of(interval, tails, bounds)
 
@@ -240,7 +240,7 @@ class RefinedCurve(DominatingCurve):
             # next to the largest loss a rough grid is often enough
             with suppress(TooManyCells):
                 ends = self._composed(0.0, tails, 0.0, Order.FORWARD)._epsilon_ends(delta, order)
-                if self._relative_width(delta, ends, order) <= _TOLERATED:
+                if self._relative_width(delta, ends, order) <= _TOLERANCE:
                     return ends
         low, high = 0.0, math.inf
         rounds = 0
@@ -255,13 +255,13 @@ class RefinedCurve(DominatingCurve):
                 continue
             rounds += 1
             before, low, high = high - low, max(low, ends[0]), min(high, ends[1])
-            if math.isfinite(before) and high - low > _SHRINKS * before:
+            if math.isfinite(before) and high - low > _MAX_RATIO * before:
                 break  # limited by rounding, not by the grid
             wide = self._relative_width(delta, (low, high), order)
-            if wide <= _TOLERATED or interval <= self._finest:
+            if wide <= _TOLERANCE or interval <= self._finest:
                 break
             near = bounded and self._limited(delta, (low, high), order)[1] < high
-            if near and wide * self.accuracy < _NEAR:
+            if near and wide * self.accuracy < _NEAR_WIDTH:
                 break  # the limits are the upper end, and finer grids cost much for little
             # the width of a bracket is quadratic in the interval
             interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), self._finest)
@@ -283,9 +283,9 @@ class RefinedCurve(DominatingCurve):
         reach = self._reach(tails)
         if interval * _ROUGH_CELLS > reach:
             return math.inf
-        if interval < _COARSEST * self._width:
+        if interval < _MAX_COARSENING * self._width:
             return 2 * interval
-        return max(2 * interval, 2 * reach / _LARGEST_LAYER)  # no layer has the most cells
+        return max(2 * interval, 2 * reach / _MAX_LAYER)  # no layer has the most cells
 
     def _on_first_grid(
         self, epsilon: float, order: Order, asked: Callable[[ComposedCurve], Answer]
@@ -318,7 +318,7 @@ class RefinedCurve(DominatingCurve):
         return self._on_first_grid(largest, order, lambda one: one._delta(epsilon, order))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        epsilon = self._rough(log_tails(self._steps), order).epsilon_guess(_SMALLEST_DELTA)
+        epsilon = self._rough(log_tails(self._steps), order).epsilon_guess(_MIN_DELTA)
         return self._on_first_grid(epsilon, order, lambda one: one._beta(alpha, order))
 
 
@@ -327,21 +327,21 @@ def _bounds(
 ) -> list[int]:
     """Return the ends of the layers, in intervals of the first one; the last layer is unbounded.
 
-    The grid of the next layer is _COARSER times as wide, so few losses may lie beyond.
+    The grid of the next layer is _LAYER_RATIO times as wide, so few losses may lie beyond.
     """
-    if reach < _FEWEST_CELLS * interval:
+    if reach < _MIN_CELLS * interval:
         return []
     found: list[int] = []
     # powers of two, which are on the grids of all layers
-    choices = _FEWEST_CELLS * 2 ** np.arange(44)
+    choices = _MIN_CELLS * 2 ** np.arange(44)
     choices = choices[choices * interval < reach / 2]
-    losses = np.geomspace(_FEWEST_CELLS * interval, 1.01 * reach, _COUNTED)
+    losses = np.geomspace(_MIN_CELLS * interval, 1.01 * reach, _COUNT_POINTS)
     counts = sum(run.times * run.pair.counts(losses, tilt, order) for run in runs)
     expected = np.interp(np.log(choices * interval), np.log(losses[:-1]), counts)
     for choice, count in zip(choices, expected, strict=True):
-        wider = _COARSER ** (len(found) + 1)
-        spaced = not found or choice >= _COARSER * found[-1]
-        if spaced and count * wider**2 < _RARE:
+        wider = _LAYER_RATIO ** (len(found) + 1)
+        spaced = not found or choice >= _LAYER_RATIO * found[-1]
+        if spaced and count * wider**2 < _RARE_COUNT:
             found.append(int(choice))
     return found
 
@@ -349,7 +349,7 @@ def _bounds(
 def _largest_layer(bounds: Sequence[int], interval: float, reach: float) -> float:
     """Return the largest number of cells of a layer on each side of 0."""
     ends = [*bounds, reach / interval]
-    return float(max(end / _COARSER**number for number, end in enumerate(ends)))
+    return float(max(end / _LAYER_RATIO**number for number, end in enumerate(ends)))
 
 
 def _sides(
@@ -364,7 +364,7 @@ def _sides(
     ends = [*bounds, None]
     first, layers = pairs(1, 0, ends[0]), []
     for number, (inner, outer) in enumerate(zip(bounds, ends[1:], strict=True), 1):
-        wider = _COARSER**number
+        wider = _LAYER_RATIO**number
         layers.append((pairs(wider, 0, inner), pairs(wider, inner, outer)))
 
     def side(k: int) -> GridComposition:
@@ -441,5 +441,5 @@ def _on_one_grid(
 
 def gaussian_run(mu: float) -> MixtureRun:
     """Return N(mu, 1) against N(0, 1) as several equal pairs, whose losses are bounded."""
-    times = math.ceil((mu / _LARGEST_MU) ** 2)
+    times = math.ceil((mu / _MAX_MU) ** 2)
     return MixtureRun(MixturePair(1.0, math.sqrt(times) / mu, 1.0, False), times)

@@ -54,16 +54,16 @@ _NODES, _RHO = 16, 6.0
 _A, _B = (_RHO + 1 / _RHO) / 2, (_RHO - 1 / _RHO) / 2  # half-axes over half of a panel's width
 _LOG_ERROR = math.log(64 / 15) - 2 * _NODES * math.log(_RHO) - math.log1p(-(_RHO**-2))
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-_AROUND = np.arange(-14.0, 15.0, 2.0)  # edges around the centres of normals
+_EDGES = np.arange(-14.0, 15.0, 2.0)  # edges around the centres of normals
 _LOG_FAR = 90.0  # log of what may lie beyond the panels, about
-_NEGLIGIBLE, _SMALL = 45.0, 33.0  # logs of what panels, and errors, may be below the largest value
-_ROUNDS, _WIDEST = 60, 4.0  # halvings, and half of the widest panel
-_FARTHEST, _STEEPEST = 1e4, 1e6  # centres and powers beyond which too many digits are lost
+_LOG_NEGLIGIBLE, _LOG_SMALL = 45.0, 33.0
+_ROUNDS, _MAX_HALF = 60, 4.0  # halvings, and half of the widest panel
+_MAX_CENTRE, _MAX_POWER = 1e4, 1e6  # centres and powers beyond which too many digits are lost
 _SERIES = tuple(range(15, 2, -1))
 # Units of a value: cancellation of logarithms beside those that grow with them, and the series'
 # remainder, at most 20.
 _UNITS = 600
-_TOGETHER = 128  # pairs of a power and a mu at a time, which bounds the memory
+_PAIRS_PER_CHUNK = 128  # pairs of a power and a mu at a time, which bounds the memory
 
 
 def sampled_gaussian_renyi(
@@ -136,9 +136,9 @@ def _log_means(
 ) -> Array:
     """Return upper bounds on the logs of the integrals of F from ``low`` on."""
     result = np.full(mu.shape, np.inf)
-    left = np.flatnonzero((np.maximum(power, 1.0) * mu < _FARTHEST) & (power > -_STEEPEST))
-    for start in range(0, left.size, _TOGETHER):
-        part = left[start : start + _TOGETHER]
+    left = np.flatnonzero((np.maximum(power, 1.0) * mu < _MAX_CENTRE) & (power > -_MAX_POWER))
+    for start in range(0, left.size, _PAIRS_PER_CHUNK):
+        part = left[start : start + _PAIRS_PER_CHUNK]
         result[part] = _Excess(power[part], mu[part], rate, low, two_sided).log_means()
     return result
 
@@ -172,11 +172,11 @@ class _Excess:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 error = np.log(half) + _LOG_ERROR
                 error += self._log_largest(middle, _A * half, _B * half, owner)
-                fine = (error < top[owner] - _SMALL) & (half <= _WIDEST)
+                fine = (error < top[owner] - _LOG_SMALL) & (half <= _MAX_HALF)
                 rest = np.flatnonzero(~fine)
                 middles, halves, owners = middle[rest], half[rest], owner[rest]
                 most = np.log(2 * halves) + self._log_largest(middles, halves, 0 * halves, owners)
-            none = most < top[owners] - _NEGLIGIBLE
+            none = most < top[owners] - _LOG_NEGLIGIBLE
             none |= number == _ROUNDS - 1
             kept.append((middle[fine], half[fine], owner[fine]))
             left_out += [(owner[fine], error[fine]), (owners[none], most[none])]
@@ -207,14 +207,14 @@ class _Excess:
         """Return edges around the centres of the normals of which F is a sum, in order."""
         k, mu = self.power[:, None], self.mu[:, None]
         centres = np.concatenate([0 * mu, mu, 2 * mu, k * mu, -self.two_sided * mu], axis=1)
-        around = (2 * np.rint(centres / 2))[:, :, None] + _AROUND
+        around = (2 * np.rint(centres / 2))[:, :, None] + _EDGES
         log_rate, log_rest = -math.log(self.rate), -math.log1p(-self.rate)
         apart = np.abs(k) * np.where(k > 0, log_rate, log_rest)
         grown = np.minimum(np.abs(k * (k - 1)) * mu**2 / 2, apart)
         if self.two_sided:
             grown = grown + (k - 1) * log_rest
         more = np.sqrt(2 * (_LOG_FAR + grown + 2 * log_rate + 2 * np.maximum(-np.log(mu), 0)))
-        more = np.maximum(more, _AROUND[-1])
+        more = np.maximum(more, _EDGES[-1])
         ends = [
             centres.min(axis=1, keepdims=True) - more,
             centres.max(axis=1, keepdims=True) + more,
@@ -250,7 +250,7 @@ class _Excess:
         """Return log v and its rounding, log P, log Q, (P - Q)/Q and a bound on log |P - Q|."""
         log_rate = math.log(self.rate)
         log_v = mu * (x - mu / 2)
-        slip = _UNIT * mu * (np.abs(x) + 2 * np.abs(x - mu / 2) + 2 * _WIDEST)
+        slip = _UNIT * mu * (np.abs(x) + 2 * np.abs(x - mu / 2) + 2 * _MAX_HALF)
         log_p, shift = _log_mixture(log_v, self.rate)
         if not self.two_sided:
             far = np.where(log_v > 0, log_v + slip, 1.0)
@@ -351,7 +351,7 @@ def _log_mixture(log_v: Array, rate: float) -> tuple[Array, Array]:
 
 def _log_remainder(loss: Array, shift: Array, power: Array) -> Array:
     """Return log of (w^k - 1 - k (w - 1))/(w - 1)^2, k above 1 or below 0, from log w and w - 1."""
-    loss = np.maximum(loss, -600.0)  # what is less changes no digit
+    loss = np.maximum(loss, -600.0)  # smaller losses change no digit
     tiny = np.abs(shift) * np.maximum(np.abs(power), 2.0) < 0.1
     result = np.empty_like(loss)
     s, p = shift[tiny], power[tiny]

@@ -51,20 +51,20 @@ from audit.mechanism import NoisySGD, Relation
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
-LARGEST_GRID = 1 << 20
+MAX_GRID = 1 << 20
 """Most grid points of a composition by default."""
 
-_ENCLOSED = 1 << 18  # the same where the ends differ by more than a grid adds in any case
-_SMALLEST_GRID, _MOST_CELLS = 1 << 12, 1 << 21
+_ENCLOSED_GRID = 1 << 18  # the same where the ends differ by more than a grid adds in any case
+_MIN_GRID, _MAX_CELLS = 1 << 12, 1 << 21
 COARSE_GRID = 1 << 13
 """Points of a grid for moments."""
 
 _GRID_ERROR = 1e-6  # target for epsilon, relative to the spread of the composed loss
 _SMALL_DELTA = 1e-18  # grids of larger deltas end where all steps have masses below 1e-26
-_LEAST_POINT = 1e-8  # delta of the last point of a tradeoff function's profile
+_TRADEOFF_DELTA = 1e-8  # delta of the last point of a tradeoff function's profile
 _POINTS = 4096  # points of that profile
-_MANY = 16  # epsilons that share one transform, whose errors are absolute
-_SMALLEST_GAP, _PER_DECADE = 1e-6, 20  # alpha - 1, and how many orders
+_MANY_EPSILONS = 16  # epsilons that share one transform, whose errors are absolute
+_MIN_GAP, _PER_DECADE = 1e-6, 20  # alpha - 1, and how many orders
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +95,9 @@ class MirroredCurve(DominatingCurve):
         key = above, small, interval
         if key not in self._known:
             tails = log_tails(sum(run.times for run in self.runs), 0.0 if small else 1.0)
-            # far losses that are rare need no fine grid
+            # rare, far losses need no fine grid
             reach = max(run.pair.losses(tails)[1] for run in self.runs)
-            interval = max(interval, reach / _MOST_CELLS)
+            interval = max(interval, reach / _MAX_CELLS)
             self._known[key] = GridComposition(
                 [run.mirrored(above, interval, tails) for run in self.runs]
             )
@@ -110,7 +110,7 @@ class MirroredCurve(DominatingCurve):
             try:
                 return question(self._side(above, small, interval))
             except TooManyCells as error:
-                interval *= error.cells / _MOST_CELLS
+                interval *= error.cells / _MAX_CELLS
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
         high = self._most_epsilon(delta)
@@ -140,7 +140,7 @@ class MirroredCurve(DominatingCurve):
         )
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        few = epsilon.size < _MANY  # many share one transform
+        few = epsilon.size < _MANY_EPSILONS  # many share one transform
         most = self._ask(
             True, False, lambda side: side.deltas(epsilon) if few else side.profile(epsilon)
         )
@@ -156,7 +156,7 @@ class MirroredCurve(DominatingCurve):
 
     @cached_property
     def _profile(self) -> tuple[Array, Array]:
-        points = profile_points(float(self.epsilon(_LEAST_POINT)), _POINTS)
+        points = profile_points(float(self.epsilon(_TRADEOFF_DELTA)), _POINTS)
         return points, self._ask(True, False, lambda side: side.profile(points))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
@@ -166,7 +166,7 @@ class MirroredCurve(DominatingCurve):
 def mirrored_curve(
     runs: Sequence[MixtureRun],
     divergence: Callable[[Array], Array],
-    largest_grid: int = LARGEST_GRID,
+    largest_grid: int = MAX_GRID,
 ) -> MirroredCurve:
     """Return the curve of runs of known Renyi divergences."""
     moments = mirrored_moments(runs, divergence)
@@ -182,11 +182,11 @@ def mirrored_moments(
     weakest = math.hypot(
         *(run.pair.rate * math.sqrt(run.times) * run.pair.mean / run.pair.noise for run in runs)
     )
-    highest = min(max(1e3 / max(weakest, 1e-9), 10 * _SMALLEST_GAP), 1e6)
+    highest = min(max(1e3 / max(weakest, 1e-9), 10 * _MIN_GAP), 1e6)
     return RenyiCurve(
         divergence,
-        search=(_SMALLEST_GAP, highest),
-        points=1 + math.ceil(_PER_DECADE * math.log10(highest / _SMALLEST_GAP)),
+        search=(_MIN_GAP, highest),
+        points=1 + math.ceil(_PER_DECADE * math.log10(highest / _MIN_GAP)),
         refinements=0,
     )
 
@@ -209,7 +209,7 @@ def _interval(runs: Sequence[MixtureRun], largest_grid: int) -> float:
         math.sqrt(12 * _GRID_ERROR * spread / steps), math.sqrt(6 * _GRID_ERROR / steps) * spread
     )
     width = max(window, reach)
-    return min(max(wanted, width / largest_grid), width / _SMALLEST_GRID)
+    return min(max(wanted, width / largest_grid), width / _MIN_GRID)
 
 
 def without_replacement(m: NoisySGD, accuracy: float) -> DominatingCurve:
@@ -234,4 +234,4 @@ def without_replacement(m: NoisySGD, accuracy: float) -> DominatingCurve:
     def divergence(alpha: Array) -> Array:
         return m.steps * mirrored_renyi(alpha, rate, 1 / z)
 
-    return EnclosedCurve((), mirrored_curve([run], divergence, _ENCLOSED), attained)
+    return EnclosedCurve((), mirrored_curve([run], divergence, _ENCLOSED_GRID), attained)

@@ -24,7 +24,7 @@ _PRIOR = 0.5  # Jeffreys
 _NODES = 20
 # Posterior levels between which an integrand is smooth enough for one panel of nodes.
 _LEVELS = np.concatenate([10.0 ** np.arange(-18, -1, 2), np.linspace(0.05, 0.5, 8)])
-_LARGEST_EPSILON = 1e6
+_MAX_EPSILON = 1e6
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class CredibleStatement:
         high = 1.0
         while gap(high) < 0:
             high *= 2
-            if high > _LARGEST_EPSILON:
+            if high > _MAX_EPSILON:
                 return math.inf
         return bracketed_root(gap, 0.0 if high == 1.0 else 0.5 * high, high, xtol=1e-10)
 

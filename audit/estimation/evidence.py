@@ -97,7 +97,7 @@ class CountedTest:
     """A test, its counts, and a confidence region of its two rates."""
 
     test: ThresholdTest
-    counts: Counts  # of the certifying samples only, the first law of the test's order first
+    counts: Counts  # certifying samples only; the first law of the test's order comes first
     error: float  # bounds the probability that the region, or any of its band, misses true rates
     # None for a test at an order statistic, which tests both rates together: its threshold is a
     # score of the second law, whose count is that of the scores beyond
@@ -105,7 +105,7 @@ class CountedTest:
     planned_delta: float | None  # the named delta that it was chosen for; None if it serves all
     # for a test of a simultaneous band: the error of each law's limit alone
     local_levels: tuple[float, float] | None = None
-    shape: JointShape | None = None  # of a joint region
+    shape: JointShape | None = None  # shape of a joint region
 
     @property
     def stored(self) -> dict[str, Any]:

@@ -50,9 +50,9 @@ from audit.numerics.display import Marks, ShortRepr
 Array = NDArray[np.float64]
 
 # Error at which the two sides are certified to differ, if the audit's own is larger.
-_SAME_LAW = 0.001
+_EQUALITY_ERROR = 0.001
 # Standard errors by which scores lie the other way; scores of the right sign never do.
-_REVERSED = 5.0
+_REVERSED_DEVIATIONS = 5.0
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def judge_scores(
 
     found = audited(x, x_prime, confidence)
     best = audited(*separated(x.size, x_prime.size, favours), confidence)
-    strict = max(confidence, 1 - _SAME_LAW)
+    strict = max(confidence, 1 - _EQUALITY_ERROR)
     differ = found if strict == confidence else audited(x, x_prime, strict)
     if isinstance(found, Audit):
         found = replace(found, columns=combined)
@@ -269,7 +269,7 @@ def _one_run(
     found = audited(confidence)
     flat, included = np.ravel(np.asarray(seen, dtype=np.float64)), np.ravel(coins).astype(np.bool_)
     sides = flat[included], flat[~included]
-    informative = audited(max(confidence, 1 - _SAME_LAW)).epsilon_lower(0.0) > 0
+    informative = audited(max(confidence, 1 - _EQUALITY_ERROR)).epsilon_lower(0.0) > 0
     why = _uninformative(*sides, directed=True, informative=informative)
     bounds = [(_bound(found, one), found.epsilon_limit(_delta(one))) for one in claims]
     verdicts = tuple(_judged(*one, why) for one in zip(claims, bounds, strict=True))
@@ -320,7 +320,7 @@ def _uninformative(first: Array, second: Array, *, directed: bool, informative: 
         from scipy.stats import rankdata  # takes a while to import
 
         gaps = [_standard_errors(of_all, first.size) for of_all in (scaled, rankdata(both))]
-        if min(gaps) < -_REVERSED:
+        if min(gaps) < -_REVERSED_DEVIATIONS:
             return "scores are low where they should be high: return minus the score"
     if not informative:
         return (

@@ -80,11 +80,11 @@ Array = NDArray[np.float64]
 _LeastWrong = Callable[[Array], Array]
 _PValue = Callable[[float], float]
 
-_LARGEST_EPSILON, _LARGEST_MU = 700.0, 80.0
+_MAX_EPSILON, _MAX_MU = 700.0, 80.0
 _SECTIONS = 32
 _TOLERANCE = 1e-12
 # Probability of the tails of the cut or the count that are not integrated; added to the result.
-_LOST = 1e-18
+_LOST_MASS = 1e-18
 _PANELS = 64
 _NODES, _WEIGHTS = gauss_legendre(12)
 
@@ -258,7 +258,7 @@ def one_run_curve_p_value(
     theorem = _THEOREMS[canaries]
     if epsilons is None:
         epsilons = 40 * np.linspace(0.0, 1.0, theorem.grid_size) ** 2
-    grid = np.atleast_1d(validate.array_in(0, _LARGEST_EPSILON, open_ends=False, epsilons=epsilons))
+    grid = np.atleast_1d(validate.array_in(0, _MAX_EPSILON, open_ends=False, epsilons=epsilons))
     deltas = np.broadcast_to(np.asarray(curve.delta(grid), dtype=np.float64), grid.shape)
     checked = validate.array_in(0, 1, open_ends=False, delta=deltas)
     return theorem.curve_p_value(counts, grid, checked)
@@ -279,14 +279,14 @@ def _epsilon_lower(counts: GuessCounts, canaries: Canaries, delta: float, error:
     if counts.correct == 0 or delta == 1:
         return 0.0
     p_value = _THEOREMS[canaries].p_value(counts, delta)
-    lower = root_from_below(lambda e: p_value(e) - error, _LARGEST_EPSILON)
-    if canaries is Canaries.INDEPENDENT or delta == 0 or lower == _LARGEST_EPSILON:
+    lower = root_from_below(lambda e: p_value(e) - error, _MAX_EPSILON)
+    if canaries is Canaries.INDEPENDENT or delta == 0 or lower == _MAX_EPSILON:
         return lower  # the binomial is exact for delta = 0
 
     def refuted(epsilon: Array) -> NDArray[np.bool_]:
         return _refuted(counts, np.full(epsilon.shape, error), _lines(epsilon, delta))
 
-    return max(lower, _largest_refuted(refuted, _LARGEST_EPSILON))
+    return max(lower, _largest_refuted(refuted, _MAX_EPSILON))
 
 
 def _arbitrary_p_value(counts: GuessCounts, delta: float) -> _PValue:
@@ -329,7 +329,7 @@ def _arbitrary_curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array
         return _refuted(counts, np.exp(log_error), least_wrong)
 
     # The recursion is increasing in the error: find the largest error that it does not refute.
-    return min(1.0, math.exp(_change(refuted, -_LARGEST_EPSILON, 0.0, 1e-9)[1]))
+    return min(1.0, math.exp(_change(refuted, -_MAX_EPSILON, 0.0, 1e-9)[1]))
 
 
 def _arbitrary_mu_lower(counts: GuessCounts, error: float) -> float:
@@ -341,7 +341,7 @@ def _arbitrary_mu_lower(counts: GuessCounts, error: float) -> float:
         errors = np.full(mu.shape, error)
         return _refuted(counts, errors, lambda r: ndtr(ndtri(r) - mu))
 
-    return _largest_refuted(refuted, _LARGEST_MU)
+    return _largest_refuted(refuted, _MAX_MU)
 
 
 def _lines(epsilon: Array, delta: float | Array) -> _LeastWrong:
@@ -435,14 +435,14 @@ def _independent_mu_lower(counts: GuessCounts, error: float) -> float:
     def excess(mu: float) -> float:
         return _mean_over_cuts(counts, lambda share: gaussian_wrong(share, mu)) - error
 
-    return root_from_below(excess, _LARGEST_MU)
+    return root_from_below(excess, _MAX_MU)
 
 
 def gaussian_wrong(share: Array, mu: float) -> Array:
     """Return the least share of wrong guesses under mu-GDP for a share of guessed canaries."""
     # the type I error Phi(a) solves Phi(a) + Phi(mu + a) = share; a is rounded down
     top = np.full(np.shape(share), -0.5 * mu)
-    high = np.full_like(top, _LARGEST_MU + 45.0)
+    high = np.full_like(top, _MAX_MU + 45.0)
     a = -decreasing_root(lambda b: ndtr(-b) + ndtr(mu - b) - share, -top - 1e-9, high)
     return np.asarray(ndtr(np.minimum(a, top)) / share)
 
@@ -459,7 +459,7 @@ def _independent_p_value(counts: GuessCounts, delta: float) -> _PValue:
         k, chances = np.array([canaries * delta]), np.ones(1)
     else:
         mean, spread = canaries * delta, math.sqrt(canaries * delta * (1 - delta))
-        # Bernstein: both tails beyond this are below _LOST
+        # Bernstein: both tails beyond this are below _LOST_MASS
         reach = 9.2 * spread + 28.0
         low, high = max(0, math.floor(mean - reach)), min(canaries, math.ceil(mean + reach))
         k = np.arange(low, high + 1, dtype=np.float64)
@@ -471,7 +471,7 @@ def _independent_p_value(counts: GuessCounts, delta: float) -> _PValue:
     def p_value(epsilon: float) -> float:
         # BinCDF(u; m, q) = I_{1-q}(m - u, u + 1), and 1 where m <= u
         tails = betainc(np.where(few, 1.0, hidden - wrong), wrong + 1.0, expit(epsilon))
-        return min(1.0, float(chances @ np.where(few, 1.0, tails)) + _LOST)
+        return min(1.0, float(chances @ np.where(few, 1.0, tails)) + _LOST_MASS)
 
     return p_value
 
@@ -483,9 +483,9 @@ def _mean_over_cuts(counts: GuessCounts, wrong: _LeastWrong, kinks: Array | None
         return 1.0
     if guesses == canaries:
         return float(bdtr(guesses - correct, guesses, wrong(np.ones(1)))[0])
-    shape = guesses + 1, canaries - guesses  # of 1 - W, the share that is guessed
-    low = float(betaincinv(*shape, _LOST))
-    high = 1.0 - float(betaincinv(*shape[::-1], _LOST))
+    shape = guesses + 1, canaries - guesses  # beta parameters of 1 - W, the share that is guessed
+    low = float(betaincinv(*shape, _LOST_MASS))
+    high = 1.0 - float(betaincinv(*shape[::-1], _LOST_MASS))
     edges = np.linspace(low, high, _PANELS + 1)
     if kinks is not None:
         edges = np.unique(np.append(edges, kinks[(kinks > low) & (kinks < high)]))
@@ -493,13 +493,13 @@ def _mean_over_cuts(counts: GuessCounts, wrong: _LeastWrong, kinks: Array | None
     share = edges[:-1, None] + half * (1 + _NODES)
     log_density = xlogy(shape[0] - 1, share) + xlog1py(shape[1] - 1, -share) - betaln(*shape)
     tails = bdtr(guesses - correct, guesses, wrong(share))
-    return min(1.0, float(np.sum(half * _WEIGHTS * np.exp(log_density) * tails)) + 2 * _LOST)
+    return min(1.0, float(np.sum(half * _WEIGHTS * np.exp(log_density) * tails)) + 2 * _LOST_MASS)
 
 
 class _Theorem(NamedTuple):
     """The bounds that an assumption about the canaries gives."""
 
-    p_value: Callable[[GuessCounts, float], _PValue]  # of claims of epsilon at one delta
+    p_value: Callable[[GuessCounts, float], _PValue]  # p-value of claims of epsilon at one delta
     curve_p_value: Callable[[GuessCounts, Array, Array], float]
     mu_lower: Callable[[GuessCounts, float], float]
     grid_size: int  # epsilons at which a curve is used by default

@@ -26,8 +26,8 @@ from audit.numerics.display import ShortRepr
 Array = NDArray[np.float64]
 Coins = NDArray[np.bool_]
 
-_FEWEST_CANARIES = 4  # two to choose, two to certify
-_PILOT_PAYS = 2000  # canaries from which on a pilot gains more than it costs
+_MIN_CANARIES = 4  # two to choose, two to certify
+_MIN_PILOT_CANARIES = 2000  # canaries from which on a pilot gains more than it costs
 _LARGE_DELTA = 0.02  # as a share of the error
 # Shares of the canaries guessed on either side; a pilot chooses a pair of them.
 _SHARES = np.append(np.geomspace(0.003, 0.3, 14), [0.35, 0.4, 0.45, 0.5, 0.7, 1.0])
@@ -160,7 +160,7 @@ class OneRunAudit(ShortRepr):
     seed: int  # seed of the pilot split and of tie-breaking between scores
     choice: GuessChoice
     pilot: int  # canaries that were used for the choice
-    canaries: int  # that are guessed
+    canaries: int  # number of guessed canaries
     counted: tuple[CountedGuesses, ...]
 
     def epsilon_lower(self, delta: float) -> float:
@@ -271,8 +271,8 @@ def audit_one_run(
         raise validate.fail("guesses", requirement, choice)
     if isinstance(choice, PilotGuesses) and canaries is not Canaries.INDEPENDENT:
         raise validate.fail("guesses", "chosen in advance for arbitrary canaries", choice)
-    if seen.size < _FEWEST_CANARIES:
-        raise validate.fail("scores", f"at least {_FEWEST_CANARIES}", seen.size)
+    if seen.size < _MIN_CANARIES:
+        raise validate.fail("scores", f"at least {_MIN_CANARIES}", seen.size)
 
     # a random order breaks ties, and its first part is the pilot
     order = np.random.default_rng(seed).permutation(seen.size)
@@ -301,7 +301,7 @@ def audit_one_run(
 
 def _default_choice(canaries: Canaries, size: int, delta: float, error: float) -> GuessChoice:
     if canaries is Canaries.INDEPENDENT:
-        return PilotGuesses() if size >= _PILOT_PAYS else GuessesAtShares()
+        return PilotGuesses() if size >= _MIN_PILOT_CANARIES else GuessesAtShares()
     # without an assumption a large delta / error certifies little, and sharing the error even less
     return GuessesAtShares((0.5,) if delta > _LARGE_DELTA * error else (0.05, 0.5))
 

@@ -35,32 +35,32 @@ from audit.numerics.panels import gauss_legendre
 
 Array = NDArray[np.float64]
 
-_LARGEST_EPSILON = 700.0
-_LARGEST_MU = 75.0
+_MAX_EPSILON = 700.0
+_MAX_MU = 75.0
 # Normal scores of the second rate at which a test at a rank bounds the first rate from below.
 _POINTS = np.array([0.5, 2.0])
-_KNOWN_AT_MOST = 2**16  # for one question
+_MAX_CACHED = 2**16  # for one question
 # Ends of the quadrature panels: normal scores of quantiles of B and of V, and multiples of the
 # second rate at a kink, where the integrand may be narrow.
 _OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
 _OTHER_SCORES = np.array([-5.0, -2.5, -1, 1, 2.5, 5])
-_ABOUT_KINK = (0.9, 1.0, 1.1)
+_KINK_FACTORS = (0.9, 1.0, 1.1)
 _NODES, _WEIGHTS = gauss_legendre(6)
 # Relative and absolute error of a p-value by quadrature, taken against rejection: at least twice
 # the largest error in 3,000 tests of 10 to a million scores (``tests/estimation``).
-_RELATIVE, _ABSOLUTE = 1e-3, 1e-10
+_RELATIVE_ERROR, _ABSOLUTE_ERROR = 1e-3, 1e-10
 _NEGLIGIBLE = 1e-14  # mass of a node that is counted in full, whatever its share
-_CLOSE_ENOUGH = 1e-7
-_INSIDE = 1e-300
+_CONVERGENCE = 1e-7
+_MIN_RATE = 1e-300
 
 # In the tails ranks are powers of the first number; in the body, where more than this share of the
 # scores lies beyond, they fall from half the scores by factors of the second.
 _TAIL_STEP, _BODY_STEP, _BODY = 3.0, 1.7, 0.03
 _HALF_STEP = 0.5
-# A rank's share of the error is proportional to 1 / (this + its index from the outermost): limits
-# of small counts depend more on their error than those of large counts.
+# A rank's share of the error is proportional to 1 / (this + its index from the outermost): small
+# counts have limits that depend more on their error than those of large counts.
 _EVENNESS = 6.0
-_DRAWS = 2000  # of the counts, to plan an audit
+_DRAWS = 2000  # draws of the counts, to plan an audit
 
 Ranks = NDArray[np.int64]
 Ordered = tuple[Array, Array]  # ascending scores, and random numbers that order ties
@@ -106,7 +106,7 @@ def _own_edges(rank: int, total: int) -> tuple[float, ...]:
     low = _OWN_SCORES < 0
     rate = np.where(low, betaincinv(a, b, tail), betainccinv(a, b, tail))
     rest = np.where(low, betainccinv(b, a, tail), betaincinv(b, a, tail))
-    edges = np.log(np.maximum(rate, _INSIDE)) - np.log(np.maximum(rest, _INSIDE))
+    edges = np.log(np.maximum(rate, _MIN_RATE)) - np.log(np.maximum(rest, _MIN_RATE))
     return tuple(np.maximum.accumulate(edges).tolist())
 
 
@@ -125,7 +125,7 @@ def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
     with np.errstate(over="ignore"):
         first_rates = 1 / (1 + np.exp(-(middle + spread * _OTHER_SCORES)))
     met = np.concatenate([hypothesis.lowest(first_rates), hypothesis.kinks], axis=1)
-    met = np.clip(met, _INSIDE, 1 - 1e-16)
+    met = np.clip(met, _MIN_RATE, 1 - 1e-16)
     inner = np.clip(np.log(met) - np.log1p(-met), own[:, :1], own[:, -1:])
     edges = np.sort(np.concatenate([own, inner], axis=1), axis=1)
     half = 0.5 * np.diff(edges, axis=1)[:, :, None]
@@ -138,7 +138,7 @@ def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
     share = np.ones_like(mass)
     rows, nodes = np.nonzero(mass > _NEGLIGIBLE)
     share[rows, nodes] = betainc(c[rows, 0], d[rows, 0], highest[rows, nodes])
-    value = (1 + _RELATIVE) * np.sum(mass * share, axis=1) + _ABSOLUTE
+    value = (1 + _RELATIVE_ERROR) * np.sum(mass * share, axis=1) + _ABSOLUTE_ERROR
     return np.where(tests.count == 0, 1.0, np.minimum(value, 1.0))
 
 
@@ -163,7 +163,7 @@ def epsilon_hypothesis(epsilon: Array, deltas: float | Array, own: bool, other: 
         return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
 
     ends = (1 - delta) / e, 1 - delta
-    near = [part * corner for part in _ABOUT_KINK]
+    near = [part * corner for part in _KINK_FACTORS]
     return Hypothesis(highest, lowest, np.concatenate([*near, *ends], axis=1))
 
 
@@ -184,7 +184,7 @@ def point_hypothesis(second: Array, first: Array) -> Hypothesis:
     So the largest first rate is at most ``first`` up to the second rate ``second``, and increases
     at most proportionally beyond it.
     """
-    a, r = second[:, None], np.maximum(first[:, None], _INSIDE)
+    a, r = second[:, None], np.maximum(first[:, None], _MIN_RATE)
     return Hypothesis(
         lambda rate: np.asarray(np.minimum(r * np.maximum(rate / a, 1.0), 1.0)),
         lambda rate: np.asarray(np.where(rate <= r, 0.0, np.minimum(rate / r * a, 1.0))),
@@ -224,7 +224,7 @@ def largest_rejected(
     done = top_gap <= 0
     found[left[done]] = top[done]
     for step in range(200):
-        going = ~done & (top - low > _CLOSE_ENOUGH * np.maximum(1.0, top))
+        going = ~done & (top - low > _CONVERGENCE * np.maximum(1.0, top))
         if not np.any(going):
             break
         a, b, fa, fb = low[going], top[going], low_gap[going], top_gap[going]
@@ -232,7 +232,7 @@ def largest_rejected(
         # every third step bisects, so the bracket shrinks for every shape
         number = a + (b - a) * (0.5 if step % 3 == 2 else share)
         # overshoot the secant's root on alternating sides, so that both ends move
-        lean = 0.25 * _CLOSE_ENOUGH * np.maximum(1.0, b) * (1 if step % 2 else -1)
+        lean = 0.25 * _CONVERGENCE * np.maximum(1.0, b) * (1 if step % 2 else -1)
         number = np.clip(number + lean, a + 0.1 * abs(lean), b - 0.1 * abs(lean))
         value = excess(left[going], number)
         below = value <= 0
@@ -285,7 +285,7 @@ class RankCertificate(Certificate):
     def mu_evidence(self) -> Evidence:
         """Return the largest mu below which some test rejects every claim."""
         found = largest_rejected(
-            self._counts, self._errors, lambda _, mu: gaussian_hypothesis(mu), _LARGEST_MU
+            self._counts, self._errors, lambda _, mu: gaussian_hypothesis(mu), _MAX_MU
         )
         best, value = int(np.argmax(found)), float(np.max(found))
         second = self._mean(best)
@@ -343,7 +343,7 @@ def _known_bounds(tests: RankCounts, errors: Array, delta: float, side: Side) ->
     """Return each test's bound at a delta; those of known counts are kept for later audits."""
     keys = list(zip(*(column.tolist() for column in tests.columns), errors.tolist(), strict=True))
     known = _known(delta, *side)
-    if len(known) > _KNOWN_AT_MOST:
+    if len(known) > _MAX_CACHED:
         known.clear()
     new = np.array([place for place, key in enumerate(keys) if key not in known], dtype=np.intp)
 
@@ -351,7 +351,7 @@ def _known_bounds(tests: RankCounts, errors: Array, delta: float, side: Side) ->
         return epsilon_hypothesis(epsilon, delta, *side)
 
     if new.size:
-        found = largest_rejected(tests.take(new), errors[new], claim, _LARGEST_EPSILON)
+        found = largest_rejected(tests.take(new), errors[new], claim, _MAX_EPSILON)
         known.update(zip((keys[place] for place in new), found.tolist(), strict=True))
     return np.array([known[key] for key in keys])
 

@@ -40,18 +40,18 @@ _VARIATION = (1 - _MILLS * (_MILLS - _HAZARD)) / (_MILLS - _HAZARD) ** 2
 # A fitted tail is clipped to the two-sided interval of this error around the observed rate.
 _CLIP_ERROR = 0.05
 # Below this, a scale is too small to divide by.
-_SMALLEST_SCALE = 1e-290
+_MIN_SCALE = 1e-290
 # A fitted rate is never 0.
-_SMALLEST_RATE = 1e-30
+_MIN_RATE = 1e-30
 # Fewest exceedances for a fit.
-_FEWEST = 20
+_MIN_EXCEEDANCES = 20
 
 _SIGN = {Tail.AT_LEAST: 1.0, Tail.AT_MOST: -1.0}  # lower tails are upper tails of minus the scores
 # Standard errors of the pilot by which each candidate's estimate is lowered before the best one is
 # taken, so that the choice does not overfit the pilot.
 _CAUTION = 1.0
 # Candidates this close in predicted epsilon are ties; the middle one is taken.
-_TIE = 1e-3
+_TIE_TOLERANCE = 1e-3
 # Joint regions to choose from; at an angle of pi/2 they are rectangles.
 _SHAPES = {
     Rates.JOINT: [
@@ -63,9 +63,9 @@ _SHAPES = {
 }
 _PLAN_CORNERS = 24
 
-_PILOTS, _LARGEST_PILOT = 12, 100_000  # that are drawn to plan an audit
-_DRAWS = 64  # of the counts, for each pilot
-_CORNERS = 32  # of a joint region; those of an audit have more and certify slightly more
+_PILOTS, _MAX_PILOT = 12, 100_000  # pilots drawn to plan an audit, and the largest one
+_DRAWS = 64  # draws of the counts for each pilot
+_CORNERS = 32  # corners of a joint region; an audit has more and certifies slightly more
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class SmoothTail:
     """An estimate of P(x >= t) from one pilot sample: empirical in the body, fitted in the tail."""
 
     scores: Array  # ascending
-    start: float  # of the fitted tail; infinite if none is fitted (ties, few scores)
+    start: float  # start of the fitted tail; infinite if none is fitted (ties, few scores)
     exceedances: int  # scores that reach `start`
     mean_excess: float  # over `start`, and its squared coefficient of variation
     variation: float
@@ -84,7 +84,7 @@ class SmoothTail:
         size = scores.size
         used = min(size // 4, 50 + int(8 * math.sqrt(size)))
         empty = SmoothTail(scores, math.inf, 0, 0.0, 1.0)
-        if used < _FEWEST:
+        if used < _MIN_EXCEEDANCES:
             return empty
         start = float(scores[size - used])
         top = scores[size - used :]
@@ -92,7 +92,7 @@ class SmoothTail:
         if np.count_nonzero(np.diff(top)) < 0.9 * (used - 1):
             return empty
         scale = float(top[-1]) - start
-        if not _SMALLEST_SCALE < scale < math.inf:
+        if not _MIN_SCALE < scale < math.inf:
             return empty
         excess = (top - start) / scale
         mean = float(np.mean(excess))
@@ -124,7 +124,7 @@ class SmoothTail:
         high[outside] = upper_limit(count[outside], size, _CLIP_ERROR)
         fitted_error = np.hypot(1.0, 1.5 * log_fitted) / math.sqrt(self.exceedances)
         return (
-            np.where(outside, np.clip(fitted, np.maximum(low, _SMALLEST_RATE), high), observed),
+            np.where(outside, np.clip(fitted, np.maximum(low, _MIN_RATE), high), observed),
             np.where(outside, np.minimum(fitted_error, error), error),
         )
 
@@ -220,7 +220,7 @@ class Pilot:
         value = _predicted_epsilon(p, q, p_total, q_total, delta, error)
         doubt = np.hypot(p * p_error / np.maximum(p - delta, 1e-3 * p), q_error)
         value -= _CAUTION * doubt
-        equals = np.flatnonzero(value >= np.max(value) - _TIE)
+        equals = np.flatnonzero(value >= np.max(value) - _TIE_TOLERANCE)
         best = int(equals[equals.size // 2])
         counts = Counts(float(p[best]) * p_total, p_total, float(q[best]) * q_total, q_total)
         test = ThresholdTest(order, tail, _SIGN[tail] * float(threshold[best]))
@@ -356,7 +356,7 @@ class PilotSplit(Thresholds):
         generator = np.random.default_rng(0)  # the same draws for every plan
         powers = []
         for _ in range(_PILOTS):
-            drawn = rates.draw(min(chosen, _LARGEST_PILOT), generator)
+            drawn = rates.draw(min(chosen, _MAX_PILOT), generator)
             pilot = Pilot(*drawn, left, left, self.favours)
             plans = [pilot.plan(claim[1], order, lead_error, self.rates) for order in Order]
             lead, other = sorted(plans, key=lambda one: -one.predicted)

@@ -66,16 +66,16 @@ from audit.numerics.roots import bracketed_root, decreasing_root
 
 Array = NDArray[np.float64]
 
-_PILOT = 0.1  # share of the trials that chooses the threshold and the stakes
-_COARSE, _FINE = 13, 9  # thresholds that the pilot tries
-_FARTHEST = 8.0  # standard deviations of the first law
+_PILOT_SHARE = 0.1  # share of the trials that chooses the threshold and the stakes
+_COARSE_THRESHOLDS, _FINE_THRESHOLDS = 13, 9  # thresholds that the pilot tries
+_MAX_DEVIATIONS = 8.0  # standard deviations of the first law
 _CAUTION = 2.0  # standard errors of the pilot, against the event
 _STAKES = 0.98 * 0.7 ** np.arange(40.0)  # candidates, as multiples of the largest stake
-_ROUNDING = 1 + 1e-9  # of a sum of logarithms, taken against the limit
+_ROUNDING = 1 + 1e-9  # rounding of a sum of logarithms, taken against the limit
 _ROWS = 50_000  # paths drawn at a time
 # Candidate strengths, in units of 1 / standard deviation without the walls.
 _TILTS = np.geomspace(1e-3, 60.0, 160)
-_LARGEST_LOG = 700.0
+_MAX_LOG = 700.0
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
 
@@ -265,7 +265,7 @@ class AffineWalk:
                 before = self.steps[k - 1]
                 least = np.min((before.matrix[0, 0] - 1) * origin[0] + before.shifts)
                 average = _average(least, slopes[k, :, 0], before.noise_std)
-                constants[k] += np.exp(np.minimum(logs[k], _LARGEST_LOG)) * (1 - average)
+                constants[k] += np.exp(np.minimum(logs[k], _MAX_LOG)) * (1 - average)
         return strengths, slopes, logs, constants
 
     def moments(self) -> tuple[float, float]:
@@ -333,7 +333,7 @@ class Tilt:
             slopes=slopes[:, best],
             logs=logs[:, best],
             constants=constants[:, best],
-            largest=math.exp(min(float(log_largest[best]), _LARGEST_LOG)) * (1 + 1e-9),
+            largest=math.exp(min(float(log_largest[best]), _MAX_LOG)) * (1 + 1e-9),
         )
 
     def draw(self, number: int, seed: np.random.SeedSequence) -> BoundedDraws:
@@ -482,7 +482,7 @@ def event_epsilon(
     walks = _walks(pair, order)
     choosing, certifying = np.random.SeedSequence(seed).spawn(2)
     error = (1 - confidence) / 2
-    pilot = round(_PILOT * trials)
+    pilot = round(_PILOT_SHARE * trials)
     threshold, stakes = _chosen(walks, float(delta), pilot, trials - pilot, error, choosing)
     drawn = _drawn(walks, threshold, trials - pilot, certifying)
     first = drawn[0].mean_lower(stakes[0], error)
@@ -535,8 +535,8 @@ def _chosen(
     seed: np.random.SeedSequence,
 ) -> tuple[float, tuple[Stakes, Stakes]]:
     """Choose the threshold and the stakes by draws that certify nothing."""
-    size = max(50, pilot // (_COARSE + _FINE))
-    streams = iter(seed.spawn(_COARSE + _FINE))
+    size = max(50, pilot // (_COARSE_THRESHOLDS + _FINE_THRESHOLDS))
+    streams = iter(seed.spawn(_COARSE_THRESHOLDS + _FINE_THRESHOLDS))
     tried: dict[float, tuple[float, tuple[BoundedDraws, BoundedDraws]]] = {}
 
     def best(thresholds: list[float]) -> float:
@@ -547,10 +547,10 @@ def _chosen(
 
     (first, first_std), (second, second_std) = (walk.moments() for walk in walks)
     low = max(walks[1].lower, min(first, second) - second_std)
-    high = min(walks[0].upper, max(first, second) + _FARTHEST * max(first_std, second_std))
-    step = (high - low) / _COARSE
-    middle = best([low + step * (k + 1) for k in range(_COARSE)])
-    near = [middle + step * one for one in np.linspace(-1, 1, _FINE + 2)[1:-1].tolist()]
+    high = min(walks[0].upper, max(first, second) + _MAX_DEVIATIONS * max(first_std, second_std))
+    step = (high - low) / _COARSE_THRESHOLDS
+    middle = best([low + step * (k + 1) for k in range(_COARSE_THRESHOLDS)])
+    near = [middle + step * one for one in np.linspace(-1, 1, _FINE_THRESHOLDS + 2)[1:-1].tolist()]
     threshold = best([one for one in near if low < one <= high and one != middle])
     drawn = tried[threshold][1]
     return threshold, (drawn[0].stakes(total, error), drawn[1].stakes(total, error))

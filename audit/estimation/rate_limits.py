@@ -22,14 +22,14 @@ _TINY = float(np.finfo(np.float64).tiny)
 # unless the probability is so steep that neighbouring doubles differ. Other limits are confirmed
 # where their probability is the error to 8 digits; else they are bracketed by so many halvings,
 # which reach the next doubles.
-_NEAR, _FLAT = 1e-4, 1e5
-_AGREEMENT, _HALVINGS = 1e-8, 64
-_LEAST_ERROR = 1e-40  # SciPy's inverse warns from 1e-60 on
+_NEAR_WIDTH, _FLAT_SLOPE = 1e-4, 1e5
+_AGREEMENT_TOLERANCE, _HALVINGS = 1e-8, 64
+_MIN_ERROR = 1e-40  # SciPy's inverse warns from 1e-60 on
 _UNDERFLOW = 1e-250  # SciPy's functions lose digits below about 1e-280: nothing is known there
-_STEEP = 0.05  # from about this rate on, an upper limit is 1 less the mirrored lower one
+_STEEP_RATE = 0.05  # from about this rate on, an upper limit is 1 less the mirrored lower one
 # The expansion serves laws of parameters from the first number on, and scores of the error up to
 # the second. It is off by some 1e-5 standard deviations, and a step leaves the cube of that.
-_LARGE, _FARTHEST = 1000.0, 6.0
+_LARGE_COUNT, _MAX_DEVIATIONS = 1000.0, 6.0
 
 
 def rate_lower(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
@@ -96,7 +96,7 @@ def upper_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     """Return `rate_upper` for numbers that are known to be in range."""
     k, n, e = _broadcast(count, total, error)
     limit, a, b = np.ones(k.shape), k + 1, n - k
-    mirrored = (b > 0) & (_STEEP * b <= a)
+    mirrored = (b > 0) & (_STEEP_RATE * b <= a)
     rest = _quantile(b[mirrored], a[mirrored], e[mirrored], upper=False)
     steep = 1 - rest
     # rounded up where few digits are left
@@ -123,9 +123,9 @@ def _quantile(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
         step = -gap / slope
         step /= 1 + 0.5 * step * ((a - 1) / x - (b - 1) / (1 - x) - slope)
         x = np.where(np.isfinite(step), x + step, x)
-        wrong = ~((np.abs(gap) <= _NEAR) & (np.abs(slope) <= _FLAT))  # NaN is wrong
+        wrong = ~((np.abs(gap) <= _NEAR_WIDTH) & (np.abs(slope) <= _FLAT_SLOPE))  # NaN is wrong
         left = a[wrong], b[wrong], x[wrong]
-        wrong[wrong] = ~(np.abs(tail(*left) / error[wrong] - 1) <= _AGREEMENT)
+        wrong[wrong] = ~(np.abs(tail(*left) / error[wrong] - 1) <= _AGREEMENT_TOLERANCE)
     if wrong.any():
         ends = _around_quantile(a[wrong], b[wrong], error[wrong], upper=upper)
         x[wrong] = ends[int(upper)]
@@ -135,10 +135,10 @@ def _quantile(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
 def _start(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
     """Return quantiles to start from: by Cornish and Fisher (1938) for large parameters."""
     z = -ndtri(error) if upper else ndtri(error)
-    large = (np.minimum(a, b) >= _LARGE) & (np.abs(z) <= _FARTHEST)
+    large = (np.minimum(a, b) >= _LARGE_COUNT) & (np.abs(z) <= _MAX_DEVIATIONS)
     x, rest = np.empty(a.shape), ~large
     inverse = betainccinv if upper else betaincinv
-    x[rest] = inverse(a[rest], b[rest], np.maximum(error[rest], _LEAST_ERROR))
+    x[rest] = inverse(a[rest], b[rest], np.maximum(error[rest], _MIN_ERROR))
     if large.any():
         a, b, z = a[large], b[large], z[large]
         size, product, square = a + b, a * b, z * z

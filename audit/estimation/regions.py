@@ -26,13 +26,13 @@ Array = NDArray[np.float64]
 # Rates stay this far inside (0, 1) on the side where rounding could claim too much.
 _MARGIN = 2.0**-53
 # Relative error of a computed limit. 1 - limit has far fewer correct digits than the limit itself,
-# so within ``_CLOSE`` of 1 the error is subtracted before 1 - limit is used.
+# so within ``_CLOSE_TO_ONE`` of 1 the error is subtracted before 1 - limit is used.
 _LIMIT_ERROR = 2.0**-48
-_CLOSE = 2.0**-20
+_CLOSE_TO_ONE = 2.0**-20
 # Normal scores below this have a tail probability that is 1 in double precision.
 _LOWEST_SCORE = -8.0
 # Corners with lower scores of the first rate rarely attain the minimum.
-_LEAST_USEFUL_SCORE = -0.5
+_MIN_USEFUL_SCORE = -0.5
 
 
 class Rates(enum.Enum):
@@ -65,21 +65,21 @@ class Region:
     def complement(self) -> Region:
         """Return the same region for the complement of the event, with the laws exchanged."""
         rest = 1 - self.first
-        short = rest < _CLOSE
+        short = rest < _CLOSE_TO_ONE
         return Region(1 - self.second, np.where(short, rest + _LIMIT_ERROR, rest))
 
     def epsilons(self, delta: Array) -> Array:
         """Return log((p - delta) / q) at every corner (last axis); -inf if p is at most delta."""
         gap = self.first - delta[..., None]
-        short = gap < _CLOSE * self.first
+        short = gap < _CLOSE_TO_ONE * self.first
         gap = np.maximum(np.where(short, gap - _LIMIT_ERROR * self.first, gap), 0.0)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(gap) - np.log(self.second))
 
     def mus(self) -> Array:
         """Return Phi^-1(p) - Phi^-1(q) at every corner, at most the mu of a mu-GDP pair."""
-        first = np.where(1 - self.first < _CLOSE, self.first - _LIMIT_ERROR, self.first)
-        second = np.where(1 - self.second < _CLOSE, self.second + _LIMIT_ERROR, self.second)
+        first = np.where(1 - self.first < _CLOSE_TO_ONE, self.first - _LIMIT_ERROR, self.first)
+        second = np.where(1 - self.second < _CLOSE_TO_ONE, self.second + _LIMIT_ERROR, self.second)
         return np.asarray(ndtri(first) - ndtri(np.minimum(second, 1.0)))
 
     def renyis(self, alpha: Array) -> Array:
@@ -179,7 +179,7 @@ def joint_edges(
     lowest = np.maximum((cut - across * top) / along, _LOWEST_SCORE)
     lowest = np.minimum(np.where(flat, guard, lowest), guard)
     # Scores of the first rate, along which p increases; dense where the minimum usually lies.
-    middle = np.clip(_LEAST_USEFUL_SCORE, lowest, guard)
+    middle = np.clip(_MIN_USEFUL_SCORE, lowest, guard)
     many = corners - corners // 4
     score = np.concatenate(
         [

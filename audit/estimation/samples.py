@@ -28,13 +28,13 @@ from audit.estimation.thresholds import (
 Array = NDArray[np.float64]
 
 # From this many scores on, a pilot split is at least as tight as fixed ranks.
-FEWEST_FOR_PILOT = 20_000
+MIN_FOR_PILOT = 20_000
 # Sample sizes of normal approximations, such as those of statsmodels for two proportions, are too
 # small: for randomised response of epsilon 0.2 against 0 they promise power 0.8 from 310 runs a
 # side, where the audit has 0.42 and needs 718.
-_FEWEST = 10
-_STEP = 1.01  # the number of trials is accurate to one per cent
-_GROWTH = 4
+_MIN_TRIALS = 10
+_RATIO = 1.01  # the number of trials is accurate to one per cent
+_TRIALS_GROWTH = 4
 
 
 def audit_samples(
@@ -221,7 +221,7 @@ def audit_counts(
 
 def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
     """Return the tighter choice for ``size`` scores, which carry no information about the laws."""
-    return OrderStatistics() if size < FEWEST_FOR_PILOT else PilotSplit()
+    return OrderStatistics() if size < MIN_FOR_PILOT else PilotSplit()
 
 
 def _declared(choice: AnyThresholds, favours: Order) -> AnyThresholds:
@@ -344,7 +344,7 @@ def plan(
     validate.nonnegative(epsilon=epsilon)
     validate.half_open_unit(delta=delta)
     validate.open_unit(confidence=confidence, power=power)
-    validate.integer(_FEWEST, largest=largest)
+    validate.integer(_MIN_TRIALS, largest=largest)
     true_epsilon = float(assumed.epsilon(delta))
     rates = EventRates.of(assumed)
 
@@ -375,14 +375,14 @@ def plan(
 
 
 def smallest(
-    enough: Callable[[int], bool], largest: int, *, least: int = _FEWEST, step: float = _STEP
+    enough: Callable[[int], bool], largest: int, *, least: int = _MIN_TRIALS, step: float = _RATIO
 ) -> int | None:
     """Return the smallest number that is enough, too large by ``step`` at most, or None."""
     low, high = least - 1, least
     while not enough(high):
         if high >= largest:
             return None
-        low, high = high, min(_GROWTH * high, largest)
+        low, high = high, min(_TRIALS_GROWTH * high, largest)
     while high > low + 1 and high > low * step:
         middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -39,8 +39,8 @@ Learner = Histogram | Logistic | NearestNeighbours | GradientBoosting
 # Tail masses of the thresholds at which columns are compared, from either end.
 _LEVELS = np.geomspace(0.5, 0.005, 12)
 # Error of each limit in that comparison, so that a lucky far tail does not win.
-_COMPARED_ERROR = 0.02
-_FEWEST_TRIALS = 1000
+_COMPARISON_ERROR = 0.02
+_MIN_TRIALS = 1000
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class ScoreSource(RecordedScores):
             raise validate.fail("function", "package.module:function", self.function)
         if self.trials is None:
             raise ValueError("trials must be given for a function, got nothing")
-        validate.integer(_FEWEST_TRIALS, trials=self.trials)
+        validate.integer(_MIN_TRIALS, trials=self.trials)
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:
@@ -247,8 +247,8 @@ class BestColumn(_ChosenWeights):
                 np.append(count_event(x, Tail.AT_LEAST, high), count_event(x, Tail.AT_MOST, low))
                 for x in sides
             ]
-            gap = lower_limit(counts, totals, _COMPARED_ERROR) - delta
-            other = upper_limit(counts, totals, _COMPARED_ERROR)[::-1]
+            gap = lower_limit(counts, totals, _COMPARISON_ERROR) - delta
+            other = upper_limit(counts, totals, _COMPARISON_ERROR)[::-1]
             values.append(np.max(np.log(np.maximum(gap, 1e-12)) - np.log(other)))
         return np.asarray(np.eye(len(values))[np.argmax(values)])
 

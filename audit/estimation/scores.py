@@ -25,14 +25,14 @@ from audit import validate
 from audit.codec import Tagged
 
 Array = NDArray[np.float64]
-LogOdds = Callable[[Array], Array]  # of rows of standardised coordinates
+LogOdds = Callable[[Array], Array]  # maps rows of standardised coordinates to log odds
 
 # Learned scores are clipped to this range, as infinite ones cannot be ranked.
-_LARGEST_SCORE = 1e300
-_FEWEST_ROWS = 4
-_WIDEST = 1e6  # standardised coordinates are clipped here
-_ROWS_AT_ONCE = 200_000
-_MOST_DIMENSIONS = 32  # most dimensions of a histogram
+_MAX_SCORE = 1e300
+_MIN_ROWS = 4
+_CLIP = 1e6  # standardised coordinates are clipped here
+_ROWS_PER_CHUNK = 200_000
+_MAX_DIMENSIONS = 32  # most dimensions of a histogram
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +121,8 @@ def split(
     streams = np.random.SeedSequence(int(seed)).spawn(2)
     for name, points, stream in zip(("samples", "samples_prime"), rows, streams, strict=True):
         size = points.shape[0]
-        if size < _FEWEST_ROWS:
-            raise ValueError(
-                f"{name} must hold at least {_FEWEST_ROWS} draws to be split, got {size}"
-            )
+        if size < _MIN_ROWS:
+            raise ValueError(f"{name} must hold at least {_MIN_ROWS} draws to be split, got {size}")
         digest.update(str(points.shape).encode())
         digest.update(np.ascontiguousarray(points).tobytes())
         chosen = np.zeros(size, dtype=np.bool_)
@@ -251,9 +249,9 @@ class LearnedScore:
         return self._score(rows[0]), self._score(rows[1])
 
     def _score(self, rows: Array) -> Array:
-        starts = range(0, rows.shape[0], _ROWS_AT_ONCE)
-        parts = [self._function(rows[start : start + _ROWS_AT_ONCE]) for start in starts]
-        return np.clip(np.concatenate(parts), -_LARGEST_SCORE, _LARGEST_SCORE)
+        starts = range(0, rows.shape[0], _ROWS_PER_CHUNK)
+        parts = [self._function(rows[start : start + _ROWS_PER_CHUNK]) for start in starts]
+        return np.clip(np.concatenate(parts), -_MAX_SCORE, _MAX_SCORE)
 
 
 @dataclass(frozen=True)
@@ -271,7 +269,7 @@ class Histogram(Tagged):
         """Fit the histogram."""
         first, second = _seen(training)
         dimension = first.shape[1]
-        if dimension > _MOST_DIMENSIONS or 2**dimension > self.cells:
+        if dimension > _MAX_DIMENSIONS or 2**dimension > self.cells:
             raise validate.fail("cells", f"at least 2^dimension (2^{dimension})", self.cells)
         cuts_each = int(np.floor(self.cells ** (1 / dimension) + 1e-9)) - 1
         both = np.concatenate([first, second])
@@ -314,7 +312,7 @@ class _Classifier(Tagged, ABC):
 
         def prepared(rows: Array) -> Array:
             with np.errstate(over="ignore"):
-                return np.asarray(np.clip((rows / scale - centre) / spread, -_WIDEST, _WIDEST))
+                return np.asarray(np.clip((rows / scale - centre) / spread, -_CLIP, _CLIP))
 
         labels = np.repeat([1, 0], [first.shape[0], second.shape[0]])
         with _quiet():
@@ -370,7 +368,7 @@ class Logistic(_Classifier):
 
         design = features(x)
         penalty = np.full(design.shape[1], 1 / (self.strength * x.shape[0]))
-        penalty[0] = 0.0  # of the intercept
+        penalty[0] = 0.0  # the intercept is not penalised
         model = GLM(labels, design, family=Binomial())
         coefficients = np.nan_to_num(model.fit_regularized(alpha=penalty, L1_wt=0.0).params)
         return lambda rows: np.asarray(features(rows) @ coefficients)

@@ -40,12 +40,12 @@ Array = NDArray[np.float64]
 THRESHOLD, SIGN, REVERSED, IN_FIRST, OUT_FIRST, IN_SECOND, OUT_SECOND = range(7)
 COLUMNS = 7
 _HALVINGS = 60
-_KEEP = 1 - 1e-9  # share used of the largest stake that cannot lose everything
-_LARGEST_LOG = math.log(np.finfo(float).max)
-_FEWEST_BEYOND = 4  # fewest past scores beyond a candidate threshold
-_STEP = 0.9  # ratio of the tail masses of successive candidates
+_STAKE_SHARE = 1 - 1e-9  # share used of the largest stake that cannot lose everything
+_MAX_LOG = math.log(np.finfo(float).max)
+_MIN_EXCEEDANCES = 4  # fewest past scores beyond a candidate threshold
+_TAIL_RATIO = 0.9  # ratio of the tail masses of successive candidates
 # A grid of epsilons up to this one is tested, in addition to the claimed ones.
-_FARTHEST, _SPACING = 15.0, 0.1
+_MAX_GRID_EPSILON, _SPACING = 15.0, 0.1
 
 
 @compiled
@@ -116,7 +116,7 @@ def choose_bets(
                     continue
                 best[j] = value
                 stake = (p - y) / (y * (1 - y)) * 2 * n * growth / (2 * n * growth + shrinkage)
-                stake = min(stake, _KEEP / y, _KEEP / (ratio * (1 - x)))
+                stake = min(stake, _STAKE_SHARE / y, _STAKE_SHARE / (ratio * (1 - x)))
                 bets[j, THRESHOLD] = t
                 bets[j, SIGN] = -1.0 if low_tail else 1.0
                 bets[j, REVERSED] = 1.0 if reverse else 0.0
@@ -199,7 +199,7 @@ class Betting:
     shrinkage: float = 3.0
 
     def __post_init__(self) -> None:
-        validate.integer(_FEWEST_BEYOND, first=self.first)
+        validate.integer(_MIN_EXCEEDANCES, first=self.first)
         validate.above_one(renewal=self.renewal)
         validate.positive(pseudo_count=self.pseudo_count)
         validate.nonnegative(caution=self.caution, shrinkage=self.shrinkage)
@@ -209,14 +209,14 @@ class Betting:
 class ClaimEvidence:
     """The evidence of the pairs seen so far against one claim, or against all claims together."""
 
-    log_e_value: float  # of the current wealth: an e-value at every stopping time
-    log_peak: float  # of the largest wealth so far
+    log_e_value: float  # log of the current wealth: an e-value at every stopping time
+    log_peak: float  # log of the largest wealth so far
     refuted_after: int | None  # pairs after which the wealth first reached 1 / (1 - confidence)
 
     @property
     def e_value(self) -> float:
         """The current wealth, at most the largest float."""
-        return math.exp(min(self.log_e_value, _LARGEST_LOG))
+        return math.exp(min(self.log_e_value, _MAX_LOG))
 
     @property
     def p_value(self) -> float:
@@ -411,7 +411,7 @@ class EProcesses(SequentialAudit, ShortRepr):
         claims: Sequence[tuple[float, float]],
         confidence: float,
         *,
-        farthest: float = _FARTHEST,
+        farthest: float = _MAX_GRID_EPSILON,
     ) -> None:
         self.given = tuple((float(epsilon), float(delta)) for epsilon, delta in claims)
         self.deltas = tuple(sorted({delta for _, delta in self.given}, reverse=True))
@@ -443,8 +443,8 @@ class EProcesses(SequentialAudit, ShortRepr):
 
 def candidate_ranks(size: int) -> NDArray[np.intp]:
     """Return ascending ranks of candidate thresholds with geometrically falling mass above them."""
-    levels = max(1, math.ceil(math.log(size / _FEWEST_BEYOND) / -math.log(_STEP)))
-    masses = np.maximum(size * _STEP ** np.arange(1, levels + 1), _FEWEST_BEYOND)
+    levels = max(1, math.ceil(math.log(size / _MIN_EXCEEDANCES) / -math.log(_TAIL_RATIO)))
+    masses = np.maximum(size * _TAIL_RATIO ** np.arange(1, levels + 1), _MIN_EXCEEDANCES)
     return np.unique(np.asarray(size - masses, dtype=np.intp))
 
 

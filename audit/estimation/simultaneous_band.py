@@ -36,14 +36,14 @@ EXACT_UP_TO = 3000
 _TAIL_STEP = 0.04
 _BODY_STEP = 0.01
 _BODY = 0.02  # the body is where both tails are heavier than this
-_BINS = 48  # of the sum that bounds the probability to fail at one rank but not at the previous one
+_BINS = 48  # bins of the bound on failing at one rank but not at the previous
 _WINDOW = 8.0  # standard deviations that the sum spans
 _NEGLIGIBLE = 1e-30
 # The level is found to this relative accuracy, from below.
-_SLACK = 0.01
+_LEVEL_TOLERANCE = 0.01
 # Below this error rounding affects the exact probability, and the union bound is used.
-_LEAST_EXACT = 1e-9
-_MOST_ERROR = 1 - 2.0**-53  # a confidence of 1e-300 leaves an error that rounds to 1
+_MIN_EXACT_ERROR = 1e-9
+_MAX_ERROR = 1 - 2.0**-53  # a confidence of 1e-300 leaves an error that rounds to 1
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SimultaneousBand(Thresholds):
         laws = {Order.FORWARD: first, Order.REVERSE: second}
         # `limits` divides its error between two sides
         sides = 1 if len(self.favours) == 2 else 2
-        each = min(sides * _each(error), _MOST_ERROR)
+        each = min(sides * _each(error), _MAX_ERROR)
         bounds = {order: limits(scores.size, each) for order, scores in laws.items()}
         tests = tuple(
             test
@@ -97,7 +97,7 @@ class SimultaneousBand(Thresholds):
 
 
 def _each(error: float) -> float:
-    return -math.expm1(0.5 * math.log1p(-min(error, _MOST_ERROR)))
+    return -math.expm1(0.5 * math.log1p(-min(error, _MAX_ERROR)))
 
 
 def _vertices(
@@ -194,13 +194,13 @@ def _level(size: int, ranks: Ranks, error: float) -> float:
 
     The probability divided by the level changes slowly, so a few proportional steps suffice.
     """
-    exactly = size <= EXACT_UP_TO and error >= _LEAST_EXACT
+    exactly = size <= EXACT_UP_TO and error >= _MIN_EXACT_ERROR
     failure = failure_exactly if exactly else failure_at_most
-    wanted = (1 - 0.5 * _SLACK) * error
+    wanted = (1 - 0.5 * _LEVEL_TOLERANCE) * error
     level = wanted / (1 + 2 * math.log1p(size) * (1 if exactly else 2.5))
     for _ in range(60):
         chance = failure(size, ranks, lower_limit(ranks, size, level))
-        if (1 - _SLACK) * error <= chance <= error:
+        if (1 - _LEVEL_TOLERANCE) * error <= chance <= error:
             return level
         level *= min(max(wanted / max(chance, 1e-300), 1e-3), 1e3)
         if level >= wanted and chance <= error:  # one rank has one limit

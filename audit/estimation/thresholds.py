@@ -33,11 +33,11 @@ from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
-_SIMULATED = 400  # audits; the standard error of a power is at most 0.025
-_FARTHEST = 7.5  # normal score of the smallest rate of an event, 3e-14
-_SPACING, _HALVINGS = 0.5, 6  # of a table of rates, refined where interpolation is inaccurate
-_STRAIGHT = 1e-3
-_CELL = 0.1  # normal scores
+_SIMULATIONS = 400  # audits; the standard error of a power is at most 0.025
+_MAX_SCORE = 7.5  # normal score of the smallest rate of an event, 3e-14
+_SPACING, _HALVINGS = 0.5, 6  # table of rates, refined where interpolation is inaccurate
+_TOLERANCE = 1e-3
+_CELL_WIDTH = 0.1  # normal scores
 _FORMAT = 1
 # Fixed before any count; which shape certifies most is not known in advance.
 _SHAPES = {Rates.SEPARATE: SEPARATE, Rates.JOINT: JointShape(angle=1.1, first_guard=0.05)}
@@ -57,10 +57,10 @@ class Question:
 
     first: Array
     second: Array
-    error: float  # of all tests together
+    error: float  # error of all tests together
     planned_error: float  # the error for which tests are planned
     deltas: tuple[float, ...]  # named in advance
-    seed: int | None  # of whatever is drawn
+    seed: int | None  # seed of all draws
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -101,18 +101,18 @@ class EventRates:
     @classmethod
     def of(cls, curve: PrivacyCurve) -> EventRates:
         """Return the rates of the events that a privacy curve's tradeoff functions describe."""
-        scores = np.arange(-_FARTHEST, _FARTHEST + _SPACING / 2, _SPACING)
+        scores = np.arange(-_MAX_SCORE, _MAX_SCORE + _SPACING / 2, _SPACING)
         values = _reached(curve, scores)
         new = np.ones(scores.size - 1, dtype=np.bool_)  # intervals that were not refined yet
         for _ in range(_HALVINGS):
             left = np.flatnonzero(new)
             middle = 0.5 * (scores[left] + scores[left + 1])
             found = _reached(curve, middle)
-            bent = np.abs(found - 0.5 * (values[left] + values[left + 1])) > _STRAIGHT
+            bent = np.abs(found - 0.5 * (values[left] + values[left + 1])) > _TOLERANCE
             scores = np.insert(scores, left + 1, middle)
             values = np.insert(values, left + 1, found)
             new = np.zeros(scores.size - 1, dtype=np.bool_)
-            places = left + np.arange(left.size)  # of the halves' left ends
+            places = left + np.arange(left.size)  # places of the halves' left ends
             new[places[bent]] = new[places[bent] + 1] = True
             if not np.any(new):
                 break
@@ -121,7 +121,7 @@ class EventRates:
     @functools.cached_property
     def cells(self) -> tuple[Array, Array]:
         """Return the masses of both laws in cells of the score, the highest scores first."""
-        even = np.arange(-_FARTHEST, _FARTHEST, _CELL)
+        even = np.arange(-_MAX_SCORE, _MAX_SCORE, _CELL_WIDTH)
         alike = np.interp(even, self.first, self.second)
         edges = np.unique(np.concatenate([self.second, even, alike]))
         return _masses(np.interp(edges, self.second, self.first)), _masses(edges)
@@ -145,8 +145,8 @@ class Thresholds(Tagged, ABC):
     """
 
     title: ClassVar[str]
-    certificate: ClassVar[type[Certificate]] = RegionCertificate  # of the tests
-    favours: tuple[Order, ...]  # that high scores may favour
+    certificate: ClassVar[type[Certificate]] = RegionCertificate  # certificate of the tests
+    favours: tuple[Order, ...]  # orders that high scores may favour
 
     def __post_init__(self) -> None:
         orders = tuple(self.favours)
@@ -186,7 +186,7 @@ class Thresholds(Tagged, ABC):
         epsilon, delta = claim
         generator = np.random.default_rng(0)  # the same draws for every plan
         refuted = 0
-        for _ in range(_SIMULATED):
+        for _ in range(_SIMULATIONS):
             first, second = rates.draw(trials, generator)
             question = Question(
                 first=first,
@@ -200,7 +200,7 @@ class Thresholds(Tagged, ABC):
                 np.array([delta]), None
             )
             refuted += bool(bounds[0] > epsilon)
-        return refuted / _SIMULATED
+        return refuted / _SIMULATIONS
 
 
 def _reached(curve: PrivacyCurve, scores: Array) -> Array:

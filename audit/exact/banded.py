@@ -21,18 +21,18 @@ from audit.numerics.panels import Panels
 
 _EMPTY = -(2**40)  # exponent of a panel that holds nothing
 _LOG_2 = float(np.log(2.0))
-_MOST_NUMBERS = 2**26  # entries of one operator: half a gigabyte
-_AT_ONCE = 4096  # blocks that are computed together
-_LEAST_GAP = -1100  # exponents below the largest that still matter: entries of a block differ
+_MAX_NUMBERS = 2**26  # entries of one operator: half a gigabyte
+_BLOCKS_PER_CHUNK = 4096  # blocks that are computed together
+_MIN_GAP = -1100  # exponents below the largest that still matter: entries of a block differ
 # OpenBLAS shares out products of more multiply-adds among threads: they would wait for each other,
 # and rounding would depend on their number.
-_PRODUCT = 2**18
-_POWERS = 2.0 ** -np.arange(-_LEAST_GAP + 1.0)
+_MAX_PRODUCT = 2**18
+_POWERS = 2.0 ** -np.arange(-_MIN_GAP + 1.0)
 # Products are computed as multiples of a small power of two: numbers next to the smallest double,
 # of which processors are several times slower, are then far below what matters.
 _LIFT_BLOCKS, _LIFT_VALUES = 2.0**400, 2.0**500
-_LIFTED = 2.0 ** (500 - np.arange(-_LEAST_GAP + 1.0))
-_LOWER = 1 / _LIFT_BLOCKS / _LIFT_VALUES
+_LIFTED_POWERS = 2.0 ** (500 - np.arange(-_MIN_GAP + 1.0))
+_UNLIFT = 1 / _LIFT_BLOCKS / _LIFT_VALUES
 
 
 class BandedOperator(NamedTuple):
@@ -91,8 +91,8 @@ class BandedOperator(NamedTuple):
         log_weights = np.log(panels.weights)
         values = np.empty((len(to), order * order))
         reach_of = np.empty(len(to), dtype=np.int64)
-        for k in range(0, len(to), _AT_ONCE):
-            some = slice(k, k + _AT_ONCE)
+        for k in range(0, len(to), _BLOCKS_PER_CHUNK):
+            some = slice(k, k + _BLOCKS_PER_CHUNK)
             nodes = panels.nodes[sources[some], :, None]
             logs = log_weights[sources[some], :, None] + log_kernel(step, to[some, None], nodes)
             values[some], reach_of[some] = _scaled(logs.reshape(-1, order * order))
@@ -172,7 +172,7 @@ class BandedOperator(NamedTuple):
         wide, tile = int(np.max(self.last - self.first)) * order, 1
         if self.shared:
             wide = len(self.blocks)
-            tile = max(1, min(count, _PRODUCT // self.blocks.size))
+            tile = max(1, min(count, _MAX_PRODUCT // self.blocks.size))
         _take_steps(times, self, padded, np.empty(tile * wide), tile)
         values, exponents = padded.values[inner].copy(), padded.exponents[inner].copy()
         return ScaledState(values, exponents, padded.atoms, padded.atom_exponents)
@@ -230,7 +230,7 @@ def _same_everywhere(step: Step, panels: Panels) -> bool:
 
 
 def _check_memory(numbers: int, step: Step, panels: Panels) -> None:
-    if numbers > _MOST_NUMBERS:
+    if numbers > _MAX_NUMBERS:
         size = float(panels.edges[-1] - panels.edges[0]) / step.noise_std
         raise ValueError(
             f"noise_std must be larger for a computed law: the domain spans {size:.4g} of a step's "
@@ -318,24 +318,24 @@ def _take_steps(
                 scale = max(scale, atom_exponents[other] + between_reach[side, other])
             for source in range(count):
                 gap = exponents[source] + to_reach[side, source] - scale
-                if gap >= _LEAST_GAP:
+                if gap >= _MIN_GAP:
                     part = 0.0
                     for j in range(order):
                         part += to_atoms[side, source, j] * values[source, j]
                     total += part * _POWERS[-gap]
             for other in range(2):
                 gap = atom_exponents[other] + between_reach[side, other] - scale
-                if gap >= _LEAST_GAP:
+                if gap >= _MIN_GAP:
                     total += between_atoms[side, other] * atoms[other, 0] * _POWERS[-gap]
             new_atoms[side, 0] = total
             new_atom_exponents[side] = _normalise(new_atoms[side], scale)
         for target in range(count):
             scale, row = scales[target], values[target]
             for i in range(order):
-                row[i] = received[target, i] * _LOWER
+                row[i] = received[target, i] * _UNLIFT
             for side in range(2):
                 gap = atom_exponents[side] + from_reach[side, target] - scale
-                if gap >= _LEAST_GAP:
+                if gap >= _MIN_GAP:
                     value = atoms[side, 0] * _POWERS[-gap]
                     for i in range(order):
                         row[i] += from_atoms[side, target, i] * value
@@ -363,6 +363,6 @@ def _gather(
         part = gathered[:, k * order : (k + 1) * order]
         for target in range(count):
             gap = at[target] + own - scales[target]
-            factor = _LIFTED[-gap] if gap >= _LEAST_GAP else 0.0
+            factor = _LIFTED_POWERS[-gap] if gap >= _MIN_GAP else 0.0
             for j in range(order):
                 part[target, j] = source[target, j] * factor

@@ -26,11 +26,11 @@ from audit.exact.law import UNIT
 from audit.numerics.arrays import Array
 
 # Rounds of refinement, and the relative width at which it ends.
-_ROUNDS, _WIDTH = 24, 4e-14
-# Where a cell is cut besides the place of the loss: shares of the cell around it.
-_AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
-_EVEN = np.arange(9) / 9
-_MOMENT_CELLS = 200_000  # that a Renyi moment is summed over
+_ROUNDS, _CONVERGENCE = 24, 4e-14
+# Offsets of cuts from the place of the loss, as shares of the cell.
+_CUT_OFFSETS = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
+_EVEN_CUTS = np.arange(9) / 9
+_MOMENT_CELLS = 200_000  # cells over which a Renyi moment is summed
 
 
 class Grid(ABC):
@@ -100,7 +100,7 @@ class CellCurve(BracketedCurve):
         """Return brackets for which the laws' errors are taken as proven."""
         if asked is Measure.RENYI:
             return self._renyi_brackets(at, order)
-        # of a test, the law of the null hypothesis is the second
+        # the null hypothesis of a test is the second law
         test = asked in (Measure.POWER, Measure.BETA)
         return self._narrowed(asked, at, order.other if test else order)
 
@@ -118,7 +118,7 @@ class CellCurve(BracketedCurve):
                 lows = np.where(at == 0, np.maximum(lows, largest), lows)
             with np.errstate(invalid="ignore"):
                 before, width = width, np.nan_to_num(highs - lows, nan=0.0)
-            open_ = width > _WIDTH * np.maximum(np.abs(lows), TINY)
+            open_ = width > _CONVERGENCE * np.maximum(np.abs(lows), TINY)
             if before is not None:  # rounding remains
                 open_ &= ~(width > 0.7 * before)
             if not open_.any():
@@ -225,7 +225,7 @@ def _cuts(grid: Grid, cells: Cells, order: Order, losses: Array, guesses: Array)
     # cells that are met only because their ranges are wide, or turn, are divided evenly
     steep = 2 * np.abs(f1 - f0) > (high - low)[own]
     met = ((at > 0) & (at < 1) & (d0 * d1 > 0) & steep)[:, None]
-    places = np.where(met, at[:, None] + _AROUND, _EVEN)
+    places = np.where(met, at[:, None] + _CUT_OFFSETS, _EVEN_CUTS)
     points = left[:, None] + width[:, None] * places
     inside = (points > left[:, None]) & (points < (left + width)[:, None])
     return np.unique(points[inside])
@@ -323,7 +323,7 @@ def _counts(times: int, outcomes: int) -> Array:
     return np.diff(ends, axis=1) - 1
 
 
-_CELLS = 2_000  # of all pieces, that refinement starts from
+_CELLS = 2_000  # cells of all pieces from which refinement starts
 
 
 @dataclass(frozen=True, eq=False)

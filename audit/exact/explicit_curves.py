@@ -37,13 +37,13 @@ from audit.numerics.arrays import Array
 
 Drawn = Mixtures | LaplaceMixtures | Finite
 
-_MOST_COUNTS = 300_000  # of the outcomes of repeated draws, that are listed one by one
+_MAX_COUNTS = 300_000  # counts of repeated draws that are listed one by one
 # Points of the losses of one draw in a standard deviation of them, and losses that are kept.
-_POINTS, _MOST_POINTS = 150, 1_000_000
+_POINTS, _MAX_POINTS = 150, 1_000_000
 _NEGLIGIBLE = math.log(1e-60)  # log probability of a draw's losses that are merged
 # Cells of one draw: of a standard deviation, and in all.
 _PER_DEVIATION, _PER_PAIR = 320, 40_000
-_ACCURACY = 1e-6  # of epsilon for subsampled Gaussian mechanisms, relative
+_ACCURACY = 1e-6  # relative, of epsilon for subsampled Gaussian mechanisms
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +54,8 @@ class RepeatedCurve(BracketedCurve):
     """
 
     dominating: DominatingCurve
-    pure: Callable[[Order], Bracket]  # of epsilon at delta = 0
-    divergence: Callable[[float, Order], Bracket]  # of a Renyi order
+    pure: Callable[[Order], Bracket]  # bracket of epsilon at delta = 0
+    divergence: Callable[[float, Order], Bracket]  # bracket of the divergence of a Renyi order
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         if delta == 0:
@@ -109,7 +109,7 @@ def explicit_curve(pair: ExplicitPair) -> ExplicitCurve:
             [distributions],
             poisson_curve(noise_multiplier, rate, pair.times, relation, accuracy=_ACCURACY),
         )
-    few = isinstance(distributions, Finite) and distributions.counts <= _MOST_COUNTS
+    few = isinstance(distributions, Finite) and distributions.counts <= _MAX_COUNTS
     if few or isinstance(distributions, Densities) or distributions.times == 1:
         return single_curve(distributions)
     return _composed(distributions)
@@ -253,4 +253,4 @@ def _interval(log_p: Array, log_q: Array) -> float:
         return 1.0
     mean = float(np.average(losses, weights=weights))
     spread = math.sqrt(float(np.average((losses - mean) ** 2, weights=weights)))
-    return max(spread / _POINTS, float(np.ptp(losses)) / _MOST_POINTS, 1e-9)
+    return max(spread / _POINTS, float(np.ptp(losses)) / _MAX_POINTS, 1e-9)

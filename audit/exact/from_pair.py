@@ -20,7 +20,7 @@ from audit.exact.law import UNIT, Law
 from audit.exact.law_curve import LawCurve
 from audit.exact.node_laws import computed_laws
 from audit.exact.normal_laws import GaussianPairCurve, gaussian_pair, normal_law
-from audit.exact.propagation import LARGEST_DENSE, Progress, check_domain, domain_ends
+from audit.exact.propagation import MAX_DENSE, Progress, check_domain, domain_ends
 from audit.exact.staircases import is_staircase
 from audit.exact.step_panels import step_panels
 
@@ -37,7 +37,7 @@ _NORMAL_COST = 5.5e-6
 _STAIRS_KERNEL, _STAIRS_STEP, _STAIRS_PRODUCT = 4.5e-7, 1.5e-4, 1.2e-9
 
 # Steps of processes on a line, beyond which no exact law is tried.
-_MOST_STEPS = 100_000
+_MAX_STEPS = 100_000
 
 
 def law(
@@ -230,7 +230,7 @@ def exact_seconds(pair: Construction) -> float:
     if all(is_staircase(process) for process in processes):
         return _staircase_seconds(processes)
     endless = any(math.isinf(end) for p in processes for end in (p.lower, p.upper))
-    if endless and sum(len(path) for p in processes for path in p.paths) > _MOST_STEPS:
+    if endless and sum(len(path) for p in processes for path in p.paths) > _MAX_STEPS:
         return math.inf  # even how far the line is needed would take long
     try:
         nodes = step_panels(processes, *domain_ends(processes, TAIL)).panels.nodes.size
@@ -240,7 +240,7 @@ def exact_seconds(pair: Construction) -> float:
     steps = max(len(path) for process in processes for path in process.paths)
     maps = max(len(step.maps) for process in processes for step in process.distinct_steps())
     last = paths * maps * nodes * _NORMAL_COST if maps > 1 else 0.0
-    if nodes <= LARGEST_DENSE:
+    if nodes <= MAX_DENSE:
         return last + paths * min(steps * nodes**2 * 4e-10, 40 * nodes**3 * 6e-11)
     return last + paths * steps * nodes * _BAND_WIDTH * _BAND_COST
 

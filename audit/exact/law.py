@@ -20,11 +20,11 @@ _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Standard deviations of a line beyond the outermost normals: less than 1e-330 of their mass.
 WINDOW = 39.0
 # Normals farther from a point than this are left out, if they have less than e^-46 of the density.
-_NEAR, _NEGLIGIBLE = 12.0, -46.0
+_NEAR_DEVIATIONS, _LOG_NEGLIGIBLE = 12.0, -46.0
 _COLUMNS = ("log_density", "score", "top", "left", "right", "square")
 # Points that are evaluated together, in standard deviations and in number.
 _BLOCK_WIDTH, _BLOCK_SIZE = 8.0, 512
-_FEW = 8  # normals, whose blocks may be of any width
+_FEW_NORMALS = 8  # normals, whose blocks may be of any width
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +326,7 @@ def score_range(law: Law, low: Array, high: Array, std: float, share: float) -> 
                 centres, logs = (np.take_along_axis(a, rank, axis=1) for a in (centres, logs))
             terms = np.exp(logs - logs.max(axis=1, keepdims=True))
             sums = terms.cumsum(axis=1) / terms.sum(axis=1, keepdims=True)
-            # of a quarter of the share, rounding has some
+            # rounding takes some of a quarter of the share
             limit = 0.25 * share - 4 * UNIT * logs.shape[1]
             at = (sums < (limit if side < 0 else 1 - limit)).sum(axis=1)
             at = np.clip(at, 0, centres.shape[1] - 1)
@@ -384,7 +384,7 @@ def log_tail(law: Law, end: float, side: int) -> float:
 
 def _blocks(law: Law, points: Array) -> Iterator[slice]:
     start = 0
-    width = math.inf if law.means.size <= _FEW else _BLOCK_WIDTH * law.narrowest
+    width = math.inf if law.means.size <= _FEW_NORMALS else _BLOCK_WIDTH * law.narrowest
     while start < points.size:
         stop = int(np.searchsorted(points, points[start] + width))
         stop = min(max(stop, start + 1), start + _BLOCK_SIZE)
@@ -404,7 +404,7 @@ def _logs(law: Law, points: Array) -> tuple[slice, Array, Array]:
 
     All others together have no share of a density that rounding would leave.
     """
-    reach = math.inf if law.means.size <= _FEW else _NEAR
+    reach = math.inf if law.means.size <= _FEW_NORMALS else _NEAR_DEVIATIONS
     while True:
         near = _near(law, points, reach)
         z = points[:, None] - law.means[near]
@@ -415,7 +415,7 @@ def _logs(law: Law, points: Array) -> tuple[slice, Array, Array]:
         if near.start == 0 and near.stop == law.means.size:
             return near, z, logs
         left_out = _left_out(law, points, near, reach) - math.log(law.narrowest)
-        if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _NEGLIGIBLE:
+        if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _LOG_NEGLIGIBLE:
             return near, z, logs
         reach *= 2
 

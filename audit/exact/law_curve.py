@@ -68,16 +68,16 @@ class LawCurve(CellCurve):
 
 
 _NODES, _RHO = 20, 3.0
-_SHARE = 1e-9  # of the normals that may have any score
-# What the bounds may grow by on the ellipse, in logarithms: leaves some 1e-15 of an integral.
-_GROWTH = 6.0
-_NEGLIGIBLE = 50.0
-_SEEN = 40.0  # how far above the lost mass laws are certain, in logarithms
-_MOST_POINTS = 4_000_000
+_EXEMPT_SHARE = 1e-9  # share of the normals that may have any score
+# Largest growth of the bounds on the ellipse, in logarithms: leaves some 1e-15 of an integral.
+_MAX_GROWTH = 6.0
+_LOG_NEGLIGIBLE = 50.0
+_LOG_CERTAIN = 40.0  # logarithms by which laws exceed the lost mass where they are certain
+_MAX_POINTS = 4_000_000
 # Rounds and parts of cells that are cut before a moment.
-_ROUNDS, _PARTS, _MOST_CELLS = 12, 8, 1_000_000
+_ROUNDS, _PARTS, _MAX_CELLS = 12, 8, 1_000_000
 # Deviations of a tilted normal beyond which nothing matters, and pairs of normals that are tried.
-_FAR, _MOST_PAIRS = 12.0, 4_000_000
+_CUT, _MAX_PAIRS = 12.0, 4_000_000
 
 
 def log_moment_bracket(grid: NormalCells, alpha: float, rate: float) -> tuple[float, float]:
@@ -97,7 +97,7 @@ def log_moment_bracket(grid: NormalCells, alpha: float, rate: float) -> tuple[fl
     merged, upper = _terms(cells, alpha)
     certain = np.isfinite(upper) | (cells.log_p == -np.inf)
     if max(lost) > -np.inf:  # where laws are far above what is lost
-        certain &= (cells.log_p > lost[0] + _SEEN) & (cells.log_q > lost[1] + _SEEN)
+        certain &= (cells.log_p > lost[0] + _LOG_CERTAIN) & (cells.log_q > lost[1] + _LOG_CERTAIN)
     tail = -math.inf
     if max(lost) > -np.inf or not certain.all():
         mass = _log_sum(np.append((cells.log_q + cells.error_q)[~certain], lost[1]))
@@ -156,12 +156,12 @@ def _integrals(
     for run in np.split(cells, starts[1:]):  # neighbours
         left, right = grid.points[run], grid.points[run + 1]
         # the ellipse of a part reaches 5/6 of its width from its middle
-        scores = score_range(q, left - std, right + std, std, _SHARE)
+        scores = score_range(q, left - std, right + std, std, _EXEMPT_SHARE)
         most = max(float(scores.max()), 1e-300)
-        turn = min(math.sqrt(2 * (_GROWTH - 2) / alpha), 1.0) / most
+        turn = min(math.sqrt(2 * (_MAX_GROWTH - 2) / alpha), 1.0) / most
         length = float(right[-1] - left[0])
         parts = max(math.ceil(length * reach / min(turn, 0.5 * std)), 1)
-        if parts * _NODES > _MOST_POINTS:
+        if parts * _NODES > _MAX_POINTS:
             return None
         middles.append(left[0] + length / parts * (np.arange(parts) + 0.5))
         widths.append(np.full(parts, length / parts))
@@ -175,7 +175,7 @@ def _integrals(
     logs = logs + log_weights
     error = alpha * p.error_at(at_p.log_density, at_p.square)
     error = error + (alpha - 1) * q.error_at(at_q.log_density, at_q.square)
-    # of nodes, which the slope of the integrand's logarithm turns into errors, and of weights
+    # rounding of nodes, times the slope of the integrand's logarithm, and of weights
     slope = alpha * np.abs(at_p.score) + (alpha - 1) * np.abs(at_q.score)
     error = error + UNIT * (4 * np.abs(points) * slope + 16 + 4 * np.abs(log_weights))
     for law, values, log_lost, share in ((p, at_p, lost[0], alpha), (q, at_q, lost[1], alpha - 1)):
@@ -189,7 +189,7 @@ def _integrals(
         for law in (p, q)
     )
     largest = _largest(2 * a, ends_p, ends_q, std, alpha)
-    least_cos = (1 - _SHARE) * np.cos(np.minimum(b * score, 1.5)) - _SHARE * np.exp(
+    least_cos = (1 - _EXEMPT_SHARE) * np.cos(np.minimum(b * score, 1.5)) - _EXEMPT_SHARE * np.exp(
         b**2 / (2 * std**2)
     )
     growth = b**2 / (2 * std**2) - (alpha - 1) * np.log(least_cos)
@@ -237,9 +237,9 @@ def _terms(cells: Cells, alpha: float) -> tuple[Array, Array]:
 
 
 def _kept(merged: Array, upper: Array, certain: NDArray[np.bool_] | None = None) -> Any:
-    """Which cells may have a share of the moment."""
+    """Return which cells may have a share of the moment."""
     top = _log_sum(merged[np.isfinite(upper) if certain is None else certain])
-    return upper > top - _NEGLIGIBLE - math.log(max(merged.size, 1))
+    return upper > top - _LOG_NEGLIGIBLE - math.log(max(merged.size, 1))
 
 
 def _is_infinite(p: Law, q: Law, alpha: float) -> bool:
@@ -257,14 +257,14 @@ def _is_infinite(p: Law, q: Law, alpha: float) -> bool:
 def _moment_cells(grid: NormalCells, alpha: float) -> NormalCells:
     """Return cells of exact laws over all places that may matter to a moment, and narrow there."""
     p, q = grid.first, grid.second
-    if not (p.exact and q.exact) or p.means.size * q.means.size > _MOST_PAIRS:
+    if not (p.exact and q.exact) or p.means.size * q.means.size > _MAX_PAIRS:
         return grid
     grid = NormalCells.of(p, q, reach=_moment_range(grid, alpha))
     for _ in range(_ROUNDS):
         merged, upper = _terms(grid.cells(), alpha)
         wide = np.diff(grid.points) > 0.5 * grid.stds
         chosen = np.flatnonzero(_kept(merged, upper)[: wide.size] & wide)
-        if chosen.size == 0 or chosen.size * _PARTS > _MOST_CELLS:
+        if chosen.size == 0 or chosen.size * _PARTS > _MAX_CELLS:
             break
         left, right = grid.points[chosen], grid.points[chosen + 1]
         grid = grid.refined(np.linspace(left, right, _PARTS + 1)[1:-1].ravel())
@@ -279,7 +279,7 @@ def _moment_range(grid: NormalCells, alpha: float) -> tuple[float, float]:
     centres, precisions = (np.take_along_axis(a, best, axis=1) for a in (centres, precisions))
     some = np.isfinite(centres)
     # beyond, `log_tail_moment` is small in spite of its factor
-    far = np.sqrt((_FAR**2 + 2 * (alpha - 1) * math.log(p.means.size)) / precisions[some])
+    far = np.sqrt((_CUT**2 + 2 * (alpha - 1) * math.log(p.means.size)) / precisions[some])
     cells, count = grid.cells(), grid.points.size - 1
     outer = cells.high[[0, count - 1, count, count + 1]]
     most = max(float(outer[np.isfinite(outer)].max(initial=0.0)), 0.0)
@@ -298,7 +298,7 @@ def log_tail_moment(p: Law, q: Law, alpha: float, ends: dict[int, float]) -> flo
     With n normals, (a_1 + ... + a_n)^alpha <= n^(alpha - 1) (a_1^alpha + ... + a_n^alpha); and q is
     at least any one of its normals. What is left are integrals of e to a quadratic.
     """
-    if p.means.size * q.means.size > _MOST_PAIRS:
+    if p.means.size * q.means.size > _MAX_PAIRS:
         return math.inf
     logs, centres, precisions = _tilted(p, q, alpha)
     total = -math.inf

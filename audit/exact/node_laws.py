@@ -53,19 +53,19 @@ from audit.exact.law import UNIT, WINDOW, Law, edge_table
 from audit.exact.propagation import Counter, Progress, Reached, Runner, domain_ends
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.step_panels import REACH, StepPanels, step_panels
-from audit.exact.transfer import EQUAL
+from audit.exact.transfer import MEMORY_ERROR
 from audit.numerics.arrays import Array
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels, ellipse, log_panel_error
 
 # Standard deviations of a step's noise that are followed at most: over two panels the noise's
 # density then falls by e^680, and products within a block of the operator underflow.
-LARGEST_REACH = 83.0
+MAX_REACH = 83.0
 # Nodes times steps of long laws, with the reach at first and the log density from which on laws
 # matter, times a deviation: all that doubles hold where it costs little, else 1e-130.
-_LONG, _FIRST, _FIRST_LONG = 3e6, (40.0, -690.0), (27.0, -300.0)
-# What is lost is so much below the laws where they matter, in logarithms.
-_BELOW = 40.0
+_LONG_RUN, _FIRST_REACH, _FIRST_LONG_REACH = 3e6, (40.0, -690.0), (27.0, -300.0)
+# Margin of the lost mass below the laws where they matter, in logarithms.
+_LOG_MARGIN = 40.0
 _LOG_TINY = float(np.log(np.finfo(np.float64).tiny))
 Normals = dict[tuple[UpdateMap, float, bool], Array]  # log masses by map, noise, whether at start
 
@@ -88,8 +88,8 @@ def computed_laws(
     # the last step leads to normals
     total = (wanted[-1] - 1) * sum(len(process.paths) for process in processes)
     done = [0] * len(processes)
-    long = panels.panels.nodes.size * wanted[-1] > _LONG
-    (reach, relevant), banded = _FIRST_LONG if long else _FIRST, False
+    long = panels.panels.nodes.size * wanted[-1] > _LONG_RUN
+    (reach, relevant), banded = _FIRST_LONG_REACH if long else _FIRST_REACH, False
     # how far long laws must be followed shows with few nodes
     few = replace(panels, panels=Panels(panels.panels.edges, panels.panels.order * 3 // 8))
     levels = [few, panels] if long else [panels]
@@ -112,7 +112,7 @@ def computed_laws(
             need = max(_lacking(group, relevant) for group in zip(*laws, strict=True))
             lost = max(law.log_lost for group in laws for law in group)
             # what is lost beyond the cut of a line does not depend on the reach
-            if need <= 0 or lost > before - 1 or (banded and reach >= LARGEST_REACH):
+            if need <= 0 or lost > before - 1 or (banded and reach >= MAX_REACH):
                 if len(levels) == 1:
                     return laws  # what is lost shows in the brackets
                 levels.pop(0)
@@ -124,7 +124,7 @@ def computed_laws(
             else:  # noise to follow instead of doubles that underflow
                 least = min(law.log_lost for group in laws for law in group)
                 raised = math.sqrt(2 * max(need - least, 0.0)) + 1
-            reach, banded = min(max(raised, reach + 1), LARGEST_REACH), True
+            reach, banded = min(max(raised, reach + 1), MAX_REACH), True
 
 
 def _lacking(laws: Sequence[Law], relevant: float) -> float:
@@ -140,7 +140,7 @@ def _lacking(laws: Sequence[Law], relevant: float) -> float:
     tables = [edge_table(law, points, tails=False) for law in laws]
     logs = np.stack([table.log_density for table in tables]) + math.log(std)
     matter = logs.max(axis=0) > relevant
-    return float(np.max(lost + _BELOW - logs[:, matter], initial=0.0))
+    return float(np.max(lost + _LOG_MARGIN - logs[:, matter], initial=0.0))
 
 
 class _ProcessLaws:
@@ -228,7 +228,7 @@ class _ProcessLaws:
         each = UNIT * (self.runner.terms + 16 + 4 * len(self.process.paths)) + 0.5 * position
         total = counted * (each + square * math.log(2))
         if counted > 0 and self.runner.dense:
-            total += 4 * EQUAL
+            total += 4 * MEMORY_ERROR
         return {"rounding": total, "depth_rounding": 2 * square if counted else 0.0}
 
     def _log_lost(self, steps: int, beyond: Array) -> float:
@@ -245,11 +245,11 @@ class _ProcessLaws:
 
 
 # Variance of the second part, of the smallest; nodes of a panel, and its width over c.
-_PART, _NODES, _WIDTH = 0.75, 24, 6.0
-_CUT, _PAST, _LOST = 10.0, 12.0, 1e-27
+_VARIANCE_SHARE, _NODES, _WIDTH = 0.75, 24, 6.0
+_CUT_DEVIATIONS, _WALL_DEVIATIONS, _LOST_SHARE = 10.0, 12.0, 1e-27
 _RHOS = np.geomspace(1.5, 30.0, 60)
 # Laws with fewer normals for each node are left as they are.
-_WORTH = 4
+_MIN_RATIO = 4
 
 
 def condensed(law: Law) -> Law:
@@ -257,22 +257,22 @@ def condensed(law: Law) -> Law:
     if law.means.size == 0 or law.exact:
         return law
     std, widest = law.narrowest, float(law.stds.max())
-    second = math.sqrt(_PART) * std
+    second = math.sqrt(_VARIANCE_SHARE) * std
     firsts = np.sqrt(law.stds**2 - second**2)
-    both = second * math.sqrt(1 - _PART)  # c, with s1 = s/2
-    reach = _CUT * float(firsts.max())
+    both = second * math.sqrt(1 - _VARIANCE_SHARE)  # c, with s1 = s/2
+    reach = _CUT_DEVIATIONS * float(firsts.max())
     ends = float(law.means[0]), float(law.means[-1])
     low, high = ends[0] - WINDOW * widest - reach, ends[1] + WINDOW * widest + reach
     lost = law.log_lost
     if math.isfinite(law.lower):
-        low = min(ends[0], law.lower) - _PAST * widest - reach
+        low = min(ends[0], law.lower) - _WALL_DEVIATIONS * widest - reach
     if math.isfinite(law.upper):
-        high = max(ends[1], law.upper) + _PAST * widest + reach
+        high = max(ends[1], law.upper) + _WALL_DEVIATIONS * widest + reach
     if not (math.isfinite(law.lower) and math.isfinite(law.upper)):
         lost = float(np.logaddexp(lost, -0.5 * WINDOW**2))
     panels = Panels.covering(low, high, _WIDTH * both, _NODES)
     nodes = panels.nodes.ravel()
-    if law.means.size < _WORTH * nodes.size:
+    if law.means.size < _MIN_RATIO * nodes.size:
         return law
     first = replace(law, stds=firsts)
     weights = panels.weights.ravel()
@@ -295,4 +295,4 @@ def _error(width: float, both: float, panels: Panels) -> float:
     """Bound the relative error of the quadrature."""
     growth = ellipse(width, _RHOS)[1] ** 2 / (2 * both**2)
     panel = math.exp(float(log_panel_error(_NODES, width, _RHOS, growth).min())) / (2.5 * both)
-    return len(panels) * panel + _LOST
+    return len(panels) * panel + _LOST_SHARE

@@ -31,16 +31,16 @@ from audit.exact.law import UNIT, WINDOW, EdgeTable, Law, cell_masses, edge_tabl
 from audit.numerics.arrays import Array
 
 # Lost densities so far below a density, in logarithms, are less than its rounding.
-_NEGLIGIBLE = 46.0
+_LOG_NEGLIGIBLE = 46.0
 # Cells of a standard deviation that refinement starts from.
-_CELLS = 4
-_MOST_CELLS = 2_000_000
-_FEW = 64  # normals
+_CELLS_PER_DEVIATION = 4
+_MAX_CELLS = 2_000_000
+_FEW_NORMALS = 64  # normals
 # Beyond the window of a line and between windows, cells double in width, until losses are constant
 # but for this or for their rounding, in units of squared distances.
-_CLOSED, _ROUNDED, _DOUBLINGS = 1e-12, 16 * UNIT, 14
+_CONSTANT, _ROUNDING, _DOUBLINGS = 1e-12, 16 * UNIT, 14
 # Normals of this share of a density, in logarithms, have none; and where it is looked for.
-_NO_SHARE, _MOST_SHARES = -80.0, 20_000_000
+_LOG_NO_SHARE, _MAX_SHARE_ENTRIES = -80.0, 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class NormalCells(Grid):
         cls,
         first: Law,
         second: Law,
-        per_deviation: int = _CELLS,
+        per_deviation: int = _CELLS_PER_DEVIATION,
         reach: tuple[float, float] | None = None,
     ) -> NormalCells:
         """Return cells of a fraction of the smallest standard deviation.
@@ -82,7 +82,7 @@ class NormalCells(Grid):
     @property
     def most_cuts(self) -> int:  # type: ignore[override]
         """Number of cuts: of few normals, more cells cost little."""
-        few = max(self.first.means.size, self.second.means.size) <= _FEW
+        few = max(self.first.means.size, self.second.means.size) <= _FEW_NORMALS
         return 30_000 if few else super().most_cuts
 
     @property
@@ -231,7 +231,7 @@ class NormalCells(Grid):
         narrowest = min(law.narrowest for law in laws)
         several = any(np.ptp(law.stds) > 0 for law in laws)
         size = self.points.size * sum(law.means.size for law in laws)
-        if not several or size > _MOST_SHARES or not all(law.means.size for law in laws):
+        if not several or size > _MAX_SHARE_ENTRIES or not all(law.means.size for law in laws):
             return narrowest
         found = []
         for law in laws:
@@ -241,7 +241,7 @@ class NormalCells(Grid):
             least = np.minimum(logs[:-1], logs[1:]).max(axis=1, keepdims=True)
             inside = (z[:-1] < 0) & (z[1:] > 0)
             most = np.where(inside, peaks, np.maximum(logs[:-1], logs[1:]))
-            found.append(np.where(most < least + _NO_SHARE, np.inf, law.stds).min(axis=1))
+            found.append(np.where(most < least + _LOG_NO_SHARE, np.inf, law.stds).min(axis=1))
         return np.asarray(np.minimum(*found))
 
     def _half_line(self, side: int) -> tuple[float, float]:
@@ -266,7 +266,7 @@ class NormalCells(Grid):
         bend = float(np.max(np.diff(self.points))) ** 2 / (2 * law.narrowest**2)
         least = float(np.min(table.log_density)) - bend
         least = min(least, *(atom for atom in law.log_atoms))
-        return -math.inf if max(law.log_lost_density, lost) < least - _NEGLIGIBLE else lost
+        return -math.inf if max(law.log_lost_density, lost) < least - _LOG_NEGLIGIBLE else lost
 
 
 def _outermost(law: Law, side: int) -> tuple[tuple[float, float], float]:
@@ -346,7 +346,7 @@ def law_range(laws: Sequence[Law]) -> tuple[float, float]:
 
 def _even_points(low: float, high: float, std: float, per_deviation: int) -> Array:
     count = max(math.ceil((high - low) / std * per_deviation), 2)
-    if count > _MOST_CELLS:
+    if count > _MAX_CELLS:
         raise ValueError(
             "noise_std must be larger for an exact curve: the laws span "
             f"{(high - low) / std:.4g} standard deviations, got {std:g}"
@@ -390,6 +390,6 @@ def _doubled(laws: tuple[Law, Law], side: int, end: float, widest: float) -> Arr
     for k, distance in enumerate(distances):
         at = end + side * distance * widest
         ranges = [_over(law, _outermost(law, side)[0], side, at) for law in laws]
-        if max(high - low for low, high in ranges) <= max(_CLOSED, _ROUNDED * distance**2):
+        if max(high - low for low, high in ranges) <= max(_CONSTANT, _ROUNDING * distance**2):
             return end + side * widest * np.array(distances[1 : k + 1])
     return np.zeros(0)

@@ -24,7 +24,7 @@ from audit.numerics.panels import Panels
 Parts = dict[int, Any]  # densities by memory, in the form of an operator
 
 # Beyond this many nodes the band structure beats dense matrices at any length.
-LARGEST_DENSE = 1000
+MAX_DENSE = 1000
 # Steps of a band between two progress reports.
 _CHUNK = 250
 
@@ -107,7 +107,7 @@ class Runner:
         ends = (process.lower, process.upper)
         self.stuck = [a and process.start == e for a, e in zip(self.absorbing, ends, strict=True)]
         self.size = panels.nodes.size + 2
-        self.dense = not banded and self.size <= LARGEST_DENSE
+        self.dense = not banded and self.size <= MAX_DENSE
         self.counter = counter
         # Numba loads only where it is needed
         self.form: Any = DenseOperator if self.dense else _banded()
@@ -159,7 +159,7 @@ class Runner:
             self.dense
             and self.process.memories == 1
             and squaring_pays(len(segment) // products, self.size)
-        ):  # of a period of steps, one operator is squared in its turn
+        ):  # the operator of a whole period is squared in its turn
             powers = [self.operator(step).power(count) for step, count in runs]
             period = functools.reduce(lambda before, after: after @ before, powers)
             self.counter.add(len(segment))

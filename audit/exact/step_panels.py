@@ -51,13 +51,13 @@ from audit.numerics.panels import Panels, ellipse, log_panel_error
 # R of the theorem: far beyond the noise that is followed.
 REACH = 90.0
 # Nodes of a panel that are tried where maps are smooth, and where panels are graded towards kinks.
-_SMOOTH, _KINKED = (32,), (16, 24)
+_SMOOTH_ORDERS, _KINKED_ORDERS = (32,), (16, 24)
 # Relative error of one step that panels are refined to, below its rounding, and nodes for each
 # deviation that are tried.
 _GOAL, _DENSITIES = 2.0**-52, (4.5, 4.8, 5.1, 5.4, 5.7, 6.0, 7.0, 8.0)
-_MOST_ROUNDS, _MOST_NODES = 80, 1e6
+_MAX_ROUNDS, _MAX_NODES = 80, 1e6
 _RHOS = np.geomspace(1.3, 60.0, 32)
-_SAMPLES = 4097  # of a function of which nothing else is known
+_SAMPLES = 4097  # samples of a function of which nothing else is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
     ]
     kinks = tuple(sorted({k for phi, _ in kernels for k in _kinks(phi) if lower < k < upper}))
     size = (upper - lower) / narrowest * _DENSITIES[0]
-    if size > _MOST_NODES:
+    if size > _MAX_NODES:
         raise ValueError(
             f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] would "
             f"take {size:.3g} nodes, got a step with {narrowest:g}"
@@ -102,7 +102,7 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
 
         return _divided(errors, map(equal, _DENSITIES), order)
 
-    found = [divided(order) for order in (_KINKED if kinks else _SMOOTH)]
+    found = [divided(order) for order in (_KINKED_ORDERS if kinks else _SMOOTH_ORDERS)]
     panels, error = min(found, key=lambda each: each[0].nodes.size)
     return StepPanels(panels, float(error.sum()), all(bound.proven for bound in bounds))
 
@@ -124,12 +124,12 @@ def _divided(
             most = edges, error
     else:
         edges, error = most or (edges, error)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         left, right = edges[:-1], edges[1:]
         middle = 0.5 * (left + right)
         cut = (error > _GOAL / error.size) & (middle > left) & (middle < right)
         count = int(np.count_nonzero(cut))
-        if float(error.sum()) <= _GOAL or not count or (edges.size + count) * order > _MOST_NODES:
+        if float(error.sum()) <= _GOAL or not count or (edges.size + count) * order > _MAX_NODES:
             break
         halves = errors(left[cut], middle[cut]), errors(middle[cut], right[cut])
         edges = np.sort(np.concatenate([edges, middle[cut]]))

@@ -27,9 +27,9 @@ from audit.numerics.normal import log_density
 from audit.numerics.panels import Panels
 
 # Relative; less than the rounding that two steps are counted with in the laws' error bounds.
-EQUAL = 2.0**-48
+MEMORY_ERROR = 2.0**-48
 # Logarithm of the ratio of two starts' laws: farther apart, it is cheaper to square once more.
-_FARTHEST = 3.0
+_MAX_LOG_RATIO = 3.0
 # Measured costs in seconds of a multiply-add in a matrix product and in a product with a vector, of
 # a matrix entry in scaling and comparing columns, and of calling for either.
 _PRODUCT_COST, _VECTOR_COST, _ENTRY_COST = 3.6e-11, 1.1e-10, 8e-10
@@ -168,7 +168,7 @@ class DenseOperator:
         """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             apart = np.abs(np.log(self.matrix[:, 0] / self.matrix[:, -1])).max()
-            if not apart <= _FARTHEST:  # as the farthest starts are in most cases
+            if not apart <= _MAX_LOG_RATIO:  # as the farthest starts are in most cases
                 return 1.0
             rho = float(np.max(self.matrix.max(axis=1) / self.matrix.min(axis=1)))
         return (rho - 1) / (rho + 1) if rho < math.inf else 1.0
@@ -183,9 +183,9 @@ class DenseOperator:
             return math.inf
         # two laws, each as far from the stationary one
         left = 4 * math.log((1 + factor) / (1 - factor))
-        if left <= EQUAL:
+        if left <= MEMORY_ERROR:
             return 1
-        return 1 + math.ceil(math.log(EQUAL / left) / math.log(factor))
+        return 1 + math.ceil(math.log(MEMORY_ERROR / left) / math.log(factor))
 
     def moved(self, masses: Array, times: int) -> tuple[Array, float]:
         """Apply the matrix to masses ``times`` times; return how many errors of steps remain."""

@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_EACH = 0.01  # seconds between two checks by the keeper
-_WATCHED = 0.05  # seconds between two checks of the memory
-_KILL_WITHIN = 2.0  # seconds to wait for killed processes to disappear
-_PDEATHSIG, _DUMPABLE, _CHILD_SUBREAPER = 1, 4, 36  # of prctl(2)
+_CHECK_S = 0.01  # seconds between two checks by the keeper
+_MEMORY_CHECK_S = 0.05  # seconds between two checks of the memory
+_KILL_WAIT_S = 2.0  # seconds to wait for killed processes to disappear
+_PDEATHSIG, _DUMPABLE, _CHILD_SUBREAPER = 1, 4, 36  # options of prctl(2)
 
 
 def main(arguments: list[str]) -> None:
@@ -87,7 +87,7 @@ def _request(control: socket.socket, going: Callable[[], bool]) -> dict[str, Any
     line = b""
     descriptors: list[int] = []
     while not line.endswith(b"\n"):
-        while not select.select([control], [], [], _EACH)[0]:
+        while not select.select([control], [], [], _CHECK_S)[0]:
             if not going():
                 return {}
         received, found, _, _ = socket.recv_fds(control, 1 << 16, 1)
@@ -131,12 +131,12 @@ def _ended(child: int, memory: int, going: Callable[[], bool]) -> dict[str, int]
             found, status = os.waitpid(-1, os.WNOHANG)
             if found == child:
                 return _how(status)
-        if time.monotonic() - looked > _WATCHED:
+        if time.monotonic() - looked > _MEMORY_CHECK_S:
             looked = time.monotonic()
             taken = _memory(memory)
             if taken > memory:
                 return {"memory": taken}
-        time.sleep(_EACH)
+        time.sleep(_CHECK_S)
     return {"status": 0}
 
 
@@ -189,7 +189,7 @@ def _descendants(process: int) -> Iterator[int]:
 
 def _end_all() -> None:
     """Kill all descendants of this process, including those started in the meantime."""
-    until = time.monotonic() + _KILL_WITHIN
+    until = time.monotonic() + _KILL_WAIT_S
     while time.monotonic() < until:
         for process in _descendants(os.getpid()):
             with contextlib.suppress(OSError):

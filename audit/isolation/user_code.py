@@ -14,7 +14,7 @@ from typing import Any
 from audit import validate
 from audit.codec.hints import did_you_mean
 
-_MOST_SHOWN = 300  # characters of an exception message
+_MAX_SHOWN = 300  # characters of an exception message
 
 
 class UserCodeError(ValueError):
@@ -107,7 +107,7 @@ def _text(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except BaseException:  # its __str__ is user code
         return "(its message cannot be shown)"
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 class Answers:

@@ -22,7 +22,7 @@ from audit.isolation import process
 from audit.isolation.user_code import UserCodeError
 
 _GIGABYTE = 1e9
-_LONGEST = 2**20  # bytes of a reply
+_MAX_REPLY = 2**20  # bytes of a reply
 _KILL_AFTER_S = 3.0  # for a keeper to kill its processes
 
 
@@ -252,7 +252,7 @@ class _Worker:
 
     def __init__(self, place: _Place, environment: Mapping[str, str]) -> None:
         self.place = place
-        self.kind: _Kind | None = None  # of the process that is there, if any
+        self.kind: _Kind | None = None  # kind of the running process, if any
         self.used = False
         self._busy = False
         self._number = 0
@@ -351,7 +351,7 @@ class _Worker:
         """Return the next line on a socket."""
         received = self._received.get(connection, b"")
         while b"\n" not in received:
-            if len(received) > _LONGEST:
+            if len(received) > _MAX_REPLY:
                 raise _Ended("sent an invalid answer")
             left = max(0.0, until - time.monotonic())
             ready = select.select([connection, self._control], [], [], left)[0]

@@ -40,7 +40,7 @@ from audit.mechanism.choices import (
 from audit.numerics.display import ShortRepr
 
 # Fields that belong to some samplers (`Batching.fields`), and what they are for the others.
-_OF_SAMPLERS = {"participations": 1, "max_batch_size": None, "poisson_rate": None}
+_SAMPLER_DEFAULTS = {"participations": 1, "max_batch_size": None, "poisson_rate": None}
 
 _OPTIONAL = ("lipschitz", "gradient_sensitivity", "smoothness", "diameter", "clip_norm")
 _CHOICES = {
@@ -192,7 +192,7 @@ class NoisySGD(ShortRepr):
         self._check_sampler()
 
     def _check_sampler(self) -> None:
-        for name, default in _OF_SAMPLERS.items():
+        for name, default in _SAMPLER_DEFAULTS.items():
             value = getattr(self, name)
             if name not in self.batching.fields and value != default:
                 raise ValueError(
@@ -310,7 +310,7 @@ class NoisySGD(ShortRepr):
             )
         validate.positive(**{"step_size.first": size["first"]})
         validate.finite(**{"step_size.power": size["power"]})
-        if "steps" not in plain:  # which is refused, and the schedule is not to blame
+        if "steps" not in plain:  # steps are refused; the schedule is not to blame
             return {**plain, "step_size": size["first"]}
         validate.integer(1, steps=plain["steps"])
         schedule = [size["first"] * t ** size["power"] for t in range(1, plain["steps"] + 1)]

@@ -17,13 +17,13 @@ from audit.numerics.arrays import Array, Integers
 _UNIT = 2.0**-53
 # From here on S is its series, whose next term is below 2e-17. Below, each of its differences
 # (n + 1/2) log(1 + 1/n) - 1 errs by three units.
-_LARGE = 16
+_LARGE_COUNT = 16
 _COEFFICIENTS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 # Relative distance (k - m)/(k + m) within which D is a series, and its powers: the next one is
 # below 1e-18 of D.
 _NEAR, _POWERS = 0.1, tuple(range(3, 19, 2))
 # Deviations of a tail that are summed, and terms at least; a geometric series bounds the rest.
-_DEVIATIONS, _FEWEST, _TINY, _RARE = 12.0, 64, 1e-300, 1e-290
+_DEVIATIONS, _MIN_TERMS, _TINY, _RARE_MASS = 12.0, 64, 1e-300, 1e-290
 
 
 def log_binomial(successes: Integers, trials: int, rate: float) -> tuple[Array, Array]:
@@ -64,7 +64,7 @@ def binomial_tails(successes: int, trials: int, rate: float) -> tuple[float, flo
     mean = trials * rate
     side = 1 if successes > mean else -1  # the tail that is away from the mean is summed
     first = successes if side > 0 else successes - 1
-    size = math.ceil(_DEVIATIONS * math.sqrt(mean * (1 - rate))) + _FEWEST
+    size = math.ceil(_DEVIATIONS * math.sqrt(mean * (1 - rate))) + _MIN_TERMS
     last = min(first + size, trials) if side > 0 else max(first - size, 0)
     k = np.arange(first, last + side, side)
     logs, errors = log_binomial(k, trials, rate)
@@ -75,9 +75,9 @@ def binomial_tails(successes: int, trials: int, rate: float) -> tuple[float, flo
     fall = (trials - last) / (last + 1) * odds if side > 0 else last / (trials - last + 1) / odds
     slips = float(masses @ (errors + 4 * _UNIT)) + (float(masses[-1]) * fall / (1 - fall) + _TINY)
     rest = 1 - total
-    if total < _RARE:
+    if total < _RARE_MASS:
         total += slips
-    error = slips / (rest if total < _RARE else min(total, rest)) + 4 * _UNIT
+    error = slips / (rest if total < _RARE_MASS else min(total, rest)) + 4 * _UNIT
     return (rest, total, error) if side > 0 else (total, rest, error)
 
 
@@ -95,9 +95,9 @@ def _deviance(k: Array, mean: float) -> tuple[Array, Array]:
 
 def _stirling(n: Array) -> Array:
     """Return log n! less log(sqrt(2 pi n) (n/e)^n), for n above 0."""
-    large = np.maximum(n, _LARGE)
+    large = np.maximum(n, _LARGE_COUNT)
     square = 1 / large**2
     result = np.polynomial.polynomial.polyval(square, np.array(_COEFFICIENTS)) / large
-    for step in range(_LARGE - 1, 0, -1):
+    for step in range(_LARGE_COUNT - 1, 0, -1):
         result = np.where(n <= step, result + (step + 0.5) * math.log1p(1 / step) - 1, result)
     return np.asarray(result)

@@ -21,9 +21,9 @@ from audit.numerics.panels import gauss_legendre
 
 _UNIT_ROUNDOFF = 2.0**-53
 # Masses at both ends are normal floating-point numbers.
-_LARGEST_LOGARITHM = 640.0
-_NODES = 12  # of a cell
-_FAR = 32  # how many times as far as their cells reach sums of narrow laws are, about
+_MAX_LOG = 640.0
+_NODES = 12  # nodes of a cell
+_FAR_FACTOR = 32  # sums of narrow laws reach about this many times as far as their cells
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class GridLaw:
     above: bool
     interval: float  # distance of two grid points, in logarithms
     first: int  # index of the first cell
-    moments: Array  # of the algebra (of 1 only above), shape (functions, cells)
+    moments: Array  # means of the algebra's functions (only of 1 above), shape (functions, cells)
     zero: float = 0.0  # probability of the value 0
     beyond: float = 0.0  # E[X; X = infinity]: of a vanishing mass at ever larger values
     rounding: float = 0.0  # bound on the relative error of moments, and of atoms' places
@@ -104,9 +104,9 @@ def normal_exponential(
     # e^(d N) times the density is that of N(location + d scale^2, scale^2), up to a factor
     first = math.floor((location - reach) / interval)
     last = math.ceil((location + largest * scale * scale + reach) / interval)
-    if not max(-first, last) * interval < _LARGEST_LOGARITHM:
+    if not max(-first, last) * interval < _MAX_LOG:
         raise ValueError(
-            f"location and scale must keep logarithms within {_LARGEST_LOGARITHM:g}, "
+            f"location and scale must keep logarithms within {_MAX_LOG:g}, "
             f"got {location:g} and {scale:g}"
         )
     nodes, weights = gauss_legendre(_NODES)
@@ -201,7 +201,7 @@ def add(a: GridLaw, b: GridLaw) -> GridLaw:
     # sums of narrow laws lie far beyond all cells of both, for which no room is kept then
     apart = abs(a.first - b.first)
     low = max(a.first, b.first) - first + math.floor(math.log1p(math.exp(-apart * h)) / h) - 1
-    start = low if low > max(size, _FAR * (a.masses.size + b.masses.size)) else 0
+    start = low if low > max(size, _FAR_FACTOR * (a.masses.size + b.masses.size)) else 0
     inner = max(apart - max(a.masses.size, b.masses.size), 0)
     sums = _Sums(a.above, h, a.algebra, size, start, math.log1p(math.exp(-inner * h)) / h)
     zero = a.zero * b.zero

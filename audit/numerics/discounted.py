@@ -8,8 +8,8 @@ import numpy as np
 
 from audit.numerics.arrays import Array
 
-_BLOCK, _NATS = 8192, 100.0  # largest block: in entries, which fit a cache, and in nats
-_SHORT = 64  # entries of a block: a loop over such blocks takes longer than their sums
+_BLOCK, _BLOCK_NATS = 8192, 100.0  # largest block: in entries, which fit a cache, and in nats
+_SHORT_BLOCK = 64  # entries of a block: a loop over such blocks takes longer than their sums
 
 
 def discounted_sums(values: Array, rate: float) -> Array:
@@ -22,7 +22,7 @@ def discounted_sums(values: Array, rate: float) -> Array:
     result = np.zeros(values.size + 1)
     falling, sums = values[::-1], result[-2::-1]
     length = _length(values.size, rate)
-    if length < _SHORT:
+    if length < _SHORT_BLOCK:
         sums[:], lag = falling, 1
         while lag < sums.size and (weight := math.exp(-rate * lag)) > 0:
             sums[lag:] += weight * sums[:-lag]
@@ -42,7 +42,7 @@ def discounted_sums(values: Array, rate: float) -> Array:
 
 
 def _length(size: int, rate: float) -> int:
-    return max(int(min(_BLOCK, _NATS / max(rate, 1e-300), size)), 1)
+    return max(int(min(_BLOCK, _BLOCK_NATS / max(rate, 1e-300), size)), 1)
 
 
 def sum_units(size: int, rate: float) -> float:
@@ -52,7 +52,7 @@ def sum_units(size: int, rate: float) -> float:
     ones, to which each block adds the rounding of a weight.
     """
     length = _length(size, rate)
-    if length < _SHORT:
+    if length < _SHORT_BLOCK:
         # the weights of the lags that count, and one sum each
-        return 2 * _NATS * math.log2(size + 2)
-    return length + 2 * _NATS + 8 + (_NATS + 4) * -(-size // length)
+        return 2 * _BLOCK_NATS * math.log2(size + 2)
+    return length + 2 * _BLOCK_NATS + 8 + (_BLOCK_NATS + 4) * -(-size // length)

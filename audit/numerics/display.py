@@ -12,10 +12,10 @@ from typing import Any
 
 from audit.numerics.number_format import Rounding, number
 
-_MOST_NESTED = 120  # characters of an object within another
-_MOST_TEXT = 60
-_MOST_ITEMS = 4
-_HIDDEN = "..."
+_MAX_NESTED = 120  # characters of an object within another
+_MAX_TEXT = 60
+_MAX_ITEMS = 4
+_ELLIPSIS = "..."
 
 
 class ShortRepr:
@@ -33,20 +33,20 @@ class ShortRepr:
     def __repr__(self) -> str:
         name = type(self).__name__
         if not dataclasses.is_dataclass(self):
-            return f"{name}({_HIDDEN})"
+            return f"{name}({_ELLIPSIS})"
         parts = []
         for field in dataclasses.fields(self):
             value = getattr(self, field.name, field.default)
             if not field.repr or _is_default(value, field.default):
                 continue
             parts.append((field.name, _short(value)))
-        shown = [f"{key}={text}" for key, text in parts if text != _HIDDEN]
-        hidden = [_HIDDEN] * (len(shown) < len(parts))
+        shown = [f"{key}={text}" for key, text in parts if text != _ELLIPSIS]
+        hidden = [_ELLIPSIS] * (len(shown) < len(parts))
         return f"{name}({', '.join(shown + hidden)})"
 
 
 def _is_default(value: object, default: object) -> bool:
-    return type(value) is type(default) and _short(value) != _HIDDEN and value == default
+    return type(value) is type(default) and _short(value) != _ELLIPSIS and value == default
 
 
 def _short(value: object) -> str:
@@ -56,20 +56,20 @@ def _short(value: object) -> str:
     if value is None or isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, str):
-        cut = value if len(value) <= _MOST_TEXT else value[: _MOST_TEXT - len(_HIDDEN)] + _HIDDEN
+        cut = value if len(value) <= _MAX_TEXT else value[: _MAX_TEXT - len(_ELLIPSIS)] + _ELLIPSIS
         return repr(cut)
     if isinstance(value, ShortRepr):
         text = repr(value)
-        return text if len(text) <= _MOST_NESTED else f"{type(value).__name__}({_HIDDEN})"
+        return text if len(text) <= _MAX_NESTED else f"{type(value).__name__}({_ELLIPSIS})"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"<{value.dtype} {value.shape}>"
-    if isinstance(value, tuple | list) and len(value) <= _MOST_ITEMS:
+    if isinstance(value, tuple | list) and len(value) <= _MAX_ITEMS:
         items = [_short(item) for item in value]
-        if _HIDDEN not in items:
+        if _ELLIPSIS not in items:
             comma = "," * (len(items) == 1 and isinstance(value, tuple))
             ends = "()" if isinstance(value, tuple) else "[]"
             return f"{ends[0]}{', '.join(items)}{comma}{ends[1]}"
-    return _HIDDEN
+    return _ELLIPSIS
 
 
 FEW_DELTAS = (1e-3, 1e-5, 1e-7)

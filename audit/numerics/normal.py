@@ -14,9 +14,9 @@ _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _UNIT, _TINY = 2.0**-53, 1e-320  # roundoff; and room for the spacing of doubles near 0
 # Errors of erfcx and ndtr, in units of rounding, and of a sum over nodes with all besides.
-_FUNCTION, _SUM = 16, 64
+_FUNCTION_UNITS, _SUM_UNITS = 16, 64
 # The integrand below is entire: a length of at most 1 takes 16 nodes for an error below rounding.
-# Of n nodes over a length h the relative error is at most h^(2n) n!^4 / ((2n + 1) (2n)!^3) times
+# With n nodes over a length h the relative error is at most h^(2n) n!^4 / ((2n + 1) (2n)!^3) times
 # the 2n-th derivative, below (2n)! for x > 0 and |x|^(2n) farther left. 8 nodes leave 1e-18 up to
 # the length .5, and 6 leave 1e-16 up to .25, for x > -4.
 
@@ -44,7 +44,7 @@ def log_ndtr_error(x: Array, moved: Array | float = 0.0) -> Array:
     """
     at = np.where(np.isfinite(x), x, 0.0)
     size = np.abs(log_ndtr(at))
-    own = size * (_FUNCTION + 4 * np.square(np.maximum(at, 0.0)))
+    own = size * (_FUNCTION_UNITS + 4 * np.square(np.maximum(at, 0.0)))
     slope = (np.abs(at) + 1) * np.where(at > 0, np.minimum(2 * size, 1.0), 1.0)
     return np.where(np.isfinite(x), _UNIT * own + slope * moved, 0.0)
 
@@ -79,7 +79,7 @@ def panel_error(nodes: int, width: float, steepness: float) -> float:
     """
     log_double = math.lgamma(2 * nodes + 1)
     scale = 4 * math.lgamma(nodes + 1) - math.log(2 * nodes + 1) - 3 * log_double
-    log_moment = log_double - nodes * math.log(2) - math.lgamma(nodes + 1)  # of Z^2n
+    log_moment = log_double - nodes * math.log(2) - math.lgamma(nodes + 1)
     size = steepness + width * math.exp(log_moment / (2 * nodes))
     return 1.001 * math.exp(scale + 2 * nodes * math.log(size) + steepness)
 
@@ -156,17 +156,17 @@ def _delta_error(epsilon: Array, mu: Array, x: Array) -> tuple[Array, Array]:
     """
     end = x + mu
     here, there = mills_ratio(x), mills_ratio(end)
-    errors = [_FUNCTION + 2 * np.square(np.minimum(t, 0.0)) for t in (x, end)]
-    # of M(x) - M(x + mu), relative: its two terms, or the integral's largest error
+    errors = [_FUNCTION_UNITS + 2 * np.square(np.minimum(t, 0.0)) for t in (x, end)]
+    # relative error of M(x) - M(x + mu): of its two terms, or the integral's largest
     part = np.where(x < -5, here - there, mills_difference(x, mu))
     apart = (here * errors[0] + there * errors[1]) / part
     inner = [
         (1 + np.abs(t) * m * (error + 2)) / (1 - t * m) + t * t
         for t, m, error in zip((x, end), (here, there), errors, strict=True)
     ]
-    relative = np.where(mu < 1, np.maximum(*inner), apart) + x * x + _SUM
-    slip = np.abs(epsilon / mu) + np.abs(x)  # of x
-    second = np.exp(log_density(x)) * there * (errors[1] + x * x + _SUM + mu * slip)
+    relative = np.where(mu < 1, np.maximum(*inner), apart) + x * x + _SUM_UNITS
+    slip = np.abs(epsilon / mu) + np.abs(x)  # error of x
+    second = np.exp(log_density(x)) * there * (errors[1] + x * x + _SUM_UNITS + mu * slip)
     return _UNIT * (relative + mu * there / part * slip), _UNIT * second
 
 
@@ -180,15 +180,15 @@ def gaussian_delta_bracket(epsilon: Array, mu: Array) -> tuple[Array, Array]:
         x = np.clip(epsilon / mu - mu / 2, -30.0, 1e150)
         relative, second = _delta_error(epsilon, mu, x)
         # near 1, a difference of ndtr(-x) and phi(x) M(x + mu)
-        near_one = (second + _FUNCTION * _UNIT) / value
+        near_one = (second + _FUNCTION_UNITS * _UNIT) / value
         error = np.where((x < -5) & (-mu * x >= 1), near_one, relative)
-        error = np.where(x <= -30, _SUM * _UNIT, error)
+        error = np.where(x <= -30, _SUM_UNITS * _UNIT, error)
     # beyond the range of doubles, nothing is known but that delta is small
     error = np.where(np.isfinite(error), error, np.where(value > 0, np.inf, 0.0))
     with np.errstate(invalid="ignore"):
         low = np.nan_to_num(value * (1 - error) - _TINY, nan=0.0, neginf=0.0)
         high = np.nan_to_num(value * (1 + error) + _TINY, nan=1.0, posinf=1.0)
-    least = -np.expm1(np.minimum(epsilon, 0.0))  # of equal laws, and of others at least
+    least = -np.expm1(np.minimum(epsilon, 0.0))  # delta of equal laws, and a lower bound
     low = np.maximum(low, least * (1 - 8 * _UNIT))
     high = np.where(mu == 0, least * (1 + 8 * _UNIT), high)
     return low, np.minimum(high, 1.0)
@@ -197,7 +197,7 @@ def gaussian_delta_bracket(epsilon: Array, mu: Array) -> tuple[Array, Array]:
 def normal_tail_bracket(x: float) -> tuple[float, float]:
     """Return bounds on the probability that a standard normal variable exceeds ``x``."""
     far = math.exp(-0.5 * x * x - _LOG_SQRT_TWO_PI) * float(mills_ratio(np.array(abs(x))))
-    error = _UNIT * (x * x + _SUM) * far + _TINY
+    error = _UNIT * (x * x + _SUM_UNITS) * far + _TINY
     low, high = max(far - error, 0.0), far + error
     return (low, high) if x >= 0 else (1 - high - _UNIT, 1 - low + _UNIT)
 

@@ -8,9 +8,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 MISSING = "–"
 _INFINITE = "inf"
-_ENDS = 4  # digits of either end of a bracket
-_FEWEST_CERTAIN = 3  # with fewer certain digits, both ends of a bracket are written
-_SMALLEST_FIXED, _LARGEST_FIXED = Decimal("1e-4"), Decimal("1e6")
+_END_DIGITS = 4  # digits of either end of a bracket
+_MIN_CERTAIN_DIGITS = 3  # with fewer certain digits, both ends of a bracket are written
+_MIN_FIXED, _MAX_FIXED = Decimal("1e-4"), Decimal("1e6")
 
 
 class Rounding(enum.Enum):
@@ -62,13 +62,13 @@ def bracket(ends: tuple[float, float], digits: int = 6) -> str:
         return number(low, digits)
     if low > 0 or high < 0:
         exact_low, exact_high = Decimal(repr(float(low))), Decimal(repr(float(high)))
-        for count in range(digits, _FEWEST_CERTAIN - 1, -1):
+        for count in range(digits, _MIN_CERTAIN_DIGITS - 1, -1):
             exponent = max(exact_low.adjusted(), exact_high.adjusted()) - count + 1
             unit = Decimal(1).scaleb(exponent)
             rounded = exact_low.quantize(unit)
             if rounded == exact_high.quantize(unit):
                 return _written(rounded)
-    return f"{number(low, _ENDS, Rounding.DOWN)} to {number(high, _ENDS, Rounding.UP)}"
+    return f"{number(low, _END_DIGITS, Rounding.DOWN)} to {number(high, _END_DIGITS, Rounding.UP)}"
 
 
 def ratio(value: float | None) -> str:
@@ -116,7 +116,7 @@ def _written(value: Decimal) -> str:
     if value == 0:
         return "0"
     carries_units = int(value.as_tuple().exponent) <= 0
-    if carries_units and _SMALLEST_FIXED <= abs(value) < _LARGEST_FIXED:
+    if carries_units and _MIN_FIXED <= abs(value) < _MAX_FIXED:
         return f"{value:f}"
     mantissa, exponent = f"{value:e}".split("e")
     return f"{mantissa}e{int(exponent)}"

@@ -44,7 +44,7 @@ class SymmetricSums:
         low, high = np.append(-math.inf, inner), np.append(inner, math.inf)
         ends = (low, high), (low - scale, high - scale)
         logs = [log_interval(a, b) for a, b in ends]
-        moved = 2 * _UNIT_ROUNDOFF * (_REACH + 2 * scale)  # of a difference
+        moved = 2 * _UNIT_ROUNDOFF * (_REACH + 2 * scale)  # rounding of a difference
         errors = [log_interval_error(a, b, moved) for a, b in ends]
         moments = np.zeros((order + 1, _BASE_GROUPS))
         moments[0], moments[1] = np.exp(logs[0]), mean * np.exp(logs[1])

@@ -10,7 +10,7 @@ from audit.report import queries
 from audit.report.queries import ClaimedBound, ComparedResult
 from audit.results import AtDelta, Result, SettingResult, Statement, StudyResult, Value, Verdict
 
-_NAMED = 2  # refuted bounds that the conclusion names
+_MAX_NAMED = 2  # refuted bounds that the conclusion names
 
 
 def conclusion(result: Result) -> tuple[str, ...]:
@@ -33,8 +33,8 @@ def conclusion(result: Result) -> tuple[str, ...]:
     several = len(settings) > 1
     named = [_claimed_and_certain(claim, several) for claim in refuted]
     named += [_expected_and_found(study, one, several) for study, one in wrong]
-    if len(named) > _NAMED:
-        named = [*named[:_NAMED], f"and {len(named) - _NAMED} more"]
+    if len(named) > _MAX_NAMED:
+        named = [*named[:_MAX_NAMED], f"and {len(named) - _MAX_NAMED} more"]
     return sentences(
         [
             "; ".join(findings),

@@ -15,7 +15,7 @@ from typing import Any
 from audit.numerics.number_format import MISSING, Rounding, bracket, count, number, plain, ratio
 from audit.results import Number, Verdict
 
-_SHORT = 6  # sections that need no table of contents beside them
+_SHORT_REPORT = 6  # sections that need no table of contents beside them
 _PHONE, _GAP = 43, 2  # letters across a phone, and between two columns
 
 
@@ -86,7 +86,7 @@ COUNT = ColumnFormat(lambda value: Cell.number(count(value), value))
 RATIO = ColumnFormat(lambda value: Cell.number(ratio(value), value))
 LOWER = ColumnFormat(lambda value: Cell.number(number(value, 5, Rounding.DOWN), value))
 UPPER = ColumnFormat(lambda value: Cell.number(number(value, 5, Rounding.UP), value))
-EXACT = ColumnFormat(_exact(6))  # of a `Number`, the digits that are certain
+EXACT = ColumnFormat(_exact(6))  # the certain digits of a `Number`
 FULL = ColumnFormat(_exact(12))
 
 
@@ -192,7 +192,7 @@ class Document:
     @property
     def long(self) -> bool:
         """Whether the table of contents stays in view."""
-        return len(self.sections) > _SHORT
+        return len(self.sections) > _SHORT_REPORT
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

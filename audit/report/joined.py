@@ -33,7 +33,7 @@ from audit.report.study_section import worst
 from audit.results import Number, Result, Verdict
 from audit.results.comparisons import CLAIMED
 
-_MOST_FIRST = 40  # rows of the first screen's table; of more, only the telling ones
+_MAX_FIRST_ROWS = 40  # rows of the first screen's table; of more, only the telling ones
 _OUTCOMES = {
     Verdict.HOLDS: "Hold",
     Verdict.CONSISTENT: "Consistent",
@@ -60,7 +60,7 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
     if not runs:
         raise validate.fail("runs", "one or more", runs)
     found = index_rows(runs)
-    many = len(found) > _MOST_FIRST
+    many = len(found) > _MAX_FIRST_ROWS
     first = _extremes(found) if many else found
     links = {run.name: _link(run, folder) for run in runs}
     # several scenarios; else the runs are a sweep over one
@@ -149,7 +149,7 @@ def labels(runs: Sequence[Run]) -> dict[str, str]:
 def _words(command: str) -> list[str]:
     try:
         return shlex.split(command)
-    except ValueError:  # of a former version, which did not quote words
+    except ValueError:  # written by a former version, which did not quote words
         return command.split()
 
 

@@ -46,7 +46,7 @@ _SPECIAL = {
     "κ": r"$\kappa$",
 }
 _PACKAGES = "% needs \\usepackage{booktabs,longtable}\n"
-_LONGEST_LINE = 24  # letters of a column beyond which its lines are broken
+_MAX_LINE = 24  # letters of a column beyond which its lines are broken
 _IDENTIFIER = re.compile(r"[a-z0-9]+(\.[a-z0-9_]+)+")
 
 
@@ -106,5 +106,5 @@ def _widths(content: Table) -> str:
     for i, (_, column) in enumerate(content.columns):
         longest = max((len(row[i].text) + len(row[i].note) for row in content.rows), default=0)
         short = "r" if column.numeric else "l"
-        found.append(short if longest <= _LONGEST_LINE else r"p{0.2\linewidth}")
+        found.append(short if longest <= _MAX_LINE else r"p{0.2\linewidth}")
     return "@{}" + "".join(found) + "@{}"

@@ -27,7 +27,7 @@ _IN_LINES = {
     "max_batch_size": "B",
     "participations": "k",
 }
-_MOST_SIZES = 6  # step sizes of a schedule that are written out
+_MAX_SIZES = 6  # step sizes of a schedule that are written out
 
 
 def mechanism_line(mechanism: NoisySGD) -> str:
@@ -45,6 +45,6 @@ def mechanism_line(mechanism: NoisySGD) -> str:
 def _value(value: Any) -> str:
     if not isinstance(value, list):
         return plain(value)
-    if len(value) > _MOST_SIZES:
+    if len(value) > _MAX_SIZES:
         return f"{plain(value[0])} to {plain(value[-1])}"
     return "/".join(plain(item) for item in value)

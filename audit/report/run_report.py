@@ -24,7 +24,7 @@ from audit.report.figures import charts, sandwich
 from audit.report.figures.style import Look, looks
 from audit.results import Result, SampledEvidence, SettingResult, StudyResult
 
-_OPEN = 4  # settings; where there are more, the reader opens those of interest
+_MAX_OPEN_SETTINGS = 4  # settings; where there are more, the reader opens those of interest
 
 
 def build(result: Result) -> Document:
@@ -38,7 +38,7 @@ def build(result: Result) -> Document:
             return study_section.section(setting, stem, first_shown=stem == shown_stem)
         return setting_section.section(setting, stem, bound_looks)
 
-    folded = len(settings) > _OPEN
+    folded = len(settings) > _MAX_OPEN_SETTINGS
     scenario = result.scenario
     sentences = [part.rstrip(".") for part in (scenario.summary, scenario.reference) if part]
     return Document(

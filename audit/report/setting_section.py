@@ -35,7 +35,7 @@ from audit.report.mechanism_line import SYMBOLS
 from audit.report.queries import ComparedResult, shown_claims
 from audit.results import AtDelta, BoundRow, Derived, Estimate, PairResult, Verdict
 
-_MOST_WEIGHTS = 6  # listed
+_MAX_WEIGHTS = 6  # listed
 _RELATIONS = {
     Relation.REPLACE_ONE: "differ in one record, which is replaced by another",
     Relation.ZERO_OUT: "differ in one record, whose loss is replaced by zero",
@@ -113,9 +113,9 @@ def columns_in_words(columns: CombinedColumns | None) -> str:
     elif isinstance(choice, BestColumn):
         how = f"by taking number {weights.index(1.0) + 1}, which tells the laws apart best"
     else:
-        listed = ", ".join(number(weight, 3) for weight in weights[:_MOST_WEIGHTS])
+        listed = ", ".join(number(weight, 3) for weight in weights[:_MAX_WEIGHTS])
         how = f"by a sum with the weights {listed}" + (
-            f" and {len(weights) - _MOST_WEIGHTS} more" if len(weights) > _MOST_WEIGHTS else ""
+            f" and {len(weights) - _MAX_WEIGHTS} more" if len(weights) > _MAX_WEIGHTS else ""
         )
     if isinstance(choice, WeightedColumns):
         chosen = "The weights were given beforehand."
@@ -191,7 +191,7 @@ def _domain(m: NoisySGD, derived: Derived) -> str:
     return text + "."
 
 
-_MOST_LISTED = 4  # values of a parameter; of more, the first and the last
+_MAX_LISTED = 4  # values of a parameter; of more, the first and the last
 _LABELS = {
     "noise_std": "noise deviation",
     "lipschitz": "Lipschitz constant",
@@ -478,7 +478,7 @@ def _fields(value: object) -> list[tuple[str, object]]:
 def _value_cell(value: object) -> Cell:
     if isinstance(value, enum.Enum):
         value = value.value
-    if isinstance(value, tuple) and len(value) > _MOST_LISTED:
+    if isinstance(value, tuple) and len(value) > _MAX_LISTED:
         return Cell(text=f"{plain(value[0])} to {plain(value[-1])}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         return PARAMETER.cell(value)

@@ -21,11 +21,11 @@ from audit.report.figures import charts
 from audit.results import FoundTable, Statement, StudyResult, Value, Verdict
 
 _DIGITS = 6
-_MOST_FIRST = 12  # statements that the first screen shows one by one
-_FEWEST_WORDS = 16  # letters from which on a cell reads as text, not as a number
-_FIRST = (Verdict.REFUTED, Verdict.INCONCLUSIVE)
+_MAX_FIRST_STATEMENTS = 12  # statements that the first screen shows one by one
+_MIN_TEXT_LETTERS = 16  # letters from which on a cell reads as text, not as a number
+_FIRST_VERDICTS = (Verdict.REFUTED, Verdict.INCONCLUSIVE)
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}
-_WORST_FIRST = (*_FIRST, Verdict.CONSISTENT, Verdict.HOLDS)
+_WORST_FIRST = (*_FIRST_VERDICTS, Verdict.CONSISTENT, Verdict.HOLDS)
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:
@@ -40,9 +40,9 @@ def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table:
     for each setting.
     """
     found = [(study, stem, one) for study, stem in settings for one in study.findings.statements]
-    shown = [row for first in _FIRST for row in found if row[2].verdict is first]
-    if len(found) <= _MOST_FIRST:
-        shown += [row for row in found if row[2].verdict not in _FIRST]
+    shown = [row for first in _FIRST_VERDICTS for row in found if row[2].verdict is first]
+    if len(found) <= _MAX_FIRST_STATEMENTS:
+        shown += [row for row in found if row[2].verdict not in _FIRST_VERDICTS]
     value = ColumnFormat(value_cell)
     return Table.of(
         "Statements and their verdicts",
@@ -143,7 +143,7 @@ def _table_cell(value: Value) -> Cell:
 
 def _is_numeric(value: Value) -> bool:
     if isinstance(value, str):
-        return len(value) < _FEWEST_WORDS and value[:1].isdigit()
+        return len(value) < _MIN_TEXT_LETTERS and value[:1].isdigit()
     return True
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-_NARROW = 120  # columns; below it a bound stands under its verdict
+_NARROW_COLUMNS = 120  # columns; below it a bound stands under its verdict
 # columns of numbers, and how wide most numbers are: so the rows of all settings are aligned
 _NUMBERS = {"delta": 5, "sampled": 7, "exact": 6, "worst pair": 18, "claimed": 7, "ratio": 5}
 _WORST_FIRST = (Verdict.REFUTED, Verdict.ERROR, Verdict.INCONCLUSIVE, Verdict.CONSISTENT)
@@ -72,7 +72,7 @@ class Rows:
 
     def _piece(self, setting: ComparedResult) -> Table:
         """Return the rows of one setting, with the header if they are the first."""
-        narrow = self._console.width < _NARROW
+        narrow = self._console.width < _NARROW_COLUMNS
         table = _table(None if self._begun else self._title, narrow)
         table.show_header, table.show_edge = not self._begun, False
         table.add_column("setting", overflow="fold", min_width=None if narrow else self._setting)
@@ -112,7 +112,7 @@ def _table(title: str | None, narrow: bool) -> Table:
 
 
 def _show_statements(console: Console, result: Result) -> None:
-    narrow = console.width < _NARROW
+    narrow = console.width < _NARROW_COLUMNS
     table = _table(result.scenario.title, narrow)
     table.add_column("setting", overflow="fold", max_width=12 if narrow else None)
     table.add_column("statement", overflow="fold")

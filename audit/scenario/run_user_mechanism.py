@@ -18,7 +18,7 @@ from audit.scenario.shipped import scenarios_folder
 from audit.scenario.user_mechanism import UserMechanismSetting
 
 # Claims that the sequential audit tests beside the user's: a grid up to this epsilon.
-_FARTHEST, _GRID = 12.0, 61
+_MAX_GRID_EPSILON, _GRID = 12.0, 61
 _BINS = 80
 
 _ESTIMATORS: dict[type, Estimator] = {
@@ -102,7 +102,7 @@ def _sequential(
     It certifies the largest epsilon that is refuted together with all smaller ones.
     """
     claims = [claim for claim in setting.claims if claim.delta == delta]
-    grid = np.linspace(0.0, _FARTHEST, _GRID).tolist()
+    grid = np.linspace(0.0, _MAX_GRID_EPSILON, _GRID).tolist()
     tested = {
         epsilon: estimation.group_claim(epsilon, delta, setting.group_size)
         for epsilon in sorted({*grid, *(claim.epsilon for claim in claims)})

@@ -16,8 +16,8 @@ from audit.scenario.definition import KINDS, Scenario, Setting, load
 from audit.scenario.shipped import scenario_files
 from audit.scenario.studies import STUDIES, Study, parameters_of
 
-# What may stand for any value until Hydra has composed the file: an interpolation, or the mark of
-# a value that is given on the command line.
+# Stand-ins for any value until Hydra has composed the file: an interpolation, or the mark of a
+# value that is given on the command line.
 _LATER = r"\$\{|^\?\?\?$"
 _HYDRA: dict[str, Any] = {"^_.*_$": {}}  # keys of Hydra's own, such as _target_
 _OWN = {"type": "string", "pattern": ":"}  # module:function

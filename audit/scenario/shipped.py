@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-FIRST_LINE = "# @package _global_"  # of every scenario file; tells Hydra where its keys belong
+FIRST_LINE = "# @package _global_"  # in every scenario file, for Hydra
 _OTHERS = ("claims", "found", "zoo")
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
-# What a run passes to a study that asks for it.
+# Arguments that a run passes to a study that asks for them.
 FROM_THE_RUN = ("seed", "threads", "confidence", "progress")
 # Every decorated study, by "module:name".
 STUDIES: dict[str, Callable[..., Any]] = {}

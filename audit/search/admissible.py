@@ -23,7 +23,7 @@ from audit.mechanism import Batching, Losses, NoisySGD, Relation
 Array = NDArray[np.float64]
 
 _POINTS = 2001
-_PAIRED = 401  # points of which all pairs are compared
+_PAIRED_POINTS = 401  # points of which all pairs are compared
 # Differences over a cell of the grid contain the rounding errors of two values.
 _ROUNDING = 1e-9
 Mixture = tuple[tuple[UpdateMap, ...], tuple[float, ...]]
@@ -229,7 +229,7 @@ def _check_holder(m: NoisySGD, eta: float, moves: Array, grid: Array) -> None:
         return
     constant, order = m.holder
     most = eta * constant * _batch_factor(m)
-    few = np.unique(np.linspace(0, grid.size - 1, _PAIRED).astype(int))
+    few = np.unique(np.linspace(0, grid.size - 1, _PAIRED_POINTS).astype(int))
     distance = np.abs(grid[few][:, None] - grid[few])
     change = np.abs(moves[few][:, None] - moves[few]) - _ROUNDING * np.max(np.abs(moves))
     apart = distance > 0

@@ -17,7 +17,7 @@ from audit.constructions.base import Construction
 from audit.constructions.process import Process
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.normal_laws import gaussian_pair, normal_law
-from audit.exact.propagation import LARGEST_DENSE, Counter, Runner, domain_ends, steepest
+from audit.exact.propagation import MAX_DENSE, Counter, Runner, domain_ends, steepest
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.transfer import State, mixture
 from audit.mechanism import NoisySGD
@@ -32,14 +32,14 @@ Array = NDArray[np.float64]
 # Three to four nodes per standard deviation: an error of about 1e-5, in milliseconds. Certificates
 # are computed from finer laws. Noise is followed this far, and as far as pushes lie apart, up to
 # where products within a block of an operator underflow.
-_ORDER, _WIDTH, _REACH, _LARGEST_REACH = 14, 4.0, 9.0, 92.0
+_ORDER, _WIDTH, _REACH, _MAX_REACH = 14, 4.0, 9.0, 92.0
 _PIECES, _FINE_ORDER = 32, 4  # cells of a panel; the event of a test may end inside one
 _TYPICAL_DELTA = 1e-5
 # Measured seconds per kernel value and per product, and the number of nodes that a node reaches.
 _PER_KERNEL, _PER_PRODUCT, _REACHED_NODES = 2e-8, 4e-10, 100
 _SAME_MASS = 1e-3
-_MOST_NODES = 1e6  # beyond, a law takes gigabytes
-_MOST_STEPS = 10_000  # most steps of a candidate that are computed one by one
+_MAX_NODES = 1e6  # beyond, a law takes gigabytes
+_MAX_STEPS = 10_000  # most steps of a candidate that are computed one by one
 
 
 class OutOfTime(Exception):
@@ -98,10 +98,10 @@ def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLES
         value = objective.quick(*_log_masses(states, panels))
         if math.isfinite(value):
             return value
-    reach = min(_REACH + _push_apart(processes, panels), _LARGEST_REACH)
+    reach = min(_REACH + _push_apart(processes, panels), _MAX_REACH)
     value = math.nan
     for banded in (False, True):
-        if banded and (math.isfinite(value) or len(processes[0]) > _MOST_STEPS):
+        if banded and (math.isfinite(value) or len(processes[0]) > _MAX_STEPS):
             break  # else doubles underflowed in a relevant region
         states = [_state(process, panels, reach, banded, clock) for process in processes]
         value = objective.quick(*_log_masses(states, panels))
@@ -128,7 +128,7 @@ def _panels(processes: Sequence[Process], tail: float) -> Panels:
     steps = [step for process in processes for step in process.distinct_steps()]
     slope = max(1.0, steepest(processes, lower, upper))
     width = _WIDTH * min(step.noise_std for step in steps) / slope
-    if (upper - lower) / width * _ORDER > _MOST_NODES:
+    if (upper - lower) / width * _ORDER > _MAX_NODES:
         raise ValueError(
             f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] is "
             f"too long, got a step with {min(step.noise_std for step in steps):g}"
@@ -179,7 +179,7 @@ def quick_seconds(mechanism: NoisySGD) -> float:
     steps = max(len(path) for process in processes for path in process.paths)
     paths = sum(len(process.paths) for process in processes)
     kernels = sum(len(step.maps) for process in processes for step in process.distinct_steps())
-    if nodes > LARGEST_DENSE:
+    if nodes > MAX_DENSE:
         return paths * steps * nodes * _REACHED_NODES * _PER_PRODUCT
     moving = min(steps * nodes**2, 2 * steps.bit_length() * nodes**3 / 6)
     return kernels * nodes**2 * _PER_KERNEL + paths * moving * _PER_PRODUCT

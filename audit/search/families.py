@@ -27,9 +27,9 @@ from audit.mechanism import Batching, NoisySGD, Relation
 Array = NDArray[np.float64]
 
 _CELLS = 6  # parts of the domain; the others' gradient has one slope in each
-_STRONGEST_DRIFT = 10.0  # drift per step, in standard deviations of its noise
-_STRONGEST_KICK = 12.0  # difference of a batch's drift from that of the other batches, likewise
-_SMALLEST_KICK = 0.1  # below, kicks are on a linear scale
+_MAX_DRIFT = 10.0  # drift per step, in standard deviations of its noise
+_MAX_KICK = 12.0  # difference of a batch's drift from that of the other batches, likewise
+_MIN_KICK = 0.1  # below, kicks are on a linear scale
 _KICKS = ("own kick", "kick before", "kick after")
 # Cycles that are good where pushes are weak or strong: drift, kick of the record's batch and of the
 # one before, in standard deviations of a step's noise, and start in half diameters. The kicks are
@@ -38,12 +38,12 @@ _CYCLES = (
     *((d, k, -k, 0.0) for k in (1.0, 2.0, 4.0, 8.0) for d in (0.03, 0.13, 0.5)),
     *((d, -d - k, 0.0, -1.0) for k in (2.0, 8.0) for d in (3.0, 10.0)),
 )
-_WEAKEST = 1e-4  # smallest value of a coordinate on a logarithmic scale
+_MIN_COORDINATE = 1e-4  # smallest value of a coordinate on a logarithmic scale
 
 
 def _log_scale(u: float) -> float:
-    """Return 0 at 0, then ``_WEAKEST`` to 1, evenly spaced in the logarithm."""
-    return 0.0 if u <= 0 else float(_WEAKEST ** (1 - u))
+    """Return 0 at 0, then ``_MIN_COORDINATE`` to 1, evenly spaced in the logarithm."""
+    return 0.0 if u <= 0 else float(_MIN_COORDINATE ** (1 - u))
 
 
 def _spread(t: float, end: float, unit: float) -> float:
@@ -80,7 +80,7 @@ class Family:
         if m.diameter is not None:
             first.append("start")
             if not alone and self._cycle > 1:
-                # of the record's batch, and of the batches next to it
+                # kicks of the record's batch and of the batches next to it
                 first += _KICKS[: self._cycle]
         if self._leans:
             first.append("lean")
@@ -169,7 +169,7 @@ class Family:
         """Range of the gradients of all other records that are worth trying."""
         low, high = others_range(self.mechanism)
         m = self.mechanism
-        most = _STRONGEST_DRIFT * m.noise_std
+        most = _MAX_DRIFT * m.noise_std
         if self._leans:  # the drift may make up for a batch with the record
             most = max(most, m.sensitivity / m.batch_size + 2 * self._half / self._eta)
         return max(-high, -most), min(-low, most)
@@ -181,7 +181,7 @@ class Family:
         steepest = 1 / self._eta if m.smoothness is None else min(m.smoothness, 2 / self._eta)
         if m.holder is None:
             return steepest
-        constant, order = m.holder  # of a line over the whole region
+        constant, order = m.holder  # the slope of a line over the whole region is limited
         return min(steepest, constant * math.pow(2 * self._half, order - 1))
 
     def _drift(self, u: float) -> float:
@@ -235,7 +235,7 @@ class Family:
         """Largest kick that is worth trying, and the scale below which kicks are linear."""
         low, high = self._drifts
         noise = self.mechanism.noise_std
-        return min(_STRONGEST_KICK * noise, high - low), _SMALLEST_KICK * noise
+        return min(_MAX_KICK * noise, high - low), _MIN_KICK * noise
 
     def _by_batch(
         self, kicks: list[float], others: Callable[[float], PiecewiseLinear]

@@ -23,14 +23,14 @@ from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tig
 Array = NDArray[np.float64]
 Progress = Callable[[float, float], object]
 
-_SEED_SHARE = 0.25  # of the time, after which suggested pairs are left out
+_SEED_SHARE = 0.25  # share of the time after which suggested pairs are left out
 _SHORTLIST = 2  # candidates whose fine laws are computed at the end
-_SAME = 1e-6  # relative; closer candidates count as one
-_NEAR = 0.99  # quick values are more accurate than this
+_TIE_TOLERANCE = 1e-6  # relative; closer candidates count as one
+_QUICK_ACCURACY = 0.99  # quick values are more accurate than this
 # Duration of a certificate in quick values, at least, and a margin because pairs differ.
-_LEAST_CERTIFICATE, _MARGIN = 4.0, 1.5
+_MIN_CERTIFICATE, _MARGIN = 4.0, 1.5
 _LAW_SHARE = 0.8  # share of the time of a certificate for its law
-_REACHED = 1e-9  # relative; a pair this close to an upper bound cannot be improved
+_GOAL_TOLERANCE = 1e-9  # relative; a pair this close to an upper bound cannot be improved
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class _Evaluator:
                 began = self.clock.spent
                 self.first = self._certificate(pair)
                 taken = self.clock.spent - began
-                self.certificates = max(taken / self.longest, _LEAST_CERTIFICATE)
+                self.certificates = max(taken / self.longest, _MIN_CERTIFICATE)
         if self.progress is not None:
             self.progress(self.clock.spent, self.best[0][0] if self.best else 0.0)
         if value == math.inf:
@@ -246,7 +246,7 @@ class _Evaluator:
         """Compute fine laws of the shortlist and return the largest certificate."""
         best = self.first
         for quick, pair in self.best:
-            if quick < _NEAR * self.best[0][0]:
+            if quick < _QUICK_ACCURACY * self.best[0][0]:
                 break
             if self.clock.left <= 0:
                 break
@@ -273,7 +273,7 @@ class _Evaluator:
         return self.known[pair]
 
     def _keep(self, value: float, pair: Construction) -> None:
-        if any(value == o or abs(value - o) <= _SAME * abs(o) for o, _ in self.best):
+        if any(value == o or abs(value - o) <= _TIE_TOLERANCE * abs(o) for o, _ in self.best):
             return
         self.best.append((value, pair))
         self.best.sort(key=lambda one: -one[0])
@@ -285,10 +285,10 @@ class _Evaluator:
 def _is_tight(mechanism: NoisySGD, evaluator: _Evaluator) -> bool:
     """Return whether the best pair so far attains an upper bound."""
     bound = tightest_bound(mechanism, evaluator.objective)
-    if bound is None or not evaluator.best or evaluator.best[0][0] < _NEAR * bound[0]:
+    if bound is None or not evaluator.best or evaluator.best[0][0] < _QUICK_ACCURACY * bound[0]:
         return False
     found = evaluator.certified()
-    return found is not None and found.bracket[1] >= bound[0] * (1 - _REACHED)
+    return found is not None and found.bracket[1] >= bound[0] * (1 - _GOAL_TOLERANCE)
 
 
 def _explore(members: list[Family], evaluator: _Evaluator, seed: int, first: Array) -> None:

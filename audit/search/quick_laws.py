@@ -18,19 +18,19 @@ from scipy.linalg import lapack
 from scipy.special import ndtr
 
 from audit.constructions.process import Process, Segment, Step, Wall, split
-from audit.exact.propagation import LARGEST_DENSE, steepest
+from audit.exact.propagation import MAX_DENSE, steepest
 from audit.exact.transfer import State, first_step, squaring_pays
 from audit.numerics.panels import Panels, gauss_legendre
 
 Array = NDArray[np.float64]
 
 # Measured: 1e-6 of an epsilon, where a later step's density is as wide as one step's noise.
-_NODES_A_DEVIATION, _NODES_AT_ENDS = 1.25, 6
-_WIDEST = 40.0  # standard deviations of a piece
-_LEAST_SOLVED = 100  # nodes, from which on the stationary law is cheaper than squarings
-_RELAXATIONS = 40.0  # of a start: e^-40 is left
+_NODES_PER_DEVIATION, _NODES_AT_ENDS = 1.25, 6
+_MAX_PIECE = 40.0  # standard deviations of a piece
+_MIN_SOLVED_NODES = 100  # nodes, from which on the stationary law is cheaper than squarings
+_RELAXATIONS = 40.0  # relaxation times after which a start is forgotten; e^-40 is left
 _ITERATIONS = 4
-_FORGOTTEN = 1e-15  # of the starting place: less than what squarings round
+_LEFT = 1e-15  # remaining influence of the start, below the rounding of squarings
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)
 
 
@@ -48,7 +48,7 @@ def quick_states(
         if len(process.paths) > 1 or process.memories > 1 or Wall.ABSORB in walls or not finite:
             return None
     places, weights = _nodes(processes)
-    if places.size > LARGEST_DENSE:
+    if places.size > MAX_DENSE:
         return None
     return [_Run(process, places, weights, panels, check).law() for process in processes]
 
@@ -63,10 +63,10 @@ def _nodes(processes: Sequence[Process]) -> tuple[Array, Array]:
     ends = [lower, *sorted(kink for kink in kinks if lower < kink < upper), upper]
     places, weights = [np.array([lower])], [np.ones(1)]
     for low, high in itertools.pairwise(ends):
-        parts = max(1, math.ceil((high - low) * scale / _WIDEST))
+        parts = max(1, math.ceil((high - low) * scale / _MAX_PIECE))
         half = 0.5 * (high - low) / parts
         # even orders, of which few are different
-        order = _NODES_AT_ENDS + 2 * math.ceil(_NODES_A_DEVIATION * half * scale)
+        order = _NODES_AT_ENDS + 2 * math.ceil(_NODES_PER_DEVIATION * half * scale)
         nodes, own = gauss_legendre(order)
         middles = low + half * (2 * np.arange(parts) + 1)
         places.append((middles[:, None] + half * nodes).ravel())
@@ -162,7 +162,7 @@ class _Run:
 
 def _powered(matrix: Array, masses: Array, times: int) -> Array:
     """Apply a matrix to masses ``times`` times."""
-    if masses.size >= _LEAST_SOLVED and times > _RELAXATIONS:
+    if masses.size >= _MIN_SOLVED_NODES and times > _RELAXATIONS:
         stationary = _stationary(matrix, masses, times)
         if stationary is not None:
             return stationary
@@ -174,7 +174,7 @@ def _powered(matrix: Array, masses: Array, times: int) -> Array:
         # total variation distance of the runs from both ends of the interval
         apart = 0.5 * float(np.abs(matrix[:, 0] - matrix[:, -1]).sum())
         if apart < 0.3:  # share of the starting point's effect that each application leaves
-            times = min(times, math.ceil(math.log(_FORGOTTEN) / math.log(max(apart, _FORGOTTEN))))
+            times = min(times, math.ceil(math.log(_LEFT) / math.log(max(apart, _LEFT))))
             break
     for _ in range(times):
         masses = matrix @ masses

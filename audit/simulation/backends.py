@@ -33,10 +33,10 @@ from audit import validate
 from audit.simulation.blocks import available_threads
 from audit.simulation.fingerprint import software
 
-PATIENCE = 5.0  # seconds until a cluster that does not answer is taken as not there
+CONNECT_SECONDS = 5.0  # seconds until a cluster that does not answer is taken as not there
 _AHEAD = 2  # tasks under way for each core: one that runs and one that waits
-_MOST_LOSSES = 3  # worker processes that a task may lose before it is given up
-_IDLE = 300  # seconds that processes wait for another run, which need not compile again
+_MAX_LOSSES = 3  # worker processes that a task may lose before it is given up
+_IDLE_SECONDS = 300  # seconds that processes wait for another run, which need not compile again
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 class Backend(enum.Enum):
     """Backend that runs blocks."""
 
-    THREADS = "threads"  # of this process: compiled loops let each other run
+    THREADS = "threads"  # of this process; compiled loops release the lock
     LOKY = "loky"  # processes of this machine, through joblib
     CUDA = "cuda"  # a GPU of this machine for walks that it knows, threads for others
     DASK = "dask"  # a cluster that is running
@@ -279,13 +279,13 @@ class _Processes:
 
         waiting, losses = iter(tasks), Counter[range]()
         while True:
-            executor = get_reusable_executor(self.workers, timeout=_IDLE)
+            executor = get_reusable_executor(self.workers, timeout=_IDLE_SECONDS)
             lost = self._until_a_loss(executor, job, waiting, done)
             if not lost:
                 return
             losses.update(lost)
             blocks, times = losses.most_common(1)[0]
-            if times > _MOST_LOSSES:
+            if times > _MAX_LOSSES:
                 raise ConnectionError(
                     f"a worker process was lost {times} times with blocks {blocks.start} to "
                     f"{blocks.stop - 1} under way"
@@ -373,7 +373,7 @@ def _dask(address: str) -> Iterator[Pool]:
     _check_listening("Dask", address)
     try:
         _check_scheduler(distributed, address)
-        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except TimeoutError as error:
         raise _not_there("Dask", address, "no Dask scheduler answers") from error
     except (OSError, ValueError) as error:
@@ -382,7 +382,7 @@ def _dask(address: str) -> Iterator[Pool]:
     lost = (distributed.KilledWorker, CancelledError, OSError, RuntimeError, ImportError)
     with client:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError as error:
             raise _not_there("Dask", address, "the scheduler has no workers") from error
         executor = client.get_executor(pure=False)
@@ -404,7 +404,7 @@ def _check_scheduler(distributed: Any, address: str) -> None:
             return str((await there.identity())["type"])
 
     with ThreadPoolExecutor(1) as thread:  # this one may have an event loop of its own
-        kind = thread.submit(asyncio.run, asyncio.wait_for(ask(), PATIENCE)).result()
+        kind = thread.submit(asyncio.run, asyncio.wait_for(ask(), CONNECT_SECONDS)).result()
     if kind != "Scheduler":
         raise ValueError(f"a Dask {kind.lower()} answers, not the scheduler")
 
@@ -439,7 +439,7 @@ def _check_listening(name: str, address: str) -> None:
     if not host or not port.isdecimal():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise _not_there(name, address, error) from error
 

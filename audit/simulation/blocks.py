@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Ranges = tuple[range, ...]  # of block numbers: ascending, and never touching each other
+Ranges = tuple[range, ...]  # ranges of block numbers, ascending and never adjacent
 Progress = Callable[[int, int], object]
 
-_SMALLEST, _LARGEST = 256, 4096  # trials
-LARGEST_OF_WALKS = 2**16  # walks in one dimension are so fast that small blocks would cost time
-_STEPS = 2**25  # walk steps in a block, some 0.2 s: how long an interrupt has to wait
+_MIN_TRIALS, _MAX_TRIALS = 256, 4096  # trials
+MAX_WALKS = 2**16  # walks in one dimension are so fast that small blocks would cost time
+_BLOCK_STEPS = 2**25  # walk steps in a block, some 0.2 s: how long an interrupt has to wait
 
 
 class Stream(enum.IntEnum):
@@ -56,13 +56,13 @@ class Block:
         return np.random.Generator(np.random.SFC64(self.sequence(seed, stream)))
 
 
-def block_size(steps: int, largest: int = _LARGEST) -> int:
+def block_size(steps: int, largest: int = _MAX_TRIALS) -> int:
     """Return the number of trials in a full block; it depends on the walk's length alone."""
-    fitting = _STEPS // max(steps, 1)
-    return min(max(1 << fitting.bit_length() - 1 if fitting else 0, _SMALLEST), largest)
+    fitting = _BLOCK_STEPS // max(steps, 1)
+    return min(max(1 << fitting.bit_length() - 1 if fitting else 0, _MIN_TRIALS), largest)
 
 
-def cut_into_blocks(trials: int, steps: int, largest: int = _LARGEST) -> Iterator[Block]:
+def cut_into_blocks(trials: int, steps: int, largest: int = _MAX_TRIALS) -> Iterator[Block]:
     """Yield the blocks of ``trials`` walks of ``steps`` steps; the last one may be shorter."""
     size = block_size(steps, largest)
     for number, start in enumerate(range(0, trials, size)):

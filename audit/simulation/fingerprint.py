@@ -69,7 +69,7 @@ def described(value: Any, outer: tuple[int, ...] = ()) -> Any:
         return {"type": "class", "name": _name(value)}
     if dataclasses.is_dataclass(value):
         fields = {f.name: inner(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        call = type(value).__dict__.get("__call__")  # of an update map: its code is what counts
+        call = type(value).__dict__.get("__call__")  # the code of an update map counts
         does = {"call": inner(call)} if isinstance(call, types.FunctionType) else {}
         return {"type": _name(type(value)), **fields, **does}
     if isinstance(value, Mapping):

@@ -29,7 +29,7 @@ from audit.simulation.samples import Samples
 cuda: Any = importlib.import_module("numba.cuda")  # most of it has no types
 
 _NORMALS = CHUNK * LANES
-_MOST = 2**26  # walks under way: their iterates fill half a gigabyte
+_MAX_WALKS = 2**26  # walks under way: their iterates fill half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class OnGpu:
     def run(self, blocks: range) -> NDArray[Any]:
         """Return what the job draws in some blocks."""
         job = self.job
-        batch = max(1, _MOST // job.program.block_size)
+        batch = max(1, _MAX_WALKS // job.program.block_size)
         parts: list[NDArray[Any]] = []
         with ThreadPoolExecutor(available_threads()) as threads:
             for start in range(blocks.start, blocks.stop, batch):
@@ -88,7 +88,7 @@ def _walked(p: Tables, steps: int, blocks: list[Block], states: list[Words]) -> 
     out = cuda.device_array(int(ends[-1]))
     two = np.diff(p.first_piece) == 2
     own = p.first_piece[:-1]
-    other = own + two  # of one line: itself
+    other = own + two  # a map of one line has itself as the other
     rare = np.zeros(two.size, dtype=np.uint64)
     rare[two] = p.below[p.first_entry[p.first_row[:-1][two]]]
     slopes, shifts = p.coefficients[1], p.coefficients[0]

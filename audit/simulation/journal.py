@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from audit.simulation.fingerprint import canonical
 
 FILE = "journal.sqlite"
-_FORMER = "job.json", "trials.jsonl"  # of versions that wrote files of their own
-_SYNCED_EVERY = 1.0  # seconds
+_FORMER_FILES = "job.json", "trials.jsonl"  # files of former versions
+_SYNC_SECONDS = 1.0  # seconds
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS job (identity TEXT, sha256 TEXT)",
     "CREATE TABLE IF NOT EXISTS results "
@@ -83,7 +83,7 @@ class Journal:
             little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
             kind, data = little.dtype.str, little.tobytes()
             rows.append((number, kind, data, _seal(number, kind, data)))
-        is_due = time.monotonic() - self._synced > _SYNCED_EVERY
+        is_due = time.monotonic() - self._synced > _SYNC_SECONDS
         with _one_line(self._folder, "; what is recorded stays, and a new start goes on from it"):
             self._database.execute(f"PRAGMA synchronous = {'FULL' if is_due else 'NORMAL'}")
             with self._database as database:
@@ -102,7 +102,7 @@ def held(folder: Path) -> Iterator[sqlite3.Connection]:
     """Hold the journal of a folder for this process alone, until the process ends at the latest."""
     with _one_line(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        former = [name for name in _FORMER if (folder / name).exists()]
+        former = [name for name in _FORMER_FILES if (folder / name).exists()]
         if former:
             raise ValueError(
                 "folder must be new or that of the same version of noisy-sgd-audit, "

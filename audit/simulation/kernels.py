@@ -35,14 +35,14 @@ from audit.simulation.rng import (
 )
 
 CHUNK = 16  # steps; their normals fill half of a usual first cache
-_MANY = 64  # maps; a binary search, which has no vectors, is faster for more
+_MANY_MAPS = 64  # maps; a binary search, which has no vectors, is faster for more
 LARGEST = float(np.finfo(np.float64).max)
 
 # Rows of LANES numbers. One array of many rows, because the compiler would have to check at run
 # time that different arrays do not overlap, and gives up the vectors where they are many.
-X, MOVED, T, FACTOR, ORDER = (np.uint64(row * LANES) for row in range(5))  # of ``numbers``
-CHOICE, ASTRAY, MEMORY = (np.uint64(row * LANES) for row in range(3))  # of ``counts``
-DRAWN = np.uint64(4 * LANES)  # of ``words``, after the generators
+X, MOVED, T, FACTOR, ORDER = (np.uint64(row * LANES) for row in range(5))  # rows of ``numbers``
+CHOICE, ASTRAY, MEMORY = (np.uint64(row * LANES) for row in range(3))  # rows of ``counts``
+DRAWN = np.uint64(4 * LANES)  # row of ``words``, after the generators
 
 
 @compiled_inline
@@ -107,7 +107,7 @@ def choose(words: Words, counts: Integers, below: Words, first: int, last: int) 
         return
     for i in _lanes(first, last):
         words[DRAWN + i] = draw(words, i)
-    if below.size < _MANY:
+    if below.size < _MANY_MAPS:
         for limit in below:
             for i in _lanes(first, last):
                 counts[CHOICE + i] += 1 if words[DRAWN + i] >= limit else 0
@@ -158,7 +158,7 @@ def apply(
     for i in _lanes(first, last):
         x = numbers[X + i]
         k = counts[CHOICE + i] * pieces
-        size = pieces  # of what is left to look through
+        size = pieces  # pieces left to search
         while size > 1:
             half = size // 2
             if x >= edge[k + half]:

@@ -215,7 +215,7 @@ def cumulative(weights: list[float]) -> Floats:
 class _StepTables(NamedTuple):
     kind: int
     maps: int
-    flat: list[Piece]  # of all maps, padded to one number each
+    flat: list[Piece]  # pieces of all maps, padded to one number each
     expands: bool  # states may leave the finite numbers, which the general kind alone looks for
     rows: list[_Row]  # by memory of the batches
 

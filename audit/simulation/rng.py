@@ -37,19 +37,19 @@ LANES = 128
 _SECOND, _THIRD, _COUNTER = (np.uint64(k * LANES) for k in (1, 2, 3))
 
 # Chebyshev interpolants, found with 40 digits; coefficients of z^0, z^1, ...
-LOGARITHM = (  # of -4 atanh(s)/s, z = s^2, at m between 1/sqrt 2 and sqrt 2: error 5e-18
+LOGARITHM = (  # -4 atanh(s)/s, z = s^2, at m between 1/sqrt 2 and sqrt 2: error 5e-18
     -4.0, -1.333333333333334, -0.7999999999979901, -0.5714285725195097, -0.4444442226959016,
     -0.3636577825052345, -0.3066344320111186, -0.29232899370089527,
 )  # fmt: skip
-SINE = (  # of sin(pi t/2)/(t sqrt 2), z = t^2, for |t| <= 1/2: error 4e-17
+SINE = (  # sin(pi t/2)/(t sqrt 2), z = t^2, for |t| <= 1/2: error 4e-17
     1.1107207345395915, -0.45676559374971354, 0.05635119642914205, -0.0033105000948264454,
     0.00011344902567117628, -2.544625117965686e-06, 3.983792781681386e-08,
 )  # fmt: skip
-COSINE = (  # of cos(pi t/2)/sqrt 2, z = t^2, for |t| <= 1/2: error 7e-17
+COSINE = (  # cos(pi t/2)/sqrt 2, z = t^2, for |t| <= 1/2: error 7e-17
     0.7071067811865475, -0.8723580249548468, 0.17937142921624885, -0.014752708706835612,
     0.0006500149443476654, -1.7819186532194025e-05, 3.291791502603771e-07,
 )  # fmt: skip
-EXPONENTIAL = (  # of e^h for |h| <= log(2)/2: error 2e-18
+EXPONENTIAL = (  # e^h for |h| <= log(2)/2: error 2e-18
     1.0, 1.0, 0.5, 0.1666666666666668, 0.04166666666666668, 0.008333333333319601,
     0.0013888888888879082, 0.00019841269890047113, 2.480158733642132e-05, 2.755724091857897e-06,
     2.755726330147475e-07, 2.5110037605963893e-08, 2.0918129454967147e-09,
@@ -67,7 +67,7 @@ MANTISSA = np.uint64((1 << 52) - 1)
 WHOLE, WHOLE_OFFSET = np.uint64(0x4330 << 48), 2.0**52
 ONE_AND_HALF_A_UNIT = np.uint64((0x3FF0 << 48) + 1)
 BELOW_ROOT_2 = np.uint64(0x3FF6A09E667F3BCC)  # the double before sqrt 2
-LARGEST_POWER = np.uint64(0x7FF6A09E667F3BCC)  # the same with 1024 added to its exponent
+MAX_POWER = np.uint64(0x7FF6A09E667F3BCC)  # the same with 1024 added to its exponent
 SIGN = np.uint64(1 << 63)
 NO_FRACTION = 1.5 * 2.0**52  # what is added to it is rounded to a whole number
 ONE, THREE, ELEVEN, TWENTY_FOUR, FORTY, FIFTY_TWO = map(np.uint64, (1, 3, 11, 24, 40, 52))
@@ -120,7 +120,7 @@ def advanced(
 @compiled_inline
 def draw(words: Words, lane: int) -> np.uint64:
     """Return the next 64 random bits of a lane."""
-    i = np.uint64(lane)  # of an unsigned index the compiler knows that it does not count from back
+    i = np.uint64(lane)  # the compiler knows that an unsigned index does not count from the end
     a, b, c, counter = words[i], words[i + _SECOND], words[i + _THIRD], words[i + _COUNTER]
     word, a, b, c, counter = advanced(a, b, c, counter)
     words[i], words[i + _SECOND], words[i + _THIRD], words[i + _COUNTER] = a, b, c, counter
@@ -133,7 +133,7 @@ def minus_two_log(x: float, power: float) -> float:
 
     With x = 2^e m, and m from 1/sqrt 2 to sqrt 2, the logarithm of m is ``2 atanh(s)``.
     """
-    down = LARGEST_POWER - bits(x)  # its exponent is 1024 - e, its mantissa what m lacks to sqrt 2
+    down = MAX_POWER - bits(x)  # its exponent is 1024 - e, its mantissa what m lacks to sqrt 2
     minus_e = number((down >> FIFTY_TWO) | WHOLE) - (WHOLE_OFFSET + 1024.0 - power)
     m = number(BELOW_ROOT_2 - (down & MANTISSA))
     s = (m - 1.0) / (m + 1.0)

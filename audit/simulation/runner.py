@@ -20,10 +20,10 @@ from audit.simulation.samples import Samples
 
 HERE = Parallel()  # the threads of this process
 
-_SECONDS = 0.5  # that a task takes: the most that a kill costs each worker
-_SOME = 16  # workers whose answers together come often enough; more of them get larger tasks
-_TASKS = 16  # for each worker, at least: the last ones end at about the same time
-_WRITING_SHARE = 0.05  # of the time, at most, goes into records
+_TASK_SECONDS = 0.5  # duration of a task: the most that a kill costs each worker
+_FEW_WORKERS = 16  # workers whose answers together come often enough; more of them get larger tasks
+_TASKS_PER_WORKER = 16  # for each worker, at least: the last ones end at about the same time
+_WRITING_SHARE = 0.05  # largest share of the time that goes into records
 _FORMAT = 4
 
 
@@ -226,7 +226,7 @@ class Record:
 
     def _opened(self) -> Journal:
         if self._journal is None:
-            # of a long schedule the description takes seconds, and a short run never needs it
+            # describing a long schedule takes seconds, and a short run never needs it
             identity = {
                 "format": _FORMAT,
                 "blocks": len(self._job),
@@ -299,8 +299,8 @@ def tasks(job: Samples, left: Iterable[range], workers: int, pace: Pace) -> Iter
     have some and little is lost by a kill. The results do not depend on the cut.
     """
     left = list(left)
-    most_blocks = max(1, sum(map(len, left)) // (_TASKS * workers))
-    seconds = _SECONDS * max(1.0, workers / _SOME)
+    most_blocks = max(1, sum(map(len, left)) // (_TASKS_PER_WORKER * workers))
+    seconds = _TASK_SECONDS * max(1.0, workers / _FEW_WORKERS)
     for blocks in left:
         start, steps = blocks.start, 0
         for number in blocks:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from audit.constructions import Construction, Process, Step, UpdateMap
 from audit.constructions.process import Path
-from audit.simulation.blocks import LARGEST_OF_WALKS, Block, Stream, block_size
+from audit.simulation.blocks import MAX_WALKS, Block, Stream, block_size
 from audit.simulation.fingerprint import described, digest_of
 from audit.simulation.program import (
     GENERAL,
@@ -44,7 +44,7 @@ class Walks:
     @cached_property
     def block_size(self) -> int:
         """Number of walks in a full block."""
-        return block_size(max(self.steps), LARGEST_OF_WALKS)
+        return block_size(max(self.steps), MAX_WALKS)
 
     @property
     def description(self) -> Mapping[str, object]:

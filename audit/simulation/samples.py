@@ -19,7 +19,7 @@ from audit.simulation.blocks import Block, Floats, Stream
 from audit.simulation.fingerprint import described
 
 Score = Callable[[Floats], ArrayLike]
-_MOST_THRESHOLDS = 10**6  # each takes 16 bytes in every result of a block
+_MAX_THRESHOLDS = 10**6  # each takes 16 bytes in every result of a block
 
 
 class Program(Protocol):
@@ -51,7 +51,7 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Draw:
-    """What is kept of final iterates: themselves, or a finite number for each if there is a score.
+    """Statistic of final iterates: themselves, or a finite number for each if there is a score.
 
     With ascending thresholds it is the number of them at or above each, added up over all blocks.
     """
@@ -62,9 +62,9 @@ class Draw:
     def __post_init__(self) -> None:
         if self.thresholds is None:
             return
-        if np.size(self.thresholds) > _MOST_THRESHOLDS:
+        if np.size(self.thresholds) > _MAX_THRESHOLDS:
             raise ValueError(
-                f"thresholds must be at most {_MOST_THRESHOLDS:,}, got {np.size(self.thresholds):,}"
+                f"thresholds must be at most {_MAX_THRESHOLDS:,}, got {np.size(self.thresholds):,}"
             )
         thresholds = validate.sample(thresholds=self.thresholds)
         if np.any(np.diff(thresholds) <= 0):

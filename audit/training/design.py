@@ -19,8 +19,8 @@ from audit.estimation.verdicts import UserClaim
 
 Argument = bool | int | float | str
 
-_FEWEST = 8  # fewest trainings with one canary: four with it, four without
-_FEWEST_CANARIES = 4
+_MIN_TRAININGS = 8  # fewest trainings with one canary: four with it, four without
+_MIN_CANARIES = 4
 # No score depends on these, and an anytime-valid audit may run longer than was planned.
 _NO_SAMPLE = ("seconds", "gigabytes")
 _LENGTH = ("trials", "minutes")
@@ -86,7 +86,7 @@ class Design:
         if self.trials is None and self.minutes is None:
             raise ValueError("trials or minutes must be given, got neither")
         if self.trials is not None:
-            validate.integer(_FEWEST, trials=self.trials)
+            validate.integer(_MIN_TRAININGS, trials=self.trials)
             if self.trials % 2:
                 raise validate.fail("trials", "even: half of them have the canary", self.trials)
         if self.assume is not Canaries.ARBITRARY:
@@ -96,7 +96,7 @@ class Design:
             raise validate.fail("columns", requirement, self.columns.kind)
 
     def _check_many_canaries(self) -> None:
-        validate.integer(_FEWEST_CANARIES, canaries=self.canaries)
+        validate.integer(_MIN_CANARIES, canaries=self.canaries)
         if self.trials is None:
             raise validate.fail("trials", "given with several canaries (1 is enough)", None)
         validate.integer(1, trials=self.trials)

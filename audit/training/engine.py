@@ -25,7 +25,7 @@ Report = Callable[[int, int], None]
 
 _TASK = f"{__package__}.scores:answer"
 _IMPORT_SECONDS = 300.0  # seconds; PyTorch and JAX import slowly in several processes at once
-_SLICE = 0.1  # seconds between two attempts to end the trainings
+_POLL_SECONDS = 0.1  # seconds between two attempts to end the trainings
 _INSIDE = "AUDIT_TRAINING"  # an environment variable that marks worker processes
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -187,4 +187,4 @@ def _in_order(
         left: Collection[object] = running
         while left:  # a thread may be about to start a training
             processes.workers.end_busy()
-            left = wait(running, _SLICE).not_done
+            left = wait(running, _POLL_SECONDS).not_done

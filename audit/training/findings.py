@@ -29,7 +29,7 @@ from audit.training.plan import fewest
 
 Array = NDArray[np.float64]
 
-_ASSUMED = {
+_ASSUMPTIONS = {
     Canaries.ARBITRARY: "No assumption is made on the dependence between canaries.",
     Canaries.INDEPENDENT: (
         "These numbers assume that canaries are independent: the score of a canary depends on its "
@@ -38,9 +38,9 @@ _ASSUMED = {
     ),
 }
 _BINS = 40
-_WIDEST = 1e300  # range of an axis; drawing needs margins
-_FEW, _MOSTLY = 10, 0.9  # distinct scores: as many as labels or guesses have; a share of all
-_MOST_POINTS = 400  # points of a curve
+_MAX_RANGE = 1e300  # range of an axis; drawing needs margins
+_FEW_SCORES, _COMMON_SHARE = 10, 0.9  # distinct scores of labels, and a share of all
+_MAX_POINTS = 400  # points of a curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ def one_run_findings(judged: JudgedScores, claims: Sequence[UserClaim]) -> Findi
         statements=_statements(claims, judged, quantity, "mechanism"),
         tables=(_table("Certified lower bounds from the guesses", rows),),
         notes=(
-            _ASSUMED[audited.assumption],
+            _ASSUMPTIONS[audited.assumption],
             f"The inclusion of {audited.canaries} canaries is guessed from their scores; "
             f"{audited.pilot} other canaries were used to choose the number of guesses. The bound "
             "is a certified lower bound, and a claim below it is refuted.",
@@ -288,7 +288,7 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
     repeats = [
         f"{distinct} of {given.size} {side}"
         for side, given in sides
-        if _FEW < (distinct := np.unique(given).size) < _MOSTLY * given.size
+        if _FEW_SCORES < (distinct := np.unique(given).size) < _COMMON_SHARE * given.size
     ]
     if repeats:
         notes.append(
@@ -320,7 +320,7 @@ def _reach(design: Design, judged: JudgedScores, confidence: float) -> Iterator[
 
 def _histograms(x: Array, x_prime: Array) -> Iterator[Chart]:
     """Yield the histograms of both sides; none if the scores are too far apart for an axis."""
-    if float(max(x.max(), x_prime.max())) - float(min(x.min(), x_prime.min())) > _WIDEST:
+    if float(max(x.max(), x_prime.max())) - float(min(x.min(), x_prime.min())) > _MAX_RANGE:
         return
     found = ScoreHistograms.of(x, x_prime, min(_BINS, max(5, round(math.sqrt(x.size)))))
     sides = ("with the canary", found.first), ("without it", found.second)
@@ -338,7 +338,7 @@ def _histograms(x: Array, x_prime: Array) -> Iterator[Chart]:
 
 
 def _evidence(design: Design, log_e_values: Array, error: float) -> Chart:
-    every = max(1, len(log_e_values) // _MOST_POINTS)
+    every = max(1, len(log_e_values) // _MAX_POINTS)
     kept = np.unique(np.append(np.arange(0, len(log_e_values), every), len(log_e_values) - 1))
     pairs = tuple((kept + 1).astype(float))
     return Chart(

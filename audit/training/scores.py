@@ -22,7 +22,7 @@ from audit.isolation import UserCodeError
 
 Array = NDArray[np.float64]
 
-_MOST = 40_000  # scores of one training; a reply is at most a megabyte
+_MAX_SCORES = 40_000  # scores of one training; a reply is at most a megabyte
 
 
 def gradient_score(
@@ -189,8 +189,8 @@ def trial(
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.concatenate(rows) if one else np.sum(rows, axis=0)
         scores = validate.sample(**{f"what {reference} returns": scores})
-        if scores.size > _MOST:
-            requirement = f"at most {_MOST} numbers"
+        if scores.size > _MAX_SCORES:
+            requirement = f"at most {_MAX_SCORES} numbers"
             raise ValueError(
                 f"what {reference} returns must be {requirement}, got {scores.size}; sum some of "
                 "them"

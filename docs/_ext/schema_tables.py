@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
-_MOST_CHOICES = 12
+_MAX_CHOICES = 12
 
 
 class SchemaPart(SphinxDirective):
@@ -106,7 +106,7 @@ def shape(value: dict[str, Any], schema: dict[str, Any]) -> str:
     if "$ref" in value:
         name = value["$ref"].rpartition("/")[2]
         choices = [o["const"] for o in schema["$defs"][name].get("anyOf", []) if "const" in o]
-        if choices and len(choices) <= _MOST_CHOICES and all(isinstance(c, str) for c in choices):
+        if choices and len(choices) <= _MAX_CHOICES and all(isinstance(c, str) for c in choices):
             return " | ".join(choices)
         return str(name)
     options = value.get("anyOf") or value.get("oneOf") or []

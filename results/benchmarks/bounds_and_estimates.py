@@ -17,7 +17,7 @@ import numpy as np
 import audit
 from audit import bounds
 from audit.bounds.accounting import SubsampledGaussian, compose
-from audit.dominating.without_replacement import LARGEST_GRID
+from audit.dominating.without_replacement import MAX_GRID
 from audit.estimation import (
     SimultaneousBand,
     audit_samples,
@@ -119,7 +119,7 @@ def _compositions() -> list[Measured]:
     """
     step = SubsampledGaussian(RATE, 1 / SIGMA)
     rows = []
-    for size in (_AS_FINE, LARGEST_GRID):
+    for size in (_AS_FINE, MAX_GRID):
 
         def ours(size: int = size) -> tuple[float, float]:
             curve: Any = compose(step, TIMES, largest_grid=size)

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 POWER = 0.8
 FEWER = 0.7
 _SCORES = 6_000_000  # in all, of a row: there are fewer audits where each takes many
-_MOST_AUDITS = 400
+_MAX_AUDITS = 400
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def row(case: Case, seed: int) -> str:
         directed=case.directed,
     )
     assert planned.trials is not None
-    audits = max(50, min(_MOST_AUDITS, _SCORES // planned.trials))
+    audits = max(50, min(_MAX_AUDITS, _SCORES // planned.trials))
     count = refuted(case, planned.trials, audits, seed)
     fewer = refuted(case, round(FEWER * planned.trials), audits, seed + 1)
     low, high = clopper_pearson(count, audits, confidence=0.95)

@@ -31,7 +31,7 @@ SAMPLED = (Batching.FULL, Batching.WITHOUT_REPLACEMENT, Batching.POISSON)
 
 _STREAM = 2  # of a seed's random numbers: 0 and 1 are the samples of X and X'
 _CHUNK = 16  # steps whose normals are drawn together
-_LARGEST_BLOCK = 2**16  # trials
+_MAX_BLOCK = 2**16  # trials
 
 
 def burn_in(mechanism: NoisySGD) -> int:
@@ -133,7 +133,7 @@ def auxiliary_events(
         if progress is not None:
             progress(finished, trials * steps)
 
-    run_in_threads(cut_into_blocks(trials, steps, _LARGEST_BLOCK), work, done, threads=threads)
+    run_in_threads(cut_into_blocks(trials, steps, _MAX_BLOCK), work, done, threads=threads)
     concentrated, unprojected, both, positive, both_and_positive = counts.tolist()
     return AuxiliaryEvents(
         trials=trials,

@@ -201,7 +201,7 @@ def test_the_laws_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) 
         computed.append(pair)
         return Law(0.0, 0.0, 0.0, 0.0)
 
-    monkeypatch.setattr(room, "_MOST_LAWS", 2)
+    monkeypatch.setattr(room, "_MAX_LAWS", 2)
     monkeypatch.setattr(room.exact, "curve", curve)
     known: KnownPairs = KnownPairs()
     for name in ("a", "b", "a", "c", "a", "b"):

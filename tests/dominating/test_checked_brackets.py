@@ -87,7 +87,7 @@ def test_many_steps_against_contour_integrals(steps, mu, size, batch, delta, ord
 
 def test_mass_outside_of_windows_is_counted(monkeypatch):
     """A window that leaves out 1e-4 of delta widens the bracket, which holds."""
-    monkeypatch.setattr(layer, "_OUTSIDE", 1e-4)
+    monkeypatch.setattr(layer, "_OUTSIDE_SHARE", 1e-4)
     setting = Setting(poisson(10**4, 1.0, 100, 1), True, 1e-5, FORWARD)
     counted = setting.bracket()
     assert setting.holds(counted) is True

@@ -89,7 +89,7 @@ def test_errors_of_transforms(
     monkeypatch: pytest.MonkeyPatch, units: float, assumed: float, caught: bool
 ) -> None:
     """Transforms with the errors that are assumed; larger ones are not covered."""
-    monkeypatch.setattr(layer, "_UNITS_A_STAGE", assumed)
+    monkeypatch.setattr(layer, "_UNITS_PER_STAGE", assumed)
     transform, random = scipy.fft.rfft, np.random.default_rng(1)
 
     def rounded(x: np.ndarray, *more: object) -> np.ndarray:

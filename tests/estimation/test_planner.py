@@ -64,7 +64,7 @@ def test_audits_refute_as_often_as_planned(
     error: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("audit.estimation.thresholds._SIMULATED", 100)
+    monkeypatch.setattr("audit.estimation.thresholds._SIMULATIONS", 100)
     asked = {"confidence": CONFIDENCE, "thresholds": thresholds}
     found = plan(curve, epsilon=epsilon, delta=delta, **asked)
     assert found.trials is not None
@@ -97,7 +97,7 @@ def test_power_is_that_of_simulated_audits(
     epsilon: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("audit.estimation.thresholds._SIMULATED", 120)
+    monkeypatch.setattr("audit.estimation.thresholds._SIMULATIONS", 120)
     monkeypatch.setattr("audit.estimation.pilot_split._PILOTS", 20)  # standard error 0.04
     spent: list[float] = []
 

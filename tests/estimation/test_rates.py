@@ -333,8 +333,8 @@ def test_quadrature_errors_are_within_what_is_taken_off(monkeypatch: pytest.Monk
     nodes, weights = np.polynomial.legendre.leggauss(30)
     for name, value in (("_NODES", nodes), ("_WEIGHTS", weights)):
         monkeypatch.setattr(f"audit.estimation.order_statistics.{name}", value)
-    monkeypatch.setattr("audit.estimation.order_statistics._RELATIVE", 0.0)
-    monkeypatch.setattr("audit.estimation.order_statistics._ABSOLUTE", 0.0)
+    monkeypatch.setattr("audit.estimation.order_statistics._RELATIVE_ERROR", 0.0)
+    monkeypatch.setattr("audit.estimation.order_statistics._ABSOLUTE_ERROR", 0.0)
     assert np.all(used >= p_values(tests, hypothesis))
     assert np.mean(used < 0.05) > 0.2
 

@@ -31,7 +31,7 @@ from audit.estimation import (
 )
 from audit.estimation.order_statistics import ladder
 from audit.estimation.pilot_split import Pilot
-from audit.estimation.samples import FEWEST_FOR_PILOT
+from audit.estimation.samples import MIN_FOR_PILOT
 from audit.estimation.simultaneous_band import limits
 
 from .audited_laws import ALPHAS, CLAMPED, DELTAS, GAUSSIAN, IDENTICAL, LAPLACE, KnownPair
@@ -99,7 +99,7 @@ def test_ranks_answer_many_deltas_as_each_alone(
     order_statistics._known.cache_clear()
     assert np.asarray(found.epsilon_lower(deltas, order)).tolist() == alone
     # some are known by now, some are forgotten on the way
-    monkeypatch.setattr(order_statistics, "_KNOWN_AT_MOST", 3)
+    monkeypatch.setattr(order_statistics, "_MAX_CACHED", 3)
     assert np.asarray(found.epsilon_lower([*deltas, 0.1], order))[:-1].tolist() == alone
 
 
@@ -267,7 +267,7 @@ def test_a_declared_direction_gets_all_of_the_error(name: str) -> None:
 
 
 def test_the_number_of_scores_alone_decides() -> None:
-    few, many = np.zeros(FEWEST_FOR_PILOT - 1), np.zeros(FEWEST_FOR_PILOT)
+    few, many = np.zeros(MIN_FOR_PILOT - 1), np.zeros(MIN_FOR_PILOT)
     chosen = [audited(None, *pair).thresholds for pair in ((few, many), (many, few), (many, many))]
     assert chosen == [OrderStatistics(), OrderStatistics(), PilotSplit()]
 

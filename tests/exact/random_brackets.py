@@ -67,7 +67,7 @@ _AROUND = np.array([1e-13, 1e-10, 1e-7, 1e-4])
 _POINTS = 40
 _FARTHEST = 45.0
 _BITS = 400  # of explicit laws, whose masses are relatively accurate
-_MOST_BITS, _MOST_NODES = 1000, 900
+_MAX_BITS, _MAX_NODES = 1000, 900
 _NONE = np.zeros(0)
 
 
@@ -333,7 +333,7 @@ def walk_reference(pair: Construction, bits: int) -> Reference:
         grid = walks._Grid(both, (None, None), bits)
         nodes = len(grid.nodes)
         steps = max(len(path) for chain in both for path in chain.paths)
-        if nodes > _MOST_NODES or (steps > 1 and nodes > 2 * _MOST_NODES):
+        if nodes > _MAX_NODES or (steps > 1 and nodes > 2 * _MAX_NODES):
             raise TooLongError("many nodes")
         found, ends = [grid.law(chain) for chain in both], (grid.low, grid.high)
 
@@ -814,7 +814,7 @@ def _bits(asked: list[Question], brackets: list[tuple[float, float]]) -> int:
         elif question.quantity in ("power", "beta"):
             most = 80 - math.log2(question.at) - math.log2(max(low, 1e-60))
         bits = max(bits, most)
-    if bits > _MOST_BITS:
+    if bits > _MAX_BITS:
         raise TooLongError(f"{bits:.0f} bits")
     return math.ceil(bits)
 

@@ -63,7 +63,7 @@ def test_an_expanding_map_under_a_strong_push() -> None:
 def test_a_reach_that_is_not_counted_would_be_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test of the test: if what is left out is not lost, the bracket is narrow and wrong."""
     monkeypatch.setattr(node_laws._ProcessLaws, "_log_lost", lambda *_: -math.inf)
-    monkeypatch.setattr(node_laws, "_FIRST", (13.0, -300.0))
+    monkeypatch.setattr(node_laws, "_FIRST_REACH", (13.0, -300.0))
     pair = TwoSidedWalk(mechanism(steps=5, lipschitz=15.0, diameter=400.0))
     low, _ = curve(pair).epsilon_bracket(1e-5)
     assert low > 1.1 * GaussianCurve(30 * math.sqrt(5)).epsilon(1e-5)

@@ -144,7 +144,7 @@ def test_coarse_panels_state_their_errors(slope: float, monkeypatch: pytest.Monk
     """Also where the noise after a steep map is narrow beside a panel."""
     one = process(noisy(Affine(0.1, slope)), times=2, lower=-12.0, upper=12.0)
     places, fine = np.linspace(-12.0, 12.0, 201), computed(one)
-    for name, value in (("_DENSITIES", (3.0,)), ("_GOAL", 9.0), ("_SMOOTH", (8,))):
+    for name, value in (("_DENSITIES", (3.0,)), ("_GOAL", 9.0), ("_SMOOTH_ORDERS", (8,))):
         monkeypatch.setattr(step_panels_module, name, value)
     coarse = computed(one)
     missed = np.max(np.abs(fine.log_density(places) - coarse.log_density(places)))
@@ -222,7 +222,9 @@ def test_values_between_far_bumps_are_within_their_errors() -> None:
                 assert abs(mp.log(exact) - float(log)) <= error
 
 
-@pytest.mark.parametrize("planted", [{"_NODES": 6}, {"_CUT": 1.0, "_PAST": 0.0}])
+@pytest.mark.parametrize(
+    "planted", [{"_NODES": 6}, {"_CUT_DEVIATIONS": 1.0, "_WALL_DEVIATIONS": 0.0}]
+)
 def test_fewer_nodes_or_a_shorter_reach_are_seen(
     planted: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,7 +135,7 @@ def misses_of_deltas() -> int:
     ("count", "name", "dropped"),
     [
         (misses_of_deltas, "_UNIT", 2.0**-60),
-        (misses_of_log_ndtr, "_FUNCTION", 0.0),
+        (misses_of_log_ndtr, "_FUNCTION_UNITS", 0.0),
         (misses_of_intervals, "_UNIT", 2.0**-60),
         (misses_of_log_deltas, "_UNIT", 2.0**-60),
     ],

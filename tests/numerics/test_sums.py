@@ -84,7 +84,7 @@ def test_errors_of_log_probabilities_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong"), [("_NEAR", 0.5), ("_LARGE", 3), ("_COEFFICIENTS", (1 / 12, -1 / 360))]
+    ("name", "wrong"), [("_NEAR", 0.5), ("_LARGE_COUNT", 3), ("_COEFFICIENTS", (1 / 12, -1 / 360))]
 )
 def test_planted_errors_are_caught(
     monkeypatch: pytest.MonkeyPatch, name: str, wrong: object

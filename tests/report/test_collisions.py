@@ -136,7 +136,7 @@ def test_the_ratios_of_a_sweep_collide_nowhere(found: Drawn, settings: int) -> N
 def test_runs_of_one_setting_share_a_line_whose_name_tells_delta() -> None:
     rows = ratios(1) * 9
     assert {sweep.line_name(row)[-8:] for row in rows} == {"δ = 0.01", "δ = 1e-5"}
-    assert all(len(sweep.line_name(row)) <= sweep.LONGEST_NAME for row in rows)
+    assert all(len(sweep.line_name(row)) <= sweep.MAX_NAME for row in rows)
 
 
 def planted(change: Callable[[Figure], None]) -> list[str]:

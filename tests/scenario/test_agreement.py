@@ -14,7 +14,7 @@ from audit.constructions import BiasedWalk, Construction, DriftedWalk, TwoSidedW
 SEEDS, TRIALS, CONFIDENCE = 80, 4000, 0.9
 DELTAS = (1e-2, 1e-3)
 # An estimator that errs at exactly its allowed rate crosses this with probability below 1e-4.
-MOST_FAILURES = int(stats.binom.isf(1e-4, SEEDS, 1 - CONFIDENCE))
+MAX_FAILURES = int(stats.binom.isf(1e-4, SEEDS, 1 - CONFIDENCE))
 
 FULL = audit.NoisySGD(
     steps=20,
@@ -48,13 +48,13 @@ def failures(sampled: Construction, computed: Construction) -> int:
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_certified_bounds_stay_below_exact_values(pair: Construction) -> None:
-    assert failures(pair, pair) <= MOST_FAILURES
+    assert failures(pair, pair) <= MAX_FAILURES
 
 
 def test_a_wrong_law_is_noticed() -> None:
     """Samples of a walk whose jumps are half again as long as the exact law believes."""
     longer = dataclasses.replace(FULL, lipschitz=6.0)
-    assert failures(BiasedWalk(longer), BiasedWalk(FULL)) > MOST_FAILURES
+    assert failures(BiasedWalk(longer), BiasedWalk(FULL)) > MAX_FAILURES
 
 
 def test_what_a_million_samples_reach() -> None:

@@ -30,7 +30,7 @@ from audit.constructions import (
     UpdateMap,
 )
 from audit.simulation import count_thresholds, final_iterates, run_job, simulate, walk_counts
-from audit.simulation.blocks import LARGEST_OF_WALKS, Stream, block_size, cut_into_blocks
+from audit.simulation.blocks import MAX_WALKS, Stream, block_size, cut_into_blocks
 from audit.simulation.fingerprint import digest_of
 from audit.simulation.iterates import walks_of
 
@@ -58,7 +58,7 @@ def test_block_size_depends_on_the_length_of_the_walk_alone() -> None:
     assert [block_size(t) for t in (0, 1, 7500, 10**5, 10**6, 10**9)] == [
         4096, 4096, 4096, 256, 256, 256,
     ]  # fmt: skip
-    assert [block_size(t, LARGEST_OF_WALKS) for t in (0, 1, 512, 513, 10**6)] == [
+    assert [block_size(t, MAX_WALKS) for t in (0, 1, 512, 513, 10**6)] == [
         65_536, 65_536, 65_536, 32_768, 256,
     ]  # fmt: skip
     assert all(math.log2(block_size(t)).is_integer() for t in range(1, 100_000, 999))
@@ -77,14 +77,14 @@ def test_blocks_have_the_streams_that_spawn_gives() -> None:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few hundred trials, so that few trials make many."""
-    monkeypatch.setattr("audit.simulation.blocks._STEPS", 2**14)
+    monkeypatch.setattr("audit.simulation.blocks._BLOCK_STEPS", 2**14)
 
 
 @pytest.mark.parametrize("name", ["shuffled", "kinked", "absorbing, two paths"])
 @pytest.mark.usefixtures("small_blocks")
 def test_threads_and_more_trials_leave_full_blocks_as_they_are(name: str) -> None:
     made = {**COMPILED, **MAPPED}[name]()
-    size = block_size(len(made), LARGEST_OF_WALKS)
+    size = block_size(len(made), MAX_WALKS)
     fewer = simulate(made, trials=2 * size + 100, seed=1, threads=1)
     more = simulate(made, trials=5 * size, seed=1, threads=8)
     assert np.array_equal(fewer[: 2 * size], more[: 2 * size])

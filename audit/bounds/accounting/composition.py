@@ -27,7 +27,7 @@ from audit.dominating.runs import MixtureRun
 from audit.dominating.sampled_gaussian import mirrored_renyi
 from audit.dominating.without_replacement import (
     COARSE_GRID,
-    LARGEST_GRID,
+    MAX_GRID,
     MirroredCurve,
     mirrored_curve,
     mirrored_moments,
@@ -35,12 +35,12 @@ from audit.dominating.without_replacement import (
 from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta
 
-LARGEST_COMPOSITION = 10**7
+MAX_COMPOSITION = 10**7
 """Beyond this many steps rounding is too large, and Renyi divergences are used."""
 
-_LARGEST_MU = 1e4  # beyond, epsilon is above 10^7 and losses have too few digits
-_FEW_STEPS = 64  # that are composed to compare lengths
-_TILTS = np.geomspace(1e-4, 1e6, 300)  # of approximate epsilons
+_MAX_MU = 1e4  # beyond, epsilon is above 10^7 and losses have too few digits
+_FEW_STEPS = 64  # lengths up to this many steps are compared by composing them
+_TILTS = np.geomspace(1e-4, 1e6, 300)  # tilts for approximate epsilons
 _CHUNK = 1 << 16  # points at a time: gaussian_delta needs 16 numbers for each
 
 # Curves in use, since several bounds on one mechanism contain the same composition.
@@ -129,7 +129,7 @@ def compose(
     gaussian_mu: float = 0.0,
     *,
     beside: SubsampledGaussian | None = None,
-    largest_grid: int = LARGEST_GRID,
+    largest_grid: int = MAX_GRID,
 ) -> PrivacyCurve:
     """Return an upper bound on C_p(G(mu))^times composed with G(gaussian_mu) and ``beside``."""
     validate.integer(1, times=times)
@@ -159,7 +159,7 @@ def compose(
     if gaussian_mu:
         runs.append(_run(SubsampledGaussian(1.0, gaussian_mu)))
     divergence = functools.partial(_divergence, laws=laws, gaussian_mu=gaussian_mu)
-    if times > LARGEST_COMPOSITION or unsampled.mu > _LARGEST_MU:
+    if times > MAX_COMPOSITION or unsampled.mu > _MAX_MU:
         moments = mirrored_moments(runs, divergence)
         return MinimumCurve((moments, unsampled), ("Renyi divergences", "without sampling"))
     return _CURVES.setdefault(key, mirrored_curve(runs, divergence, largest_grid))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.bounds.accounting.shift_allocation import SMALLEST_LOG, geometric, smallest
+from audit.bounds.accounting.shift_allocation import MIN_LOG, geometric, smallest
 from audit.bounds.accounting.update import checked_index, checked_tau
 from audit.bounds.assumptions import ROUNDING, constant_step_size
 from audit.curves.base import PrivacyCurve
@@ -29,8 +29,8 @@ from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
-_MOST_SHIFTS = 10**6  # of all places together
-_MOST_CUTS = 200  # missing a start loosens the bound; it stays valid
+_MAX_SHIFTS = 10**6  # shifts of all places together
+_MAX_CUTS = 200  # missing a start loosens the bound; it stays valid
 LONGEST = 10_000
 """Number of last steps that are searched one by one for the start of an allocation."""
 
@@ -123,7 +123,7 @@ def _cheapest_start(rises: Array, widths: Array, drops: Array) -> float:
     low, start = y[:-1] - drops, x[:-1]
     promised = (y[-1] - low) ** 2 / (x[-1] - start)
     best = math.inf
-    for _ in range(_MOST_CUTS):
+    for _ in range(_MAX_CUTS):
         k = int(np.argmin(promised))
         if promised[k] >= best * (1 - 1e-13):
             break
@@ -150,7 +150,7 @@ def visits_cost(
 
     The best start lies just after such a step, or at time 0.
     """
-    log_c = math.log(contraction) if contraction > 0 else SMALLEST_LOG
+    log_c = math.log(contraction) if contraction > 0 else MIN_LOG
 
     def cost(cycles: Array) -> Array:
         return cyclic_squares(shift, log_c, period, np.minimum(cycles * period, steps), distance)
@@ -180,7 +180,7 @@ def cyclic_squares(
     first = np.where(k > (met - 1) * period + 1, met, met - 1)
     inner = np.maximum(first, 1)
     left = (inner - 1) * period + 1  # steps after it
-    own = shift * np.exp(log_c * period * inner)  # of a use at the start, before the first point
+    own = shift * np.exp(log_c * period * inner)  # shift of a use before the first point
     rises = (
         kept + np.where(met > inner, own, 0.0),
         shift * math.exp(log_c * period) * geometric(log_c * period, inner - 1),
@@ -229,7 +229,7 @@ def record_shifts(mechanism: NoisySGD, count: int) -> tuple[Array, ...]:
     period = mechanism.dataset_size // mechanism.batch_size
     back = np.arange(count)[::-1] % period
     places = [0] if np.ptp(sizes) == 0 else list(range(min(period, count)))
-    if len(places) * count > _MOST_SHIFTS:
+    if len(places) * count > _MAX_SHIFTS:
         return (shift,)
     return tuple(np.where(back == place, shift, 0.0) for place in places)
 

@@ -33,14 +33,14 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Number = TypeVar("Number", float, Array)
 
-SMALLEST_LOG = -700.0
+MIN_LOG = -700.0
 """Logarithm of a contraction that is 0."""
-_SCANNED = 1024  # lengths that are tried one by one
-_LARGEST = 1e150  # largest shift; truncating larger ones is valid
+_SCANNED_LENGTHS = 1024  # lengths that are tried one by one
+_MAX_SHIFT = 1e150  # largest shift; truncating larger ones is valid
 _STARTS = 1024
-_REFINED = 12  # number of cheapest lengths whose start is refined
-_LONGEST = 4096  # lengths that are tried
-_FINE = 33  # starts per length and round
+_REFINED_LENGTHS = 12  # number of cheapest lengths whose start is refined
+_MAX_LENGTHS = 4096  # lengths that are tried
+_FINE_STARTS = 33  # starts per length and round
 _ROUNDS = 6
 
 
@@ -97,8 +97,8 @@ class LipschitzShifts:
     def log_contraction(self) -> float:
         """Logarithm of c."""
         if self.excess <= -1:
-            return SMALLEST_LOG
-        return float(max(np.log1p(self.excess), SMALLEST_LOG))
+            return MIN_LOG
+        return float(max(np.log1p(self.excess), MIN_LOG))
 
     def grown(self, steps: ArrayLike) -> Array:
         """Return the distance to which the shifts of the first ``steps`` steps grow."""
@@ -186,10 +186,10 @@ def smallest(cost: Callable[[Array], Array], longest: int) -> tuple[float, int]:
     three lowest points until neighbours are tried. Missing a length loosens the bound; it stays
     valid.
     """
-    if longest <= _SCANNED:
+    if longest <= _SCANNED_LENGTHS:
         lengths = np.arange(1, longest + 1, dtype=np.float64)
         return _lowest(cost(lengths), lengths)
-    ends = np.geomspace(1, longest, _SCANNED // 4)
+    ends = np.geomspace(1, longest, _SCANNED_LENGTHS // 4)
     lengths = np.unique(np.rint(np.concatenate([ends, longest + 1 - ends])))
     values = cost(lengths)
     found = [_lowest(values, lengths)]
@@ -303,21 +303,21 @@ class HolderShifts:
     def _refined(self, costs: Array, table: Array, starts: Array, distances: Array) -> Array:
         """Refine the start of the cheapest lengths to where the distance is just absorbed."""
         best = costs.copy()
-        lengths = np.argsort(costs, kind="stable")[:_REFINED]
+        lengths = np.argsort(costs, kind="stable")[:_REFINED_LENGTHS]
         lengths = lengths[np.isfinite(costs[lengths])]
         places = np.argmin(table[lengths], axis=1)
         low = starts[np.maximum(places - 1, 0)]
         high = starts[np.minimum(places + 1, starts.size - 1)]
         rows = np.arange(lengths.size)
         for _ in range(_ROUNDS):
-            fine = np.linspace(low, high, _FINE, axis=1)
+            fine = np.linspace(low, high, _FINE_STARTS, axis=1)
             found = self._shoot(fine.ravel(), distances[: int(np.max(lengths)) + 1])
             size = found.shape[0]
             best[:size] = np.minimum(best[:size], np.min(found, axis=1))
-            own = found[lengths].reshape(lengths.size, lengths.size, _FINE)[rows, rows]
+            own = found[lengths].reshape(lengths.size, lengths.size, _FINE_STARTS)[rows, rows]
             places = np.argmin(own, axis=1)
             low = fine[rows, np.maximum(places - 1, 0)]
-            high = fine[rows, np.minimum(places + 1, _FINE - 1)]
+            high = fine[rows, np.minimum(places + 1, _FINE_STARTS - 1)]
         return best
 
     def _shoot(self, starts: Array, distances: Array) -> Array:
@@ -341,7 +341,7 @@ class HolderShifts:
                 absorbed = self.modulus.inverse(absorbed + (size - shift))
             total = total + size**2
             with np.errstate(over="ignore"):
-                price = np.minimum(size * self.modulus.slope(absorbed), _LARGEST)
+                price = np.minimum(size * self.modulus.slope(absorbed), _MAX_SHIFT)
             enough = absorbed >= distances[back]
             table[back] = np.where(enough, total, np.inf)
             lowest = min(lowest, float(np.min(table[back])))
@@ -376,6 +376,6 @@ def cheapest_holder(
         needed = np.full(length, np.inf)
         needed[-1] = float(distance(steps - length))
         return float(HolderShifts(meetings, shift, modulus).costs(needed)[-1])
-    lengths = np.arange(1, min(steps, _LONGEST) + 1)
+    lengths = np.arange(1, min(steps, _MAX_LENGTHS) + 1)
     costs = HolderShifts(meetings, shift, modulus).costs(distance(steps - lengths))
     return min(float(np.min(costs)), meetings.total * shift**2)

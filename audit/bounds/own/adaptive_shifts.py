@@ -38,16 +38,16 @@ from audit.numerics.arrays import Array, Integers
 _GAPS = (1.0 + np.geomspace(1e-3, 300.0, 32)) - 1.0  # alpha - 1, without rounding
 _ORDERS = Orders.at(np.log(_GAPS))
 _FIRST_ORDERS = [0, 8, 16, 24, 31]  # places of those that are computed first
-_FEW = 4  # values whose best orders are searched for
-_FINEST = 8  # distances per v or s, the smaller one, near 0
-_RELATIVE = 24  # distances per unit of log distance
-_COARSEST = 96  # distances up to the top, at least
+_FEW_VALUES = 4  # values whose best orders are searched for
+_FINE_DISTANCES = 8  # distances per v or s, the smaller one, near 0
+_PER_NAT = 24  # distances per unit of log distance
+_MIN_DISTANCES = 96  # distances up to the top, at least
 _MERGE = 8  # steps merged into one per steps to go
-_MOST_ARRIVALS = 1 / 8  # of merged steps, as a part of the top
-_MOST_ROUNDS = 250
-_SETTLED = 1e-4  # relative, of the log-moments that more steps could lower
-_UNEVEN = 1e-12  # distances may be that much larger than those of the grid, which costs include
-_ABOVE = 1 + 2.0**-40  # for the rounding of costs, shifts and chords, some units each
+_MAX_ARRIVALS = 1 / 8  # largest shift of merged steps, as a share of the top
+_MAX_ROUNDS = 250
+_CONVERGENCE = 1e-4  # relative, of the log-moments that more steps could lower
+_GRID_SLACK = 1e-12  # distances may be that much larger than those of the grid, which costs include
+_ROUND_UP = 1 + 2.0**-40  # for the rounding of costs, shifts and chords, some units each
 _UNIT = 2.0**-53
 
 
@@ -68,10 +68,10 @@ class AdaptiveShifts:
         """Distances from 0 to the largest one that occurs."""
         run = self.run
         top = float(run.tracked(run.steps))
-        finest = min(run.shift, run.noise, top) / _FINEST
+        finest = min(run.shift, run.noise, top) / _FINE_DISTANCES
         rows = [0.0]
         while rows[-1] < top:
-            rows.append(rows[-1] + min(max(finest, rows[-1] / _RELATIVE), top / _COARSEST))
+            rows.append(rows[-1] + min(max(finest, rows[-1] / _PER_NAT), top / _MIN_DISTANCES))
         rows[-1] = top
         return np.array(rows)
 
@@ -79,7 +79,7 @@ class AdaptiveShifts:
     def _costs(self) -> tuple[Array, Array, Array]:
         """(rho - z)_+^2 at each z (first axis) and r, for rho of c r, c r + u and c r + v."""
         rows, run = self.rows, self.run
-        starts = run.contraction * rows * (1 + _UNEVEN)
+        starts = run.contraction * rows * (1 + _GRID_SLACK)
 
         def squares(push: float) -> Array:
             result = np.maximum(starts + push - rows[:, None], 0.0) ** 2
@@ -93,14 +93,14 @@ class AdaptiveShifts:
         """Return the log-moment of a step's composition over alpha, by order."""
         run, orders = self.run, 1.0 + gaps
         if run.poisson is Relation.REPLACE_ONE:
-            mu = run.alone / run.noise * _ABOVE
+            mu = run.alone / run.noise * _ROUND_UP
             moments = np.array([two_sided_log_moment(one, run.rate, mu) for one in orders.tolist()])
         elif run.poisson is not None:
-            sigma = 1 / (run.ratio * _ABOVE)
+            sigma = 1 / (run.ratio * _ROUND_UP)
             moments = gaps * np.asarray(sampled_gaussian_renyi(orders, run.rate, sigma))
         else:
-            moments = gaps * mirrored_renyi(orders, run.rate, run.ratio * _ABOVE)
-        return np.asarray(moments * _ABOVE / orders)
+            moments = gaps * mirrored_renyi(orders, run.rate, run.ratio * _ROUND_UP)
+        return np.asarray(moments * _ROUND_UP / orders)
 
     @cached_property
     def _memory(self) -> Array:
@@ -121,7 +121,7 @@ class AdaptiveShifts:
         """
         rest, alone, met = self._costs
         result = np.empty_like(values)
-        for i, price in enumerate(_ABOVE * gaps / (2 * self.run.noise**2)):
+        for i, price in enumerate(_ROUND_UP * gaps / (2 * self.run.noise**2)):
             neither = self._cheapest(values[i], rest, price)
             both = self._cheapest(values[i], met, price)
             result[i] = self._mean(neither, both, 1.0)
@@ -156,9 +156,9 @@ class AdaptiveShifts:
         log_c = run.log_contraction
         squares = self._costs[0]
         if run.gap > 0:
-            starts = math.exp(log_c * count) * rows * (1 + _UNEVEN)
+            starts = math.exp(log_c * count) * rows * (1 + _GRID_SLACK)
             squares = np.maximum(starts - rows[:, None], 0.0) ** 2
-        prices = _ABOVE * gaps / (2 * run.noise**2 * float(geometric(2 * log_c, count)))
+        prices = _ROUND_UP * gaps / (2 * run.noise**2 * float(geometric(2 * log_c, count)))
         return np.stack(
             [self._cheapest(v, squares, price) for v, price in zip(mean, prices, strict=True)]
         )
@@ -191,14 +191,14 @@ class AdaptiveShifts:
             farthest = math.ceil(rows[-1] / push)  # from here on the largest distance is reached
             numbers, least, most = meetings(count, run.rate, farthest)
             ends = rows + numbers[:, None] * push
-            places = np.minimum(np.searchsorted(rows * (1 + _UNEVEN), ends), rows.size - 1)
+            places = np.minimum(np.searchsorted(rows * (1 + _GRID_SLACK), ends), rows.size - 1)
             self._arrivals[count, push] = least, most, places
         return self._arrivals[count, push]
 
     def _merged(self, covered: int) -> int:
         """Return how many steps come next, with ``covered`` to go."""
         run = self.run
-        arrivals = _MOST_ARRIVALS * self.rows[-1] / (run.rate * run.shift)
+        arrivals = _MAX_ARRIVALS * self.rows[-1] / (run.rate * run.shift)
         count = min(covered // _MERGE, int(arrivals), run.steps - covered)
         if run.gap > 0:
             count = min(count, int(0.25 / run.gap))
@@ -224,7 +224,7 @@ class AdaptiveShifts:
         best = np.full(gaps.size, np.inf)
         settled = np.zeros(gaps.size, dtype=bool)  # each order by itself
         covered = 0
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             count = self._merged(covered)
             left = ~settled
             if count == 1:
@@ -237,10 +237,10 @@ class AdaptiveShifts:
             place = min(int(np.searchsorted(rows, start)), rows.size - 1)
             best = np.where(settled, best, np.minimum(best, values[:, place]))
             # U_k(0) rises in k: from here on nothing lowers the bound by more
-            settled |= np.isfinite(best) & (values[:, 0] >= (1 - _SETTLED) * best)
+            settled |= np.isfinite(best) & (values[:, 0] >= (1 - _CONVERGENCE) * best)
             if covered == run.steps or np.all(settled):
                 break
-        return np.asarray((1 + gaps) * best * _ABOVE)
+        return np.asarray((1 + gaps) * best * _ROUND_UP)
 
 
 def _divergence(alpha: Array, gaps: Array, moments: Array) -> Array:
@@ -252,7 +252,7 @@ def _divergence(alpha: Array, gaps: Array, moments: Array) -> Array:
     with np.errstate(invalid="ignore"):
         moment = np.where(share < 1, (1 - share) * moments[place - 1], 0.0)
         moment = moment + np.where(share > 0, share * moments[place], 0.0)
-    return np.asarray(moment * _ABOVE / gap)
+    return np.asarray(moment * _ROUND_UP / gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +309,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
 
         ``converted`` maps the divergences of all orders and targets to what is minimised.
         """
-        if targets.size > _FEW:
+        if targets.size > _FEW_VALUES:
             return self._whole
         every = np.arange(_GAPS.size)
         places = every[_FIRST_ORDERS]

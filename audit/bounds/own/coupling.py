@@ -36,25 +36,25 @@ from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta_above
 
-_FORGOTTEN = 1e-12  # survival probability below which longer lengths are never better
-_FINER = 16  # finer distances per distance of the grid
+_MIN_SURVIVAL = 1e-12  # survival probability below which longer lengths are never better
+_FINE_RATIO = 16  # finer distances per distance of the grid
 _LENGTHS = 128  # lengths of reflections
 _SAMPLED_LENGTHS = 24  # lengths if each needs a composition
 _SHIFTS = 64  # lengths of parallel moves that are tried
-_FEW = 1 + 8 * 2.0**-53  # roundings of parameters and sums
+_ROUND_UP = 1 + 8 * 2.0**-53  # roundings of parameters and sums
 DISTANCES = 64
-_FEWEST, _MOST = 240, 1200  # weights
+_MIN_WEIGHTS, _MAX_WEIGHTS = 240, 1200  # weights
 _PER_LOSS = 0.15  # spacing of weights, in standard deviations of a stretch's privacy loss
 _PER_LOSS_ALONE = 0.25  # likewise, of single steps on sampled batches
 _RANGE_DELTA = 1e-9  # weights reach to the epsilon at this delta
-_LARGEST_RANGE = 300.0
+_MAX_RANGE = 300.0
 _WIDTH = 0.15  # noise of merged steps, in units of the top
-_WIDEST_CYCLE = 1.0  # noise of a whole cycle that is merged, likewise
-_LEAST_ROUNDS = 50
-_MOST_ROUNDS = 2000
-_LOST = 6.0  # range of the grid on an unbounded domain, in deviations of the stationary distance
-# Of log weights: in each round, budgets err by some units times the largest logarithm.
-_SLACK = _MOST_ROUNDS * 8 * _LARGEST_RANGE * 2.0**-52
+_MAX_CYCLE_WIDTH = 1.0  # noise of a whole cycle that is merged, likewise
+_MIN_ROUNDS = 50
+_MAX_ROUNDS = 2000
+_GRID_DEVIATIONS = 6.0  # range of the grid on a line, in deviations of the stationary distance
+# Rounding of log weights: each round, budgets err by some units times the largest logarithm.
+_SLACK = _MAX_ROUNDS * 8 * _MAX_RANGE * 2.0**-52
 
 
 @bound("own.coupling")
@@ -134,7 +134,7 @@ class ClosedForms:
             beyond = (places >= self._distances.size) & self.grid.open_end
             chances = np.where(beyond, 1.0, alive[j][np.minimum(places, self._distances.size - 1)])
             np.minimum(values[:rows], chances[:, None] + profiles[j], out=values[:rows])
-        return np.minimum(values * _FEW, 1.0)
+        return np.minimum(values * _ROUND_UP, 1.0)
 
     @cached_property
     def _from_largest(self) -> Array:
@@ -147,7 +147,7 @@ class ClosedForms:
         by_mu = {float(mu): self._rows[float(mu)] for mu in mus if float(mu) in self._rows}
         fresh = np.array(sorted({float(mu) for mu in mus} - set(by_mu)))
         if fresh.size:
-            profiles = gaussian_delta_above(self.grid.log_weights, _FEW * fresh[:, None])
+            profiles = gaussian_delta_above(self.grid.log_weights, _ROUND_UP * fresh[:, None])
             by_mu.update(zip(fresh.tolist(), profiles, strict=True))
         self._rows.clear()
         self._rows.update(by_mu)
@@ -176,14 +176,14 @@ class ClosedForms:
     @cached_property
     def _distances(self) -> Array:
         """Distances at which reflection probabilities are computed, finer than the grid's."""
-        count = _FINER * self.grid.distances
+        count = _FINE_RATIO * self.grid.distances
         return np.asarray(self.grid.top * np.arange(count + 1) / count)
 
     @cached_property
     def _reflected(self) -> tuple[Array, Array, Array]:
         """Lengths j, h_j of each of the finer distances, and delta_(f_j) at each weight."""
         run, grid = self.run, self.grid
-        walk, merged, longest = merged_walk(run, grid.top, _FORGOTTEN)
+        walk, merged, longest = merged_walk(run, grid.top, _MIN_SURVIVAL)
         longest = min(longest, run.steps // merged)
         sampled = run.rate < 1
         every = max(-(-longest // (_SAMPLED_LENGTHS if sampled else _LENGTHS)), 1)
@@ -201,7 +201,7 @@ class ClosedForms:
             )
         else:
             mus = run.ratio * np.sqrt(run.meetings(lengths))
-            profiles = gaussian_delta_above(grid.log_weights, _FEW * mus[:, None])
+            profiles = gaussian_delta_above(grid.log_weights, _ROUND_UP * mus[:, None])
         return np.array(lengths), alive, profiles
 
 
@@ -227,14 +227,14 @@ class CouplingTable:
         from audit.bounds.own.recursion import coupling_profiles, layer_of
 
         grid = self.grid
-        chosen = layouts(self.run, self.merged, _WIDEST_CYCLE * grid.top)
+        chosen = layouts(self.run, self.merged, _MAX_CYCLE_WIDTH * grid.top)
         layers = {stretch: layer_of(grid, stretch) for choice in chosen for stretch in choice}
         profiles = coupling_profiles(
             self.run,
             self.lengths,
             grid,
             [[layers[stretch] for stretch in choice] for choice in chosen],
-            _MOST_ROUNDS,
+            _MAX_ROUNDS,
             ClosedForms(self.run, grid).before,
         )
         return dict(zip(self.lengths, profiles, strict=True))
@@ -291,7 +291,7 @@ def reach(run: WorstRun) -> tuple[float, bool]:
     if run.gap == 0:
         return run.diameter, False
     spread = 2 * run.noise / math.sqrt(run.gap * (2 - run.gap))
-    top = tracked + _LOST * spread
+    top = tracked + _GRID_DEVIATIONS * spread
     return (run.diameter, False) if run.diameter <= top else (top, True)
 
 
@@ -303,7 +303,7 @@ def grid_of(
     largest = 1.1 * float(fallback.epsilon(_RANGE_DELTA)) + 1e-6
     if weights is None:
         wanted = largest / max(_spacing(s) for s in layouts(run, merged, 0.0)[0])
-        weights = int(min(max(wanted, _FEWEST), _MOST))
+        weights = int(min(max(wanted, _MIN_WEIGHTS), _MAX_WEIGHTS))
     return DistanceGrid(top, distances or DISTANCES, largest / weights, weights, open_end)
 
 
@@ -331,8 +331,8 @@ def coupling_curves(
     fallbacks = {length: _without_recursion(own) for length, own in runs.items()}
     shared: dict[int, list[int]] = {}
     for length, own in runs.items():
-        if float(fallbacks[length].epsilon(_RANGE_DELTA)) <= _LARGEST_RANGE:  # or weights overflow
-            merged = steps_to_merge(own, _WIDTH * reach(own)[0], _LEAST_ROUNDS)
+        if float(fallbacks[length].epsilon(_RANGE_DELTA)) <= _MAX_RANGE:  # or weights overflow
+            merged = steps_to_merge(own, _WIDTH * reach(own)[0], _MIN_ROUNDS)
             shared.setdefault(merged, []).append(length)
     tables: dict[int, CouplingTable] = {}
     for merged, members in shared.items():

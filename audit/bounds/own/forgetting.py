@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from audit import validate
-from audit.bounds.accounting.shift_allocation import SMALLEST_LOG, geometric
+from audit.bounds.accounting.shift_allocation import MIN_LOG, geometric
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
@@ -39,17 +39,17 @@ from audit.numerics.roots import decreasing_root
 
 _WIDTH = 3.0  # width of a panel, in deviations of the walk
 _ORDERS = range(12, 42, 2)  # nodes of a panel that are tried
-_ERROR = 1e-18  # of the quadratures of all steps, that they are chosen for
+_ERROR = 1e-18  # target for the quadrature error of all steps
 _RHOS = np.geomspace(1.5, 30.0, 60)
-_LONGEST = 50.0  # steps are merged on a domain of more deviations
-_LOST = 12.0  # deviations of the stationary walk beyond which two chains count as never meeting
+_MERGE_DEVIATIONS = 50.0  # steps are merged on a domain of more deviations
+_WALK_DEVIATIONS = 12.0  # deviations of the stationary walk beyond which chains never meet
 _UNIT = 2.0**-52
-_SMALLEST = 1e-290
-_FORGOTTEN = 1e-16  # longer lengths are never better
-_FEW, _ROOM = 1 + 8 * 2.0**-53, 2.0**-30  # roundings of parameters and sums; and room for a root
-_FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
-_FINEST = 5000  # relative accuracy of a length, inverse
-_SMALLEST_DECADE = 12
+_MIN_MASS = 1e-290
+_MIN_SURVIVAL = 1e-16  # longer lengths are never better
+_ROUND_UP, _ROOT_SLACK = 1 + 8 * 2.0**-53, 2.0**-30  # rounding of sums, and of a root
+_FIRST_LENGTHS, _ROUND_LENGTHS = 96, 16  # lengths in the first round of a search, and in later ones
+_LENGTH_RESOLUTION = 5000  # relative accuracy of a length, inverse
+_MIN_DECADE = 12
 _DECADES = (2, 5, 8)  # decades used for a whole profile
 
 
@@ -77,7 +77,7 @@ class KilledWalk:
         This increases the distance, and so the survival probability.
         """
         c = self.contraction
-        log_c = math.log(c) if c > 0 else SMALLEST_LOG
+        log_c = math.log(c) if c > 0 else MIN_LOG
         spread = float(geometric(2 * log_c, count))
         deviation = self.deviation * math.sqrt(spread)
         return KilledWalk(c**count, deviation, self.top, self.absorbed)
@@ -174,7 +174,7 @@ class KilledWalk:
     def _raised(self, values: Array, order: int, error: float, steps: Array) -> Array:
         """Return computed probabilities with what quadrature and rounding may have taken."""
         nodes = (self.top / (_WIDTH * self.deviation) + 1) * order
-        result = values * (1 + 4 * _UNIT * (nodes + 64) * steps) + steps * error + _SMALLEST
+        result = values * (1 + 4 * _UNIT * (nodes + 64) * steps) + steps * error + _MIN_MASS
         return np.asarray(np.minimum(result, 1.0))
 
 
@@ -187,7 +187,7 @@ def walk_of(contraction: float, noise: float, diameter: float, start: float) -> 
     top = diameter
     if contraction < 1:
         spread = deviation / math.sqrt((1 - contraction) * (1 + contraction))
-        top = min(top, start + _LOST * spread)
+        top = min(top, start + _WALK_DEVIATIONS * spread)
     return KilledWalk(contraction, deviation, top, absorbed=top < diameter)
 
 
@@ -198,7 +198,7 @@ def merged_walk(run: WorstRun, start: float, smallest: float) -> tuple[KilledWal
     about how many of the walk reduce the survival probability below ``smallest``.
     """
     walk = walk_of(run.contraction, run.noise, run.diameter, start)
-    merged = max(int((walk.top / walk.deviation / _LONGEST) ** 2), 1)
+    merged = max(int((walk.top / walk.deviation / _MERGE_DEVIATIONS) ** 2), 1)
     walk = walk.merged(merged)
     width = walk.top / walk.deviation + 0.5
     rate = math.pi**2 / 8 / width**2
@@ -224,7 +224,7 @@ class Lengths:
     def of(cls, run: WorstRun) -> Lengths:
         """Compute beta_m for m = 1, 2, ... until it is negligible, and T."""
         total = run.steps
-        walk, merged, longest = merged_walk(run, float(run.tracked(total)), _FORGOTTEN)
+        walk, merged, longest = merged_walk(run, float(run.tracked(total)), _MIN_SURVIVAL)
         most = min(longest, (total - 1) // merged)
         counts = merged * np.arange(1, most + 1)
         betas = np.empty(0)
@@ -268,7 +268,7 @@ class GaussianForgettingCurve(ForgettingCurve):
     def _profile(self, epsilon: Array, order: Order) -> Array:
         def cost(place: Integers) -> Array:
             profile = gaussian_delta_above(epsilon[:, None], self.mus[place])
-            return np.asarray((profile + self.lengths.betas[place]) * _FEW)
+            return np.asarray((profile + self.lengths.betas[place]) * _ROUND_UP)
 
         return smallest_by_row(cost, epsilon.size, self.mus.size)
 
@@ -324,7 +324,7 @@ class SampledForgettingCurve(ForgettingCurve):
             return seen[place]
 
         ratio = (math.sqrt(5) - 1) / 2
-        while high - low > max(2, (high + 1) // _FINEST):
+        while high - low > max(2, (high + 1) // _LENGTH_RESOLUTION):
             left = high - math.ceil(ratio * (high - low))
             right = low + math.ceil(ratio * (high - low))
             left, right = min(left, right - 1), max(right, left + 1)
@@ -347,7 +347,7 @@ class SampledForgettingCurve(ForgettingCurve):
     def _epsilon(self, delta: Array, order: Order) -> Array:
         result = np.full_like(delta, np.inf)
         quarters = np.ceil(-4 * np.log10(delta) - 1e-9)
-        decades = np.clip(quarters / 4, 1, _SMALLEST_DECADE)
+        decades = np.clip(quarters / 4, 1, _MIN_DECADE)
         for decade in np.unique(decades):
             here = decades == decade
             places = {self.best_place(float(decade)), self.lengths.betas.size - 1}
@@ -372,7 +372,7 @@ def forgetting_curve(run: WorstRun, count: int | None = None) -> ForgettingCurve
     lengths = Lengths.of(run) if count is None else Lengths.of(run).only(count)
     if run.rate < 1:
         return SampledForgettingCurve(lengths, run.composition(run.steps), run)
-    mus = _FEW * run.ratio * np.sqrt(run.meetings(lengths.counts))
+    mus = _ROUND_UP * run.ratio * np.sqrt(run.meetings(lengths.counts))
     whole = run.ratio * math.sqrt(float(run.meetings(run.steps)))
     return GaussianForgettingCurve(lengths, GaussianCurve(whole), mus)
 
@@ -388,7 +388,7 @@ def gaussian_epsilon(delta: Array, mu: Array) -> Array:
     nothing = gaussian_delta_above(np.zeros_like(m), m) <= d
     with np.errstate(divide="ignore"):
         # Phi(-x) bounds delta, with room for the rounding of both
-        most = m * ((m / 2 - ndtri(d)) * (1 + _ROOM) + _ROOM)
+        most = m * ((m / 2 - ndtri(d)) * (1 + _ROOT_SLACK) + _ROOT_SLACK)
         high = np.where(nothing, 0.0, np.maximum(most, 0.0))
         target = np.log(d)
 
@@ -405,20 +405,20 @@ def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) ->
 
     ``cost`` maps places, shape (places,) or (rows, places), to costs of shape (rows, places).
     """
-    ends = np.geomspace(1, count, _FIRST)
+    ends = np.geomspace(1, count, _FIRST_LENGTHS)
     places = np.unique(np.rint(ends).astype(np.int64)) - 1
     costs, row = cost(places), np.arange(rows)
     best = np.argmin(costs, axis=1)
     result = costs[row, best]
     low, high = places[np.maximum(best - 1, 0)], places[np.minimum(best + 1, places.size - 1)]
-    share = np.linspace(0, 1, _EACH)
+    share = np.linspace(0, 1, _ROUND_LENGTHS)
     while np.any(high - low > 2):
         finer = np.rint(low[:, None] + (high - low)[:, None] * share).astype(np.int64)
         costs = cost(finer)
         best = np.argmin(costs, axis=1)
         result = np.minimum(result, costs[row, best])
         low = finer[row, np.maximum(best - 1, 0)]
-        high = finer[row, np.minimum(best + 1, _EACH - 1)]
+        high = finer[row, np.minimum(best + 1, _ROUND_LENGTHS - 1)]
     last = cost(low[:, None] + np.minimum(np.arange(3), (high - low)[:, None]))
     return np.asarray(np.minimum(result, last.min(axis=1)))
 

@@ -22,8 +22,8 @@ from audit.numerics.compiled import compiled, compiled_inline, compiled_loop
 
 PADDING = 4
 """Ratio of ``middle`` to the largest j of the grid."""
-_UP = 1 + 64 * 2.0**-53  # roundings of one step: products, a root or a power, and sums
-_TRACKED = 1 << 25  # steps over which distances grow one by one
+_ROUND_UP = 1 + 64 * 2.0**-53  # roundings of one step: products, a root or a power, and sums
+_TRACKED_STEPS = 1 << 25  # steps over which distances grow one by one
 
 _Step = tuple[float, float, float, float, float, float, float]  # modulus, push and speed
 
@@ -380,11 +380,11 @@ def track(
             distances[left] = z
         if left == 0:
             return
-        if t == _TRACKED:
+        if t == _TRACKED_STEPS:
             distances[:left] = diameter
             return
         before = z
-        z = min(_reach(met if (left - 1) % period == 0 else free, z) * _UP, diameter)
+        z = min(_reach(met if (left - 1) % period == 0 else free, z) * _ROUND_UP, diameter)
         stable = stable + 1 if z == before and t > 0 else 0
         t += 1
         if stable > period:  # nothing changes any more
@@ -426,8 +426,8 @@ def paid(
         left += 1
     z, total = distances[left], 0.0
     for b in range(left - 1, first - 1, -1):
-        reach = _reach(met if b % period == 0 else free, z) * _UP
+        reach = _reach(met if b % period == 0 else free, z) * _ROUND_UP
         size = reach if b == first else min(sizes[b], reach)
         total += size * size
-        z = min((reach - size) * _UP + 1e-15 * reach, diameter) if size < reach else 0.0
+        z = min((reach - size) * _ROUND_UP + 1e-15 * reach, diameter) if size < reach else 0.0
     return total

@@ -37,12 +37,12 @@ from audit.mechanism import NoisySGD, Relation
 from audit.numerics.arrays import Array
 
 _UNITS = 8 * 1024 * 2.0**-53  # exponentials of up to -700, and quotients of their differences
-_HUGE = 300.0  # logarithm
-_LONGEST = 1 << 20  # steps over which shifts are spread
-_COST_UP = 1 + 4 * _LONGEST * 2.0**-53  # of sums of up to _LONGEST squares
-_LONG = 1 << 15
+_MAX_LOG = 300.0  # logarithm
+_MAX_STEPS = 1 << 20  # steps over which shifts are spread
+_COST_ROUND_UP = 1 + 4 * _MAX_STEPS * 2.0**-53  # rounding of sums of up to _MAX_STEPS squares
+_LONG_RUN = 1 << 15
 _STARTS = 192
-_FINE = 48  # a third of it for long runs
+_FINE_STARTS = 48  # a third of it for long runs
 _ROUNDS = 3
 _DIPS = 3
 _COMPOSED = 2
@@ -182,7 +182,7 @@ def _excess(eta: float, largest: float, constant: float, order: float) -> float:
     # logarithm of the u that is best without a limit
     top = (order * math.log(eta / 2) + math.log(constant)) / (1 - order)
     size = min(math.log(largest), top)
-    if size > _HUGE:
+    if size > _MAX_LOG:
         return math.inf
     lost = 0.0
     if order > 0:
@@ -233,7 +233,7 @@ class Coupling:
         from audit.bounds.own.kernels import track  # compiled loops are slow to import
 
         run = self.run
-        distances = np.zeros(min(run.steps, _LONGEST) + 1)
+        distances = np.zeros(min(run.steps, _MAX_STEPS) + 1)
         track(*self._updates, run.steps, run.period, run.diameter, distances)
         return distances
 
@@ -253,7 +253,7 @@ class Coupling:
 
     def _cycle(self) -> float:
         """Return the least sum of squares from one use of the record until before the next one."""
-        if self.run.period >= _LONGEST:
+        if self.run.period >= _MAX_STEPS:
             return math.inf
         distances = np.full(self.run.period + 2, math.inf)
         distances[-1] = 0.0
@@ -266,13 +266,13 @@ class Coupling:
         if widest == 0:
             return limit
         (free, met), sizes, best = self._updates, np.zeros(distances.size), limit
-        fine = _FINE if distances.size < _LONG else _FINE // 3
+        fine = _FINE_STARTS if distances.size < _LONG_RUN else _FINE_STARTS // 3
         starts = widest * np.geomspace(1, 1e-9, _STARTS)
         for _ in range(_ROUNDS + 1):
             values = np.empty(starts.size)
             for i, start in enumerate(starts.tolist()):
                 run = (self.run.period, self.run.diameter, first, start, 2 * best, distances, sizes)
-                values[i] = _COST_UP * paid(free, met, *run)
+                values[i] = _COST_ROUND_UP * paid(free, met, *run)
                 best = min(best, float(values[i]))
             places = np.argsort(values, kind="stable")[:_DIPS]
             places = places[np.isfinite(values[places])]

@@ -31,32 +31,32 @@ from audit.curves.base import PrivacyCurve
 from audit.numerics.arrays import Array, Integers
 from audit.numerics.normal import gaussian_delta_above
 
-_FINE = 0.12  # spacing of a loss, in units of its deviation
+_LOSS_SPACING = 0.12  # spacing of a loss, in units of its deviation
 _NEGLIGIBLE = 1e-13
-_REACH = 8.3  # range of a privacy loss in deviations; the rest is charged in full
-_WIDEST, _WIDEST_TO_ZERO = 1.3, 4.0  # parameters of parallel moves that are tried
-_WIDEST_MERGED, _MOST_MOVES = 2.5, 24  # likewise of several sampled steps, and their number
-_NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs besides 0, in units of s
-_NEAR_UNITS = 32  # the coarsest grid that these are taken from
-_FARTHEST = 8.3  # offsets in one bin, in deviations beyond their mean; their mass is below 1e-16
+_LOSS_DEVIATIONS = 8.3  # range of a privacy loss in deviations; the rest is charged in full
+_MAX_MOVE, _MAX_MOVE_TO_ZERO = 1.3, 4.0  # parameters of parallel moves that are tried
+_MAX_MERGED_MOVE, _MAX_MOVES = 2.5, 24  # likewise of several sampled steps, and their number
+_LOCAL_DISTANCES = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs, in units of s
+_LOCAL_DISTANCE_UNITS = 32  # the coarsest grid that these are taken from
+_OFFSET_DEVIATIONS = 8.3  # farther offsets share a bin; their mass is below 1e-16
 _SHARED = 32  # weights that share the choice of a local weight on sampled batches
 # Two tails of at most 1 err by 16 units each; costs rise with the distance, so that a bound on the
 # errors of the tails is one on that of the mean.
 _TAIL_ERROR = 64 * 2.0**-53
-_DEAD = 1e-14  # bounds this close to 0 or 1 do not matter for the choice of options
-_MARGIN = 24  # of the weights are added on both sides of those at which an option is the best
-_FIRST = 12  # rounds in which all options are computed
+_NEGLIGIBLE_BOUND = 1e-14  # bounds this close to 0 or 1 do not matter for the choice of options
+_MARGIN = 24  # weights added on both sides of those at which an option is the best
+_FULL_ROUNDS = 12  # rounds in which all options are computed
 _GROWTH = 1.2  # ratio of the later such rounds
-_LOCAL = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # logs of g/g_0 that are tried
-_HALVINGS = 9  # of the range of weights, likewise
-_WIDE = 0.1  # noise of sampled steps that try them, in units of the top; others are merged as well
-_LOCAL_UNITS = 120  # the coarsest grid that local weights are taken from
+_LOCAL_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+_HALVINGS = 9  # halvings of the range of weights, likewise
+_WIDE_NOISE = 0.1  # noise of sampled steps with local weights, in units of the top
+_LOCAL_WEIGHT_UNITS = 120  # the coarsest grid that local weights are taken from
 _UNIT = 2.0**-53
 _FACTORS = 1 << 12  # units of masses and of losses, besides those of sums over them
-_ABSOLUTE = 8 * _UNIT  # of 1 - (1 - H)/g, once in a round
-_CONVERGED = 1e-3  # relative change of delta; it moves epsilon in the fourth digit
-_COARSE = 1 << 14  # grid points of a composition
-_SHARES = (0.2, 0.5)  # of the noise, for composition
+_ABSOLUTE_ERROR = 8 * _UNIT  # error of 1 - (1 - H)/g, once a round
+_CONVERGENCE = 1e-3  # relative change of delta; it moves epsilon in the fourth digit
+_COARSE_GRID = 1 << 14  # grid points of a composition
+_SHARES = (0.2, 0.5)  # shares of the noise for composition
 _TAIL = 1e-14  # delta of the largest loss of a composition
 
 
@@ -92,8 +92,8 @@ def power_of_two(most: float) -> int:
 @lru_cache(maxsize=1024)
 def step_loss(mu: float, rate: float, spacing: float, count: int) -> StepLoss | None:
     """Return the loss of C_p(G(mu)); None if it is too wide for the grid."""
-    stride = power_of_two(_FINE * mu / spacing) if rate == 1 else 1
-    points = math.ceil((mu * mu / 2 + _REACH * mu) / (stride * spacing)) + 1
+    stride = power_of_two(_LOSS_SPACING * mu / spacing) if rate == 1 else 1
+    points = math.ceil((mu * mu / 2 + _LOSS_DEVIATIONS * mu) / (stride * spacing)) + 1
     if points * stride >= (PADDING - 1) * count:
         return None
     return loss_on_grid(SubsampledGaussian(rate, mu), spacing, points, stride)
@@ -175,7 +175,7 @@ class Options:
         for option in range(count):
             self._cost(option, table, 0, size, costs[option])
         best = costs.min(axis=0)
-        live = (best < result) & (best > _DEAD) & (best < 1 - _DEAD)
+        live = (best < result) & (best > _NEGLIGIBLE_BOUND) & (best < 1 - _NEGLIGIBLE_BOUND)
         np.minimum(result, best, out=result)
         margin = size // _MARGIN
         self.used = []
@@ -207,7 +207,7 @@ class Rounds:
         now = self.done >= self.next
         self.done += 1
         if now:
-            self.next = self.done if self.done < _FIRST else math.ceil(_GROWTH * self.done)
+            self.next = self.done if self.done < _FULL_ROUNDS else math.ceil(_GROWTH * self.done)
         return now
 
 
@@ -218,7 +218,7 @@ def reflection_of(
     std, half = divided.first, gap / 2
     edges = grid.rows / 2
     # all offsets above the last edge that matters are in one bin
-    bins = min(int(np.searchsorted(edges, half + _FARTHEST * std)), grid.distances)
+    bins = min(int(np.searchsorted(edges, half + _OFFSET_DEVIATIONS * std)), grid.distances)
     right, right_low, _ = bin_masses(edges, half, std)
     left, _, left_low = bin_masses(edges, -half, std)
     far = np.arange(1, grid.distances + 1) + near
@@ -296,9 +296,9 @@ class MergedReflection:
 
 def near_rows(grid: DistanceGrid, stretch: Stretch) -> list[int]:
     """Return the rows of the local distances that reflections try."""
-    unit = power_of_two(grid.distances / _NEAR_UNITS)
+    unit = power_of_two(grid.distances / _LOCAL_DISTANCE_UNITS)
     size = unit * grid.width
-    near = {0, *(unit * max(round(z * stretch.noise / size), 1) for z in _NEAR)}
+    near = {0, *(unit * max(round(z * stretch.noise / size), 1) for z in _LOCAL_DISTANCES)}
     return sorted(row for row in near if row <= grid.distances)
 
 
@@ -328,7 +328,7 @@ def options_of(
         mu = (rho - rows[end]) / stretch.noise
         if shift == stretch.shift:
             mu = stretch.parallel(start, float(rows[end]))
-        if 0 < mu <= (_WIDEST if end else _WIDEST_TO_ZERO):
+        if 0 < mu <= (_MAX_MOVE if end else _MAX_MOVE_TO_ZERO):
             loss = gaussian_loss(mu, grid)
             if loss is not None:
                 moves.append((end, loss))
@@ -352,7 +352,7 @@ def options_of(
 def round_up(values: Array, terms: int) -> Array:
     """Raise a table by what the rounding of sums of ``terms`` can do; it stays at most 1."""
     raised = values * (1 + _UNIT * (2 * terms + _FACTORS))
-    return np.asarray(np.minimum(raised + _ABSOLUTE, 1.0))
+    return np.asarray(np.minimum(raised + _ABSOLUTE_ERROR, 1.0))
 
 
 class StretchLayer:
@@ -402,9 +402,9 @@ class SingleLayer(StretchLayer):
     def __init__(self, grid: DistanceGrid, stretch: Stretch) -> None:
         super().__init__(grid, stretch)
         sampled = stretch.rate < 1
-        unit = power_of_two(grid.count / _LOCAL_UNITS)
-        powers = unit * np.rint(np.array(_LOCAL) / (unit * grid.spacing)).astype(np.int64)
-        if not sampled or stretch.noise >= _WIDE * grid.top:
+        unit = power_of_two(grid.count / _LOCAL_WEIGHT_UNITS)
+        powers = unit * np.rint(np.array(_LOCAL_WEIGHTS) / (unit * grid.spacing)).astype(np.int64)
+        if not sampled or stretch.noise >= _WIDE_NOISE * grid.top:
             # weak pushes have a small range of weights
             powers = np.append(powers, np.maximum(grid.count >> np.arange(1, _HALVINGS + 1), 1))
         powers = np.unique(powers[powers <= grid.count])
@@ -520,7 +520,7 @@ class SampledLayer(StretchLayer):
     def _composition(self, share: float) -> PrivacyCurve:
         """Return the composition of the steps with a share of the noise."""
         step = SubsampledGaussian(self.stretch.rate, self.stretch.ratio / math.sqrt(share))
-        return compose(step, self.stretch.count, largest_grid=_COARSE)
+        return compose(step, self.stretch.count, largest_grid=_COARSE_GRID)
 
     def _loss(self, composition: PrivacyCurve) -> StepLoss | None:
         """Return the loss of a composition; None if it is too wide for the grid."""
@@ -533,8 +533,8 @@ class SampledLayer(StretchLayer):
     def _moves(self, start: float, noise: float) -> Options:
         """List the rows to move to from a distance, and the loss of each move."""
         rows = self.grid.rows
-        ends = np.flatnonzero((rows < start) & (rows >= start - _WIDEST_MERGED * noise))
-        ends = ends[:: max(-(-ends.size // _MOST_MOVES), 1)]
+        ends = np.flatnonzero((rows < start) & (rows >= start - _MAX_MERGED_MOVE * noise))
+        ends = ends[:: max(-(-ends.size // _MAX_MOVES), 1)]
         losses = [gaussian_loss((start - rows[end]) / noise, self.grid) for end in ends]
         pairs = zip(ends.tolist(), losses, strict=True)
         return Options([(end, loss) for end, loss in pairs if loss is not None])
@@ -616,7 +616,7 @@ def coupling_profiles(
             for length in sorted(left):
                 row = grid.row_above(float(run.tracked(max(length - covered, 0))))
                 best[length] = np.minimum(best[length], values[row])
-                apart = float(np.max(values[row] - values[0] * (1 + _CONVERGED)))
+                apart = float(np.max(values[row] - values[0] * (1 + _CONVERGENCE)))
                 if covered >= length or rounds > most_rounds or apart <= 1e-13:
                     left.remove(length)
             if not left:

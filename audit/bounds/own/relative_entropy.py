@@ -26,12 +26,12 @@ from audit.curves.profile import ProfileCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
 
-_FORGOTTEN = 1e-16  # of the walk; longer lags are left out
+_MIN_SURVIVAL = 1e-16  # survival probability of the walk below which lags are left out
 _LAGS = 64
 _INFLATION = 1 + 2.0**-44  # for products, roots and sums over lags of F, and those of the curve
 _UNIT = 2.0**-53
 _UNITS = 8 * _UNIT  # roundings of a sum
-_TAIL_UNITS = 64 * _UNIT  # of normal probabilities
+_TAIL_UNITS = 64 * _UNIT  # error of a normal probability
 _TIME_UNITS = 2.0**-44  # roundings of the times at which the solution passes the grid
 # log-probabilities, coarse where only tiny deltas look; the last cell ends at probability 1
 _LOG_P = np.concatenate(
@@ -55,7 +55,7 @@ def rates(run: WorstRun, log_p: Array) -> Array:
 
 def _ranges(run: WorstRun, p: Array) -> tuple[Array, Array]:
     """Return lags below T, and the bound R_j on the range of u_j, shape (probabilities, lags)."""
-    walk, merged, longest = merged_walk(run, run.diameter, _FORGOTTEN)
+    walk, merged, longest = merged_walk(run, run.diameter, _MIN_SURVIVAL)
     longest = min(longest, (run.steps - 1) // merged)
     survival = np.ones(longest + 1)
     if longest:

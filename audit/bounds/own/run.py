@@ -27,12 +27,12 @@ from audit.numerics.arrays import Array, Integers
 from audit.numerics.binomial import log_binomial
 
 _COARSE_GRID = 1 << 14  # points of a composition; every grid gives a bound
-_ACCURACY, _COARSE_ACCURACY = 3e-5, 1e-2  # of compositions of Poisson steps
-_LARGEST_RATIO = 10.0  # u/s of a Poisson step; beyond, sampling is left out
+_ACCURACY, _COARSE_ACCURACY = 3e-5, 1e-2  # relative accuracy of compositions of Poisson steps
+_MAX_RATIO = 10.0  # u/s of a Poisson step; beyond, sampling is left out
 _DEVIATIONS = np.concatenate(
     [[-8.0, -4.0], np.linspace(-3, 3, 13), [4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 24.0]]
 )
-_FAR, _NEAR, _REST = 40.0, 64, 1e-40  # deviations and meetings from the mean, and what is beyond
+_FAR_DEVIATIONS, _MEETINGS_AROUND_MEAN, _NEGLECTED_MASS = 40.0, 64, 1e-40  # around the mean
 _UNIT = 2.0**-53
 
 
@@ -111,7 +111,7 @@ class WorstRun:
             if coarse:
                 return compose(step, steps, largest_grid=_COARSE_GRID)
             return compose(step, steps)
-        if self.alone / self.noise > _LARGEST_RATIO:
+        if self.alone / self.noise > _MAX_RATIO:
             return GaussianCurve(self.ratio * math.sqrt(steps))
         accuracy = _COARSE_ACCURACY if coarse else _ACCURACY
         return poisson_curve(1 / self.ratio, self.rate, steps, self.poisson, accuracy=accuracy)
@@ -153,10 +153,10 @@ def meetings(count: int, rate: float, most: int) -> tuple[Integers, Array, Array
     near = np.ceil(middle + spread * _DEVIATIONS)
     numbers = np.unique(np.append(near[(near >= 0) & (near < last)], last))
     numbers = numbers.astype(np.int64)
-    reach = _FAR * spread + _NEAR
+    reach = _FAR_DEVIATIONS * spread + _MEETINGS_AROUND_MEAN
     k = np.arange(max(int(middle - reach), 0), min(math.ceil(middle + reach), count) + 1)
     logs, errors = log_binomial(k, count, rate)
     place = np.minimum(np.searchsorted(numbers, k), numbers.size - 1)
     chances = np.bincount(place, np.exp(logs), numbers.size).astype(np.float64)
     error = float(errors[logs > -700].max()) + _UNIT * (k.size + 8)
-    return numbers, chances * (1 - error), chances * (1 + error) + _REST
+    return numbers, chances * (1 - error), chances * (1 + error) + _NEGLECTED_MASS

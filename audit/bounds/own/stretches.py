@@ -21,21 +21,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from audit.bounds.accounting.shift_allocation import SMALLEST_LOG, geometric
+from audit.bounds.accounting.shift_allocation import MIN_LOG, geometric
 from audit.bounds.own.moves import taut_string
 from audit.bounds.own.run import WorstRun
 from audit.numerics.arrays import Array
 
-_SQUARE = 1.2  # 4 l^2/w^2 where the noise allows; a larger one wastes noise
-_MOST = 0.5  # share of the noise
-# Of places within a bin, and of a bin's first moment in units of its terms: edges are multiples of
-# the width, by up to some hundreds.
+_MAX_SQUARE = 1.2  # 4 l^2/w^2 where the noise allows; a larger one wastes noise
+_MAX_SHARE = 0.5  # share of the noise
+# Rounding of places within a bin, and of a bin's first moment in units of its terms: edges are
+# multiples of the width, by up to some hundreds.
 _ROUNDING = 1024 * 2.0**-53
-_WEAK, _STRONG = 0.5, 1.5  # A = v D/s^2, v the mean push
-_MOST_ALONE = 16  # sampled steps that are also taken one at a time
-_FEWEST_MERGED = 4  # fewer gain little for moderate pushes, and are taken one at a time
+_WEAK_PUSH, _STRONG_PUSH = 0.5, 1.5  # A = v D/s^2, v the mean push
+_MAX_SINGLE_STEPS = 16  # sampled steps that are also taken one at a time
+_MIN_MERGED = 4  # fewer gain little for moderate pushes, and are taken one at a time
 _PER_DEVIATION = 5  # rows of the fine grid per deviation of a step
-_FINEST = 8  # fine rows per row of the grid
+_MAX_FINE_ROWS = 8  # fine rows per row of the grid
 # Tails err by 16 units each, and positions and the landing by as many.
 _UNIT, _UNITS = 2.0**-53, 64
 
@@ -101,7 +101,7 @@ def rising(values: Array) -> Array:
 
 def landing(width: float, noise: float) -> Landing:
     """Divide the noise of a step for rows that are ``width`` apart."""
-    square = min(_SQUARE * width**2, _MOST * 4 * noise**2)
+    square = min(_MAX_SQUARE * width**2, _MAX_SHARE * 4 * noise**2)
     orders = np.arange(1, 200)
     missed = 2 * float(np.sum(np.exp(-((orders * math.pi) ** 2) * square / width**2 / 2)))
     if missed >= 1:  # rounding up costs no noise
@@ -206,7 +206,7 @@ class Stretch:
     @property
     def log_contraction(self) -> float:
         """Logarithm of the contraction of one step."""
-        return math.log(self.contraction) / self.count if self.contraction > 0 else SMALLEST_LOG
+        return math.log(self.contraction) / self.count if self.contraction > 0 else MIN_LOG
 
     @property
     def step_noise(self) -> float:
@@ -275,9 +275,9 @@ def layouts(run: WorstRun, merged: int, widest: float) -> tuple[tuple[Stretch, .
         )
         # for weak pushes single steps gain little and take most of the time
         strength = run.rate * run.shift * run.diameter / run.noise**2
-        if merged == 1 or (merged < _FEWEST_MERGED and _WEAK < strength <= _STRONG):
+        if merged == 1 or (merged < _MIN_MERGED and _WEAK_PUSH < strength <= _STRONG_PUSH):
             return ((single,),)
-        alone = merged <= _MOST_ALONE and strength > _WEAK
+        alone = merged <= _MAX_SINGLE_STEPS and strength > _WEAK_PUSH
         return ((several,), (single,) * merged) if alone else ((several,),)
     length = run.period
     whole = _repeated(run, max(merged // length, 1) * length, run.shift, length)
@@ -307,7 +307,7 @@ def reflected_steps(grid: DistanceGrid, stretch: Stretch) -> Array:
     if stretch.rate == 1:
         shift /= float(geometric(log_c * stretch.period, cycles))
     fine = math.ceil(_PER_DEVIATION * grid.top / (noise * grid.distances))
-    fine = min(max(fine, 1), _FINEST) * grid.distances
+    fine = min(max(fine, 1), _MAX_FINE_ROWS) * grid.distances
     starts = math.exp(log_c) * grid.top * np.arange(fine + 1) / fine
 
     def step(rows: int, push: float) -> Array:

@@ -12,7 +12,7 @@ from audit.report.figures.style import Look
 from audit.results import Chart, Drawn, Series
 
 _HEIGHT = 3.0  # inches
-_MARKED = 12  # markers on a line
+_MAX_MARKERS = 12  # markers on a line
 _HATCHES = ("////", "\\\\\\\\", "....", "xxxx")
 
 
@@ -43,6 +43,6 @@ def _draw_series(axes: Axes, series: Series, look: Look, place: int) -> None:
         axes.plot(x, y, look.marker, color=look.colour, mec="white", mew=0.6, label=name, zorder=3)
     else:
         # fewer markers than points where the points are many, from another first one each
-        every = max(1, len(x) // _MARKED)
+        every = max(1, len(x) // _MAX_MARKERS)
         marked = (place % every, every)
         look.plot(axes, x, y, label=name, markevery=marked, steps=series.drawn is Drawn.STEPS)

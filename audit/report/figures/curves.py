@@ -21,22 +21,22 @@ from audit.results import AtOrder, AtPosition, EpsilonAgainstSteps, PositionAtDe
 
 Array = NDArray[np.float64]
 
-_FEWEST = 3  # orders; fewer are no curve
-_SAME = 1e-3  # lines nearer to each other cannot be told apart
-_MOST_TICKS, _CROWDED = 12, 0.04  # records that have ticks of their own, and how near they may be
+_MIN_ORDERS = 3  # orders; fewer are no curve
+_SAME_LINE = 1e-3  # lines nearer to each other cannot be told apart
+_MAX_TICKS, _MIN_TICK_GAP = 12, 0.04  # ticks of records, and their distance
 _PAIR_LINES = ("-", "--", "-.", ":")
 
 
 def draw_renyi(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture | None:
     """Draw the divergences of both orders of the pair over the Renyi orders, if they are enough."""
-    if len(rows) < _FEWEST:
+    if len(rows) < _MIN_ORDERS:
         return None
     rows = sorted(rows, key=lambda row: row.order)
     orders = np.array([row.order for row in rows])
     forward = finite(row.exact.forward.low for row in rows)
     reverse = finite(row.exact.reverse.low for row in rows)
     exact = [("X from X'", forward, "-"), ("X' from X", reverse, "--")]
-    if np.allclose(forward, reverse, rtol=_SAME, atol=0.0, equal_nan=True):
+    if np.allclose(forward, reverse, rtol=_SAME_LINE, atol=0.0, equal_nan=True):
         exact = [("either order", forward, "-")]
     sampled = np.array([row.sampled_lower for row in rows])
 
@@ -111,7 +111,7 @@ def draw_positions(
             )  # fmt: skip
         for name, values in _claimed(rows).items():
             looks[name].plot(axes, index, values, label=f"claimed: {name}")
-        if len(index) <= _MOST_TICKS and np.all(np.diff(index) > _CROWDED * np.ptp(index)):
+        if len(index) <= _MAX_TICKS and np.all(np.diff(index) > _MIN_TICK_GAP * np.ptp(index)):
             axes.set_xticks(index)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -158,9 +158,9 @@ def positions_caption(places: Sequence[AtPosition]) -> str:
     return " ".join(parts)
 
 
-_LEVEL = 1.05  # a curve that grows by less than this over its last half has levelled off
-_WIDE = 20.0  # numbers of steps spread further than this are drawn on a logarithmic axis
-_LINE = 0.064  # of the axes' height: the distance of two labels
+_LEVEL_RATIO = 1.05  # a curve that grows by less than this over its last half has levelled off
+_WIDE_RATIO = 20.0  # numbers of steps spread further than this are drawn on a logarithmic axis
+_LABEL_GAP = 0.064  # distance of two labels, as a share of the axes' height
 
 
 def draw_steps(
@@ -176,7 +176,7 @@ def draw_steps(
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        style.logarithmic(axes, "xy" if steps[-1] > _WIDE * steps[0] else "y")
+        style.logarithmic(axes, "xy" if steps[-1] > _WIDE_RATIO * steps[0] else "y")
         axes.set_ylim(*_range(exact, list(bounds.values())))
         if data.burn_in is not None:
             _burn_in(axes, data.burn_in.steps, steps)
@@ -236,7 +236,7 @@ def _label(axes: Axes, ends: list[tuple[str, str, float, float]]) -> None:
     known = [end for end in ends if np.isfinite(end[3])]
     to_axes = axes.transData + axes.transAxes.inverted()
     heights = [float(to_axes.transform((x, y))[1]) for _, _, x, y in known]
-    places = style.spaced(heights, _LINE, _LINE / 2, 1 - _LINE / 2)
+    places = style.spaced(heights, _LABEL_GAP, _LABEL_GAP / 2, 1 - _LABEL_GAP / 2)
     for (name, colour, x, y), height in zip(known, places, strict=True):
         axes.annotate(
             name, (x, y), (1.04, height), textcoords="axes fraction", color=colour, va="center",
@@ -290,20 +290,20 @@ def _level(steps: Array, values: Array) -> bool:
     if len(steps) < 2 or steps[0] > steps[-1] / 2:
         return False
     middle = float(np.interp(steps[-1] / 2, steps, values))
-    return bool(values[-1] <= _LEVEL * middle)
+    return bool(values[-1] <= _LEVEL_RATIO * middle)
 
 
 def _growth(what: str, steps: Array, values: Array) -> str:
     if not _level(steps, values):
         return f"{what} still grows at the last step shown"
-    within = steps[np.flatnonzero(values >= values[-1] / _LEVEL)[0]]
+    within = steps[np.flatnonzero(values >= values[-1] / _LEVEL_RATIO)[0]]
     return f"{what} levels off: from T = {plain(int(within))} on it is within 5% of its last value"
 
 
-_SQUASHED = 0.15  # a curve that comes this near the corner is drawn on logarithmic axes
-_SMALLEST = 1e-300
+_CORNER_SHARE = 0.15  # a curve that comes this near the corner is drawn on logarithmic axes
+_MIN_VALUE = 1e-300
 _SHOWN_ALPHA = 0.05
-_EXCESS = 1e-6  # of a claimed curve above the exact one, before it is called so
+_EXCESS = 1e-6  # tolerated excess of a claimed curve over the exact one
 
 
 def draw_tradeoff(
@@ -314,7 +314,7 @@ def draw_tradeoff(
         np.array(values) for values in (curves.alpha, curves.exact, curves.sampled_upper)
     )
     bounds = _bounds(curves)
-    logarithmic = float(np.min(alpha + exact)) < _SQUASHED
+    logarithmic = float(np.min(alpha + exact)) < _CORNER_SHARE
     floor = _floor(alpha, exact) if logarithmic else 0.0
 
     def on(figure: Figure) -> None:
@@ -339,7 +339,7 @@ def draw_tradeoff(
             look.plot(
                 axes,
                 alpha,
-                np.where(beta > 0, beta, _SMALLEST if logarithmic else 0),
+                np.where(beta > 0, beta, _MIN_VALUE if logarithmic else 0),
                 label=f"claimed: {name}" + (" (off the axis)" if below else ""),
                 markevery=_every(alpha, i + 1, 9),
             )
@@ -356,8 +356,8 @@ def _every(alpha: Array, offset: int, step: int) -> slice:
 
 def _floor(alpha: Array, exact: Array) -> float:
     """Half a decade or so under the exact curve at even odds."""
-    middle = float(np.interp(0.5, alpha, np.log10(np.maximum(exact, _SMALLEST))))
-    return float(max(10 ** (1.15 * np.floor(middle) - 1), _SMALLEST))
+    middle = float(np.interp(0.5, alpha, np.log10(np.maximum(exact, _MIN_VALUE))))
+    return float(max(10 ** (1.15 * np.floor(middle) - 1), _MIN_VALUE))
 
 
 def _region(axes: Axes, alpha: Array, upper: Array, bounds: list[Array], floor: float) -> None:

@@ -16,12 +16,12 @@ from audit.results import LawCurves, Laws, ScoreHistograms
 
 Array = NDArray[np.float64]
 
-_LITTLE_OVERLAP = 0.02  # with less in common, or peaks farther apart, densities are drawn in log
-_UNEQUAL_PEAKS = 20.0
-_LIGHTEST = 1e-5  # an end of the domain that holds less of either law has no panel
-_FEWEST = 20  # expected samples in a bin that is compared
+_MIN_OVERLAP = 0.02  # with less in common, or peaks farther apart, densities are drawn in log
+_MAX_PEAK_RATIO = 20.0
+_MIN_END_MASS = 1e-5  # an end of the domain that holds less of either law has no panel
+_MIN_EXPECTED = 20  # expected samples in a bin that is compared
 _ENDS = ("left", "right")
-_LOOKS = ((style.FIRST, "-", None), (style.SECOND, "--", "////"))  # colour, line, hatch
+_STYLES = ((style.FIRST, "-", None), (style.SECOND, "--", "////"))  # colour, line, hatch
 
 
 def _both(laws: Laws) -> tuple[tuple[LawCurves, str], tuple[LawCurves, str]]:
@@ -31,7 +31,7 @@ def _both(laws: Laws) -> tuple[tuple[LawCurves, str], tuple[LawCurves, str]]:
 def draw(laws: Laws, trials: int, stem: str) -> Picture:
     """Draw both laws between two narrow panels for the atoms at the ends of the domain."""
     logarithmic = _needs_log(laws)
-    ends = [i for i in (0, 1) if max(laws.first.atoms[i], laws.second.atoms[i]) > _LIGHTEST]
+    ends = [i for i in (0, 1) if max(laws.first.atoms[i], laws.second.atoms[i]) > _MIN_END_MASS]
     masses = [
         mass
         for law, _ in _both(laws)
@@ -55,12 +55,12 @@ def _needs_log(laws: Laws) -> bool:
     first, second = np.array(laws.first.density), np.array(laws.second.density)
     common = float(np.trapezoid(np.minimum(first, second), laws.grid))
     peaks = float(first.max()), float(second.max())
-    return common < _LITTLE_OVERLAP or max(peaks) > _UNEQUAL_PEAKS * max(min(peaks), 1e-300)
+    return common < _MIN_OVERLAP or max(peaks) > _MAX_PEAK_RATIO * max(min(peaks), 1e-300)
 
 
 def _densities(axes: Axes, laws: Laws, logarithmic: bool) -> None:
     floor = _floor(laws) if logarithmic else 0.0
-    for (law, name), (colour, line, hatch) in zip(_both(laws), _LOOKS, strict=True):
+    for (law, name), (colour, line, hatch) in zip(_both(laws), _STYLES, strict=True):
         density = np.array(law.density)
         axes.stairs(
             np.maximum(law.histogram, floor), np.array(laws.edges), baseline=floor, fill=True,
@@ -86,7 +86,7 @@ def _floor(laws: Laws) -> float:
 
 
 def _atoms(axes: Axes, laws: Laws, end: int, top: float) -> None:
-    for at, ((law, _), (colour, _, hatch)) in enumerate(zip(_both(laws), _LOOKS, strict=True)):
+    for at, ((law, _), (colour, _, hatch)) in enumerate(zip(_both(laws), _STYLES, strict=True)):
         exact = law.atoms[end]
         axes.bar(at, law.atom_frequencies[end], 0.8, color=colour, alpha=0.25, lw=0, hatch=hatch)
         axes.plot([at - 0.4, at + 0.4], [exact, exact], color=colour, lw=2.5, solid_capstyle="butt")
@@ -135,7 +135,7 @@ def _agreement(laws: Laws, trials: int) -> list[str]:
         if masses is None:
             return []
         seen = np.array(law.histogram) * np.diff(laws.edges)
-        enough = masses * trials >= _FEWEST
+        enough = masses * trials >= _MIN_EXPECTED
         error = np.sqrt(masses * (1 - np.minimum(masses, 1)) / trials)
         inside += int(np.sum(np.abs(seen - masses)[enough] <= 3 * error[enough]))
         compared += int(np.sum(enough))
@@ -168,7 +168,7 @@ def draw_scores(scores: ScoreHistograms, trials: int, stem: str) -> Picture:
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
         for i, heights in enumerate((np.array(scores.first), np.array(scores.second))):
-            colour, line, hatch = _LOOKS[i]
+            colour, line, hatch = _STYLES[i]
             axes.stairs(heights, edges, fill=True, alpha=0.25, color=colour, lw=0, hatch=hatch)
             axes.stairs(heights, edges, color=colour, ls=line, label=f"dataset {i}")
         axes.set_xlabel("score")

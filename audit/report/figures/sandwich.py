@@ -19,13 +19,13 @@ from audit.report.figures.style import Look
 from audit.report.queries import ComparedResult
 from audit.results import AtDelta, BoundRow, Verdict
 
-_TITLE, _ROW = 0.34, 0.62  # inches of a setting's title and of a row
-_TITLE_LINE, _LETTERS = 0.17, 50  # of a title on more than one line
-_NEAR = 0.028  # of the axis: markers closer than this are set one below the other
-_LEVEL = 0.115  # inches
-_WORD = 0.17  # of the axis: what the word "refuted" takes
-_EDGE = 0.25  # decades kept free at either end
-_WRONG = "#B00020"  # the colour of refuted claims
+_TITLE_HEIGHT, _ROW_HEIGHT = 0.34, 0.62  # inches of a setting's title and of a row
+_TITLE_LINE_HEIGHT, _TITLE_LETTERS = 0.17, 50  # inches and letters of a title's line
+_GAP = 0.028  # share of the axis; closer markers are set one below the other
+_LEVEL_HEIGHT = 0.115  # inches
+_WORD_WIDTH = 0.17  # share of the axis that the word "refuted" takes
+_MARGIN_DECADES = 0.25  # decades kept free at either end
+_REFUTED = "#B00020"  # the colour of refuted claims
 _RING_WIDTH = 1.8  # points, of the ring around one
 
 
@@ -50,7 +50,7 @@ class _Scale:
         taken = [list(map(self.share, above))]
         found = []
         for at in map(self.share, values):
-            free = (i for i, there in enumerate(taken) if all(abs(at - x) >= _NEAR for x in there))
+            free = (i for i, there in enumerate(taken) if all(abs(at - x) >= _GAP for x in there))
             level = next(free, len(taken))
             if level == len(taken):
                 taken.append([])
@@ -64,13 +64,13 @@ def draw(settings: Sequence[ComparedResult], looks: dict[str, Look]) -> Picture:
     scale = _scale(settings)
     y, titles, bars = 0.0, [], []
     for setting in settings:
-        lines = textwrap.wrap(queries.title(setting), _LETTERS)
-        y -= _TITLE + _TITLE_LINE * (len(lines) - 1)
+        lines = textwrap.wrap(queries.title(setting), _TITLE_LETTERS)
+        y -= _TITLE_HEIGHT + _TITLE_LINE_HEIGHT * (len(lines) - 1)
         titles.append((y + 0.05, "\n".join(lines)))
         for row in setting.deltas:
             marks = _marks(scale, row)
             bars.append((row, marks, y - 0.36))
-            y -= _ROW + _LEVEL * max((mark.level for mark in marks), default=0)
+            y -= _ROW_HEIGHT + _LEVEL_HEIGHT * max((mark.level for mark in marks), default=0)
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -97,7 +97,7 @@ def _scale(settings: Sequence[ComparedResult]) -> _Scale:
     for row in _rows(settings):
         values += [row.sampled.epsilon, *_worst(row), queries.strongest(row)[0]]
     shown = [value for value in values if 1e-12 < value < math.inf] or [0.1, 10.0]
-    return _Scale(min(shown) / 10**_EDGE, max(shown) * 10**_EDGE)
+    return _Scale(min(shown) / 10**_MARGIN_DECADES, max(shown) * 10**_MARGIN_DECADES)
 
 
 def _rows(settings: Sequence[ComparedResult]) -> list[AtDelta]:
@@ -180,7 +180,7 @@ def _bar(
             clip_on=False, zorder=6,
         )  # fmt: skip
     for mark in marks:
-        _draw_mark(axes, scale, mark, y - _LEVEL * mark.level, looks[mark.bound.id])
+        _draw_mark(axes, scale, mark, y - _LEVEL_HEIGHT * mark.level, looks[mark.bound.id])
     _call_refuted(axes, scale, marks, y)
 
 
@@ -199,7 +199,7 @@ def _draw_mark(axes: Axes, scale: _Scale, mark: _Mark, y: float, look: Look) -> 
         _infinite(axes, x, y)
     if mark.bound.verdict is Verdict.REFUTED:
         axes.plot(
-            x, y, "o", ms=13, mfc="none", mec=_WRONG, mew=_RING_WIDTH, clip_on=False, zorder=8
+            x, y, "o", ms=13, mfc="none", mec=_REFUTED, mew=_RING_WIDTH, clip_on=False, zorder=8
         )
 
 
@@ -210,17 +210,17 @@ def _call_refuted(axes: Axes, scale: _Scale, marks: Sequence[_Mark], y: float) -
     for at, mark in zip(shares, marks, strict=True):
         if mark.bound.verdict is not Verdict.REFUTED or at < free:
             continue
-        free = at + _WORD
+        free = at + _WORD_WIDTH
         right = free > 1
-        low, high = (at - _WORD, at + _NEAR) if right else (at - _NEAR, free)
+        low, high = (at - _WORD_WIDTH, at + _GAP) if right else (at - _GAP, free)
         below = max(
             other.level for share, other in zip(shares, marks, strict=True) if low <= share <= high
         )
         x = scale.place(mark.epsilon)
         axes.annotate(
-            Verdict.REFUTED.value, (x, y - _LEVEL * below), (7 if right else -7, -8),
+            Verdict.REFUTED.value, (x, y - _LEVEL_HEIGHT * below), (7 if right else -7, -8),
             textcoords="offset points", ha="right" if right else "left", va="top",
-            color=_WRONG, weight="bold",
+            color=_REFUTED, weight="bold",
         )  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def _keys(axes: Axes, looks: dict[str, Look], settings: Sequence[ComparedResult]
     for name in sorted({claim.bound.id for claim in queries.judged(settings)}):
         key(looks[name].marker, f"claimed: {name}", ms=7, color=looks[name].colour)
     if any(queries.refuted(row.bounds) for row in _rows(settings)):
-        key("o", "refuted claim", ms=10, mfc="none", mec=_WRONG, mew=_RING_WIDTH)
+        key("o", "refuted claim", ms=10, mfc="none", mec=_REFUTED, mew=_RING_WIDTH)
 
 
 def caption(settings: Sequence[ComparedResult]) -> str:

@@ -36,9 +36,9 @@ WIDTH = 5.0  # inches: still read at a phone's width, and two fit side by side o
 FIRST, SECOND = "#0065A8", "#C44E00"  # the laws of X and X'
 EXACT, SAMPLED, QUIET = "#111111", "#0065A8", "#6B6B6B"
 
-_LETTERS = 54  # of two labels of a legend that fit side by side
+_LEGEND_LETTERS = 54  # letters of two legend labels that fit side by side
 _LEGEND_ROW = 0.19  # inches
-_ZERO = 1e-9  # of an axis
+_AXIS_ZERO = 1e-9  # share of an axis
 
 _RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -69,7 +69,7 @@ _RC: dict[Any, Any] = {
 }
 _LINES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1)), (0, (1, 2)))
 _MARKERS = ("s", "o", "^", "D", "v", "P", "X", "<", ">", "p")
-_WIDTHS, _SIZES = (2.1, 1.3), (6.6, 3.8)  # of the first and the last line, and their markers
+_WIDTHS, _SIZES = (2.1, 1.3), (6.6, 3.8)  # of the first and the last line
 _COLOURS = ("#117733", "#882255", "#8A6A00", "#2A8C80", "#AA4499", "#332288", "#7A4B2A", "#555555")
 
 
@@ -237,7 +237,7 @@ def _plain_numbers(figure: Figure) -> None:
 def _plain(axis: Axis) -> Callable[[float, int | None], str]:
     def written(value: float, place: int | None) -> str:
         low, high = axis.get_view_interval()
-        if abs(value) < _ZERO * abs(high - low):  # what rounding left of a tick at 0
+        if abs(value) < _AXIS_ZERO * abs(high - low):  # what rounding left of a tick at 0
             return "0"
         text = plain(abs(float(value)))
         return f"\N{MINUS SIGN}{text}" if value < 0 else text
@@ -257,7 +257,7 @@ def _legend_below(figure: Figure) -> None:
     handles, labels = zip(*known, strict=True)
     half = math.ceil(len(labels) / 2)
     lengths = [max(map(len, column), default=0) for column in (labels[:half], labels[half:])]
-    columns = 2 if sum(lengths) <= _LETTERS else 1
+    columns = 2 if sum(lengths) <= _LEGEND_LETTERS else 1
     rows = half if columns == 2 else len(labels)
     figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * rows)
     figure.legend(handles, labels, loc="outside lower left", ncols=columns, borderaxespad=0.1)

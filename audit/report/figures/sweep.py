@@ -22,11 +22,11 @@ from audit.results import PairResult, Verdict
 
 Array = NDArray[np.float64]
 
-_MOST_NAMED, _FEWEST_LINES = 28, 4  # lines beyond the first number are drawn without their names
-_ROW = 0.2  # inches
-LONGEST_NAME = 34  # letters
-_MOST_TICKS, _MOST_WRITTEN = 12, 14  # of a map's axis; columns whose cells have room for a number
-_MOST_LEVEL = 30  # letters of all labels below a map that stand level
+_MAX_NAMED_LINES, _MIN_NAMED_LINES = 28, 4  # more lines have no names
+_ROW_HEIGHT = 0.2  # inches
+MAX_NAME = 34  # letters
+_MAX_TICKS, _MAX_NUMBER_COLUMNS = 12, 14  # columns with room for numbers
+_MAX_LEVEL_LETTERS = 30  # letters of all labels below a map that stand level
 
 
 def draw(rows: Sequence[JoinedRow]) -> Picture | None:
@@ -43,7 +43,7 @@ def draw(rows: Sequence[JoinedRow]) -> Picture | None:
     keys = [(row.scenario, row.setting, row.delta) for _, row in known]
     lines = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     names = {lines[key]: line_name(row) for key, (_, row) in zip(keys, known, strict=True)}
-    height = 1.1 + _ROW * max(_FEWEST_LINES, min(len(lines), _MOST_NAMED))
+    height = 1.1 + _ROW_HEIGHT * max(_MIN_NAMED_LINES, min(len(lines), _MAX_NAMED_LINES))
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -61,7 +61,7 @@ def draw(rows: Sequence[JoinedRow]) -> Picture | None:
         axes.set_xlim(min(0.9, float(values.min()) / 1.1), max(2.0, float(values.max()) * 1.1))
         axes.set_xlabel("claimed / certain epsilon")
         axes.set_ylim(-0.8, len(lines) - 0.2)
-        if len(lines) <= _MOST_NAMED:
+        if len(lines) <= _MAX_NAMED_LINES:
             axes.set_yticks(list(names), list(names.values()), fontsize=7.5)
         else:
             axes.set_ylabel("settings and deltas, sorted")
@@ -86,7 +86,7 @@ def _ratio(row: JoinedRow) -> float | None:
 def line_name(row: JoinedRow) -> str:
     """Name the setting and delta, shortened in the middle: what tells two rows apart comes last."""
     first, last = f"{row.scenario}: {row.setting}", f", δ = {plain(row.delta)}"
-    room = LONGEST_NAME - len(last)
+    room = MAX_NAME - len(last)
     return (first if len(first) <= room else first[: room - 1] + "…") + last
 
 
@@ -207,12 +207,12 @@ def _cells(figure: Figure, data: _Map) -> None:
     axes.grid(visible=False)
     shown, listed = _ticks(len(columns)), _ticks(len(lines))
     below = [plain(columns[i]) for i in shown]
-    level = sum(map(len, below)) <= _MOST_LEVEL
+    level = sum(map(len, below)) <= _MAX_LEVEL_LETTERS
     axes.set_xticks(shown, below, rotation=0 if level else 45, ha="center" if level else "right")
     axes.set_yticks(listed, [plain(lines[i]) for i in listed])
     axes.set_xlabel(_label(data.across))
     axes.set_ylabel(_label(str(data.down)))
-    if len(columns) > _MOST_WRITTEN:
+    if len(columns) > _MAX_NUMBER_COLUMNS:
         bar = figure.colorbar(axes.images[0], ax=axes)
         bar.set_label("claimed / certain, powers of ten")
         return
@@ -245,7 +245,7 @@ def _line(figure: Figure, data: _Map) -> None:
 
 
 def _ticks(size: int) -> list[int]:
-    return list(range(0, size, -(-size // _MOST_TICKS)))
+    return list(range(0, size, -(-size // _MAX_TICKS)))
 
 
 def _label(name: str) -> str:

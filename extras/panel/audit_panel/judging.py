@@ -58,7 +58,7 @@ _SECONDS = 1.0  # for the exact laws of one mechanism, as estimated
 _RUNS = 10_000  # released runs for statements about several
 _VERIFIED = 3  # refutations that are tried, until one is verified
 _CLEAR = 0.95  # a ratio that the first of them should not exceed
-_LEAST_ERROR = 1e-9  # of numbers near 0
+_MIN_ERROR = 1e-9  # of numbers near 0
 
 
 def judge_file(
@@ -296,7 +296,7 @@ def _numbers(values: Values) -> tuple[ClaimedNumber, ...]:
         *zip(map(RenyiAtOrder, ORDERS), values.divergences, strict=False),
     ]
     return tuple(
-        ClaimedNumber(quantity, value, _FORMULA_ERROR * value + _LEAST_ERROR)
+        ClaimedNumber(quantity, value, _FORMULA_ERROR * value + _MIN_ERROR)
         for quantity, value in found
         if math.isfinite(value)
     )

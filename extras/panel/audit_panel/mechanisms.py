@@ -32,11 +32,11 @@ DRAWS = 12_000
 _FIRST_HALF = 6000  # numbers of the first half
 
 _DIGITS = 3  # of drawn numbers, so that a mechanism can be read and written
-_MOST_STEPS = 1500  # with walls, or of fixed batches
-_MOST_MIXED_STEPS = 30  # of sampled batches without walls, whose laws are mixtures
-_MOST_SHUFFLED = 12  # shuffled batches, whose laws are mixtures over all positions
+_MAX_STEPS = 1500  # with walls, or of fixed batches
+_MAX_MIXED_STEPS = 30  # of sampled batches without walls, whose laws are mixtures
+_MAX_SHUFFLED = 12  # shuffled batches, whose laws are mixtures over all positions
 _ENDLESS = 10**5  # of full batches without walls, whose laws are normal
-_LONGEST_SCHEDULE = 50  # steps with step sizes of their own
+_MAX_SCHEDULE = 50  # steps with step sizes of their own
 
 
 class Length(enum.Enum):
@@ -261,7 +261,7 @@ class _Draw:
         losses = self._losses(relation, eta)
         noise, diameter, steps = self._run(release, batching, one_pass, endless, n, b, losses, eta)
         schedule: float | tuple[float, ...] = eta
-        if 1 < steps <= _LONGEST_SCHEDULE and not one_pass and self.one_of((8, True), (92, False)):
+        if 1 < steps <= _MAX_SCHEDULE and not one_pass and self.one_of((8, True), (92, False)):
             schedule = tuple(float(f"{eta * t**-0.5:.6g}") for t in range(1, steps + 1))
         in_time = Losses.FIXED
         if self._second_half and self.one_of((1, True), (2, False)):
@@ -334,7 +334,7 @@ class _Draw:
         batches = self.one_of((3, 2), (5, self.whole(3, 20)), (2, self.whole(20, 100)))
         b = self.one_of((5, 1), (5, self.whole(2, 20)))
         if batching is Batching.SHUFFLED:
-            batches = min(batches, _MOST_SHUFFLED)
+            batches = min(batches, _MAX_SHUFFLED)
         return batches * b, b
 
     def _relation(self, release: Release, batching: Batching) -> Relation:
@@ -391,7 +391,7 @@ class _Draw:
             return self.whole(_ENDLESS, 100 * _ENDLESS)
         steps = self.whole(2, 2000)
         if batching not in (Batching.FULL, Batching.CYCLIC):
-            steps = min(steps, _MOST_MIXED_STEPS)
+            steps = min(steps, _MAX_MIXED_STEPS)
         return self._steps(batching, one_pass, n, b, steps)
 
     def _steps(self, batching: Batching, one_pass: bool, n: int, b: int, steps: int) -> int:
@@ -401,7 +401,7 @@ class _Draw:
         cycle = max(n // b, 1)
         if self.kind((15, True), (85, False)):
             return self.kind((3, 1), (1, cycle))
-        steps = min(max(steps, 2), _MOST_STEPS)
+        steps = min(max(steps, 2), _MAX_STEPS)
         if batching in (Batching.CYCLIC, Batching.SHUFFLED) and self.one_of((8, True), (2, False)):
             steps = max(steps // cycle, 1) * cycle
         return steps

@@ -26,7 +26,7 @@ from audit.results import Verdict
 from audit_panel import figure
 from audit_panel.verdicts import TIGHT, PanelPoint, PanelVerdict
 
-_MOST_ROWS = 12  # of a table of examples
+_MAX_ROWS = 12  # of a table of examples
 _SAME = 1e-6  # relative; bounds this close count as equal
 _PROPERTIES = {
     "length": "Length of the run",
@@ -125,11 +125,11 @@ def compared(
 def _sections(verdict: PanelVerdict, witness: str) -> tuple[Section, ...]:
     refuted: list[Table | str] = []
     if verdict.refuted:
-        refuted.append(_points("The clearest refutations", verdict.refuted[:_MOST_ROWS]))
+        refuted.append(_points("The clearest refutations", verdict.refuted[:_MAX_ROWS]))
         refuted.append(verdict.verification)
     if verdict.confirmed is not None:
         refuted.append(f"{witness} holds the pair. To verify it: audit-check verify {witness}")
-    tight = verdict.tight[:_MOST_ROWS]
+    tight = verdict.tight[:_MAX_ROWS]
     unjudged = _reasons(verdict)
     return (
         Section(ident="refuted", title="Where it is refuted", parts=tuple(refuted)),

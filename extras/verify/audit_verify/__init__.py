@@ -35,7 +35,7 @@ from audit_verify.walks import chain_cells, chains_of
 
 __all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
-_LEAST_BITS, _MOST_BITS = 60, 2000
+_MIN_BITS, _MAX_BITS = 60, 2000
 _STATUS = (
     "exit status: 0 refuted; 1 not refuted by this witness; 2 not a witness, with the reason; "
     "3 it would take too long"
@@ -72,15 +72,15 @@ def verify(content: Plain) -> Outcome:
     """
     try:
         check(content)
-        bits = max((content["partition"] or {}).get("bits", 0), _LEAST_BITS)
+        bits = max((content["partition"] or {}).get("bits", 0), _MIN_BITS)
         while True:
             ctx.prec = bits + 60
             proven, denied, sides = _decided(content, bits)
             if proven:
                 return Outcome(Answer.REFUTED, sides, _trusted(content))
-            if denied or bits == _MOST_BITS:
+            if denied or bits == _MAX_BITS:
                 return Outcome(Answer.NOT_REFUTED, sides)
-            bits = min(2 * bits, _MOST_BITS)  # the threshold is between both ends
+            bits = min(2 * bits, _MAX_BITS)  # the threshold is between both ends
     except TooLongError as reason:
         return Outcome(Answer.TOO_LONG, str(reason))
     except KeyError as missing:

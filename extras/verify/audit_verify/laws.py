@@ -22,8 +22,8 @@ Tail = Callable[[arb], tuple[bool, arb]]
 Mixture = Sequence[tuple[arb, Sequence[Tail]]]  # weights, and a law for each coordinate
 
 _COEFFICIENT = 1.5e-8  # seconds of a product, for each coefficient and bit
-_MOST_SECONDS = 600.0
-_MOST_CELLS = 10**6
+_MAX_SECONDS = 600.0
+_MAX_CELLS = 10**6
 
 
 class NotAWitnessError(ValueError):
@@ -175,7 +175,7 @@ def composed(draws: Sequence[Draw], scores: Sequence[Sequence[int | None]], modu
     """
     products = sum(2 * draw.times.bit_length() for draw in draws)
     seconds = 2 * products * modulus * ctx.prec * _COEFFICIENT
-    if seconds > _MOST_SECONDS:
+    if seconds > _MAX_SECONDS:
         raise TooLongError(f"sums of {modulus} scores would take about {seconds:.2g} s")
     laws, lost = [], []
     for side in (0, 1):
@@ -239,7 +239,7 @@ def mixture_masses(cuts: Sequence[arb], mixture: Mixture) -> list[arb]:
     """Return the masses of the cells between cuts, along each coordinate, under a mixture."""
     total: list[arb] = []
     for weight, tails in mixture:
-        if (len(cuts) + 1) ** len(tails) > _MOST_CELLS:
+        if (len(cuts) + 1) ** len(tails) > _MAX_CELLS:
             raise TooLongError(f"{len(cuts)} cuts of {len(tails)} coordinates make many cells")
         products = [weight]
         for tail in tails:

@@ -16,7 +16,7 @@ from typing import Any
 
 from audit_verify.laws import NotAWitnessError, Plain
 
-_LARGEST_FILE = 32_000_000  # bytes
+_MAX_FILE = 32_000_000  # bytes
 _LARGEST = 1e300
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "integer": (int,),
@@ -39,8 +39,8 @@ def read(path: Path) -> dict[str, Any]:
     """Return the content of a witness file; ``NotAWitnessError`` if it has another form."""
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST_FILE + 1)
-        _require(len(data) <= _LARGEST_FILE, "file", f"at most {_LARGEST_FILE} bytes", len(data))
+            data = file.read(_MAX_FILE + 1)
+        _require(len(data) <= _MAX_FILE, "file", f"at most {_MAX_FILE} bytes", len(data))
         content = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
     except OSError as error:
         raise NotAWitnessError(f"file must be readable: {error.strerror}") from None

@@ -27,9 +27,9 @@ _RARE = -60 * math.log(10)  # logarithm of the probability of batch sizes that a
 _CUT = ("full", "cyclic", "shuffled")  # the dataset is cut into batches once
 _EPOCHS = ("reshuffled", "drop last", "random allocation")  # batches of an epoch depend
 _RANDOM_SIZES = ("poisson", "truncated poisson", "random allocation")
-_MOST_FOLLOWED = 17  # records whose batches a memory counts
-_MOST_COMPARED = 10**6  # pairs of records times pieces of their gradients
-_MOST_CORNERS = 2000
+_MAX_FOLLOWED = 17  # records whose batches a memory counts
+_MAX_COMPARED = 10**6  # pairs of records times pieces of their gradients
+_MAX_CORNERS = 2000
 _OWNERS = {  # samplers that alone have a field
     "participations": "random allocation", "max_batch_size": "truncated poisson",
     "poisson_rate": None, "divisor": None,
@@ -88,8 +88,8 @@ def chains(pair: Plain, mechanism: Plain) -> tuple[Chain, Chain]:
     require(abs(pair["start"]) <= half, "start must be in the domain")
     for losses in run:
         check_losses(losses, m, half, pair.get("cancelled", 0.0))
-        followed = batching != "random allocation" or (n <= _MOST_FOLLOWED and times == 1)
-        wanted = f"dataset_size must be at most {_MOST_FOLLOWED}, one batch each"
+        followed = batching != "random allocation" or (n <= _MAX_FOLLOWED and times == 1)
+        wanted = f"dataset_size must be at most {_MAX_FOLLOWED}, one batch each"
         require(losses.still or followed, wanted)
         unclear = m["relation"] == "add remove" and batching in ("reshuffled", "drop last")
         require(losses.still or not unclear, "others must be zero where a batch may become smaller")
@@ -170,7 +170,7 @@ def check_losses(losses: Losses, m: Plain, half: float, cancelled: float) -> Non
     require(whole, "gradients must be whole where batches have one size")
     others = [] if m["dataset_size"] == 1 else list({id(f): f for f in losses.batches}.values())
     own = [*others, *(f for f in (first, second) if f is not None)]
-    if len(own) ** 2 * max(map(len, own)) > _MOST_COMPARED:
+    if len(own) ** 2 * max(map(len, own)) > _MAX_COMPARED:
         raise TooLongError(f"the gradients of {len(own)} records would take long to compare")
     pairs = list(itertools.combinations(own, 2))
     # a regulariser of strongly convex losses is not counted in their bound; where batches have one
@@ -233,7 +233,7 @@ def _check_shape(f: Map, m: Plain, half: float, unit: float, least: float, round
             require(allowed, f"gradients must be {words}")
     if m["holder"] is not None:  # |f(x) - f(y)| <= C |x - y|^p, tightest at kinks and ends
         constant, order = m["holder"]
-        if len(corners) > _MOST_CORNERS:
+        if len(corners) > _MAX_CORNERS:
             raise TooLongError(f"gradients of {len(corners)} corners would take long to compare")
         known = order == 1 or (order < 1 and _size(f, half) < math.inf)
         require(known, "gradients must be bounded, and the order of holder in [0, 1]")

@@ -30,7 +30,7 @@ from audit_verify.laws import Plain, TooLongError, normal, require
 Curve = Callable[[arb], arb]
 Place = tuple[float, arb, arb]  # log odds of q, P(rate <= q), largest p-value there
 
-_MOST_CELLS = 5000
+_MAX_CELLS = 5000
 _SCORES = NormalDist()
 
 
@@ -123,7 +123,7 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
         return bool(normal(weights[0] * _score(u) + weights[1] * _score(v)) <= rest)
 
     waiting = [(arb(0), arb(1))]
-    for _ in range(_MOST_CELLS):
+    for _ in range(_MAX_CELLS):
         if not waiting:
             return True
         low, high = waiting.pop()
@@ -164,7 +164,7 @@ def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
     value = sum((part for *_, part in waiting), value)
     heapq.heapify(waiting)
     excess = -sum(one for one, *_ in waiting)  # of the upper bound over a lower one
-    for _ in range(_MOST_CELLS):
+    for _ in range(_MAX_CELLS):
         if value <= error or value > error + excess:
             return value
         lost, low, high, part = waiting[0]

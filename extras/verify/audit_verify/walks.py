@@ -46,9 +46,9 @@ Segment = tuple[int, tuple["Step", ...]]  # repetitions, steps
 Normal = tuple[arb, arb, arb]  # weight, mean, variance
 State = dict[int, Any]  # by memory: masses, which can be added and scaled
 
-_MOST_NORMALS = 5000
-_MOST_STATES = 12_000
-_MOST_SECONDS, _MOST_GIGABYTES = 600.0, 6.0
+_MAX_NORMALS = 5000
+_MAX_STATES = 12_000
+_MAX_SECONDS, _MAX_GIGABYTES = 600.0, 6.0
 _ENTRY, _PRODUCT = 6e-6, 5e-8  # seconds of a transition probability, and of a product
 _NARROWEST = 4  # width of the narrowest panels, in standard deviations of a step
 _FEW = 4  # maps of a step that are taken one by one
@@ -246,7 +246,7 @@ class _Normals:
             key = tuple(x.str(ctx.dps - 7, radius=False) for x in (mean, variance))
             p, m, v = self.law.get(key, (arb(0), mean, variance))
             self.law[key] = weight + p, mean.union(m), variance.union(v)
-        if len(self.law) > _MOST_NORMALS:
+        if len(self.law) > _MAX_NORMALS:
             raise TooLongError("a mixture of normals would be too large")
 
     def __mul__(self, factor: arb) -> _Normals:
@@ -339,8 +339,8 @@ class _Grid(_Law):
                 self.lumps.append(((arb(a) + arb(b)) / 2, [arb(a), arb(b)], 1))
                 continue
             count, order = self._panels(b - a, bits)
-            if len(self.nodes) + count * order > _MOST_STATES:
-                raise TooLongError(f"the law would take more than {_MOST_STATES} nodes")
+            if len(self.nodes) + count * order > _MAX_STATES:
+                raise TooLongError(f"the law would take more than {_MAX_STATES} nodes")
             half = (arb(b) - arb(a)) / (2 * count)
             self.error += count * self._error(float(2 * half.upper()), order)
             if order not in roots:
@@ -361,7 +361,7 @@ class _Grid(_Law):
     def _order(self, width: float, bits: int) -> int:
         """Return a number of nodes with which a panel errs by less than 2^-bits."""
         order = 8
-        while order < _MOST_STATES and not self._error(width, order) < arb(2) ** -bits:
+        while order < _MAX_STATES and not self._error(width, order) < arb(2) ** -bits:
             order += max(order // 16, 4)
         return order
 
@@ -392,14 +392,14 @@ class _Grid(_Law):
         size = len(self.points)
         sums = sum(len(step.moves) > _FEW for step in chain.steps)
         gigabytes = (tables + sums) * size**2 * (48 + ctx.prec / 8) / 1e9
-        if gigabytes > _MOST_GIGABYTES:
+        if gigabytes > _MAX_GIGABYTES:
             raise TooLongError(f"the law on {size} states would take about {gigabytes:.2g} GB")
         seconds = tables * size**2 * _ENTRY
         for times, steps in (part for path in chain.paths for part in path.segments):
             moves = sum(len(step.moves) for step in steps)
             each = min(times * moves, (moves + 2 * times.bit_length()) * size)
             seconds += each * size**2 * _PRODUCT
-        if seconds > _MOST_SECONDS:
+        if seconds > _MAX_SECONDS:
             raise TooLongError(f"the law on {size} states would take about {seconds:.2g} s")
 
     def move(self, masses: arb_mat, phi: Map, std: arb) -> arb_mat:

@@ -797,7 +797,7 @@ def test_what_would_take_long_is_refused_at_once(much: str) -> None:
 def test_a_law_that_needs_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """One true claim took 24 GB."""
     assert verify(HONEST).answer is Answer.REFUTED
-    monkeypatch.setattr(walks, "_MOST_GIGABYTES", 1e-6)
+    monkeypatch.setattr(walks, "_MAX_GIGABYTES", 1e-6)
     found = verify(HONEST)
     assert found.answer is Answer.TOO_LONG
     assert found.reason.endswith("GB")

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from audit.bounds.accounting import SubsampledGaussian, compose
 from audit.bounds.accounting.composition import (
-    LARGEST_COMPOSITION,
+    MAX_COMPOSITION,
     _with_48_bits,
     coarse_epsilons,
 )
@@ -229,11 +229,11 @@ def test_small_deltas_lie_between_what_is_attained_and_renyi_divergences():
 
 
 def test_beyond_the_largest_composition_the_bound_is_finite():
-    curve = compose(SubsampledGaussian(1e-3, 0.5), LARGEST_COMPOSITION * 10)
+    curve = compose(SubsampledGaussian(1e-3, 0.5), MAX_COMPOSITION * 10)
     assert isinstance(curve, MinimumCurve)
     assert curve.winner(1e-5) == "Renyi divergences"
     assert math.isfinite(curve.epsilon(1e-5))
-    below = compose(SubsampledGaussian(1e-3, 0.5), LARGEST_COMPOSITION)
+    below = compose(SubsampledGaussian(1e-3, 0.5), MAX_COMPOSITION)
     assert below.epsilon(1e-5) < curve.epsilon(1e-5)
 
 

@@ -127,7 +127,7 @@ def test_a_cluster_that_is_not_there_ends_in_one_line_soon() -> None:
 
 
 def test_something_else_that_listens_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "PATIENCE", 1.0)
+    monkeypatch.setattr(backends, "CONNECT_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(
@@ -137,7 +137,7 @@ def test_something_else_that_listens_is_no_cluster(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_scheduler_without_workers_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "PATIENCE", 1.0)
+    monkeypatch.setattr(backends, "CONNECT_SECONDS", 1.0)
     with cluster(n_workers=0) as running:
         address = running.scheduler_address
         with pytest.raises(ConnectionError, match=r"the scheduler has no workers$"):
@@ -148,7 +148,7 @@ def test_a_scheduler_without_workers_ends_in_one_line(monkeypatch: pytest.Monkey
 def test_an_address_that_is_none_ends_in_one_line(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "PATIENCE", 1.0)
+    monkeypatch.setattr(backends, "CONNECT_SECONDS", 1.0)
     with pytest.raises(ConnectionError, match=r"^no Dask cluster at ") as lost:
         run_job(counted(), backend=Parallel(Backend.DASK, address=address))
     assert "\n" not in str(lost.value)
