@@ -449,8 +449,9 @@ def b_2(
 ) -> PrivacyCurve:
     """Small batches, convex losses, as printed (Appendix B.2, equation (B.2)).
 
-    split: Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best. length: Length T~, 1 to T - 1.
-    Default: the best. If a split or a length is given, only the second branch is returned.
+    split: Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
+    length: Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the
+        second branch is returned.
     """
     return _convex(mechanism, PRINTED, split, length)
 

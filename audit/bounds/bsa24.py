@@ -149,8 +149,9 @@ def theorem_3_3(
     strongly convex losses without a domain, and never above Theorem 4.3 on one.
 
     tau: Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
-    optimum over this and all later times is taken. shifts: Values lambda_{tau+1}, ..., lambda_t,
-    each in [0, 1], the last one 1. Their number determines tau.
+        optimum over this and all later times is taken.
+    shifts: Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
+        determines tau.
     """
     steps = mechanism.steps
     gap = contraction_gap(mechanism)
@@ -319,8 +320,10 @@ class LengthFamilyCurve(PrivacyCurve):
     the requested value, ``beta`` that of the members for delta = 1e-2 and 1e-5; ``renyi`` is exact
     in m.
 
-    step: C_p(G(mu)) of one step. longest: The largest m. gaussian: Gaussian parameter of each m,
-    decreasing and convex in m. beside: One additional sampled step, the same for every m, if any.
+    step: C_p(G(mu)) of one step.
+    longest: The largest m.
+    gaussian: Gaussian parameter of each m, decreasing and convex in m.
+    beside: One additional sampled step, the same for every m, if any.
     """
 
     step: SubsampledGaussian

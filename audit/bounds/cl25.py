@@ -271,8 +271,9 @@ def theorem_3_1(
 ) -> PrivacyCurve:
     """Smooth losses, full batches (Theorem 3.1), at the best beta and tau unless they are given.
 
-    losses: Branch. Default: the applicable one with the smallest c. tau: Start of the analysis, 0
-    to T - 1. beta: Noise split, one value or one per step from tau on.
+    losses: Branch. Default: the applicable one with the smallest c.
+    tau: Start of the analysis, 0 to T - 1.
+    beta: Noise split, one value or one per step from tau on.
     """
     return RenyiCurve.linear(_smooth_square(mechanism, losses, tau, beta) / 2)
 
@@ -304,7 +305,8 @@ def theorem_3_7(
     `audit.bounds.accounting.shift_allocation`: they are feasible, so the bound is valid, and
     lengths T - tau above 4096 are not tried.
 
-    tau: Start of the analysis, 0 to T - 1. shifts: Values a_t for t = tau..T-1; requires ``tau``.
+    tau: Start of the analysis, 0 to T - 1.
+    shifts: Values a_t for t = tau..T-1; requires ``tau``.
     """
     meetings = Meetings(mechanism.steps)
     size, modulus = step_shift(mechanism, mechanism.dataset_size), holder_modulus(mechanism)

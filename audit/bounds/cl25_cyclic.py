@@ -134,9 +134,9 @@ def theorem_a_1(
     given the better one counts.
 
     position: Position of the record's batch in the cycle, from 0. Default: the batch of the last
-    step, whose shifts, moved forward in time, serve every other position. losses: Branch of smooth
-    losses. Default: the best that applies. tau: Start of the analysis, 0 to T - 1. Default: the
-    best.
+        step, whose shifts, moved forward in time, serve every other position.
+    losses: Branch of smooth losses. Default: the best that applies.
+    tau: Start of the analysis, 0 to T - 1. Default: the best.
     """
     length = None
     if tau is not None:

@@ -53,7 +53,7 @@ def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyC
     """Claim of the introduction for two starts (Theorem 1, informal); the distance lacks a square.
 
     distance: Distance d of the starts. Default: eta S, by which the first record's gradient can
-    separate the two runs, so that the claim covers the first record of one pass.
+        separate the two runs, so that the claim covers the first record of one pass.
     """
     apart = mechanism.constant_step_size * mechanism.sensitivity if distance is None else distance
     validate.nonnegative(distance=apart)

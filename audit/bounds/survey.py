@@ -69,8 +69,8 @@ class AdvancedComposition:
     For every epsilon_0 the claim can be solved for epsilon and for delta = k delta_0 + delta'.
 
     epsilons, deltas: Candidates for epsilon_0, with delta_0 of each, shape ``(candidates,)``.
-    times: Number of steps k. shortcut: Whether to use the shortcut for epsilon_0 < 1, which is
-    false.
+    times: Number of steps k.
+    shortcut: Whether to use the shortcut for epsilon_0 < 1, which is false.
     """
 
     epsilons: Array
