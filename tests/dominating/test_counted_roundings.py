@@ -49,7 +49,7 @@ def largest_sums(monkeypatch: pytest.MonkeyPatch) -> tuple[Masses, Digits]:
         random_allocation,
         lambda: random_allocation.largest_sum(z, steps, of, (2.0, 1.0)),
     )
-    edges = np.linspace(-10 * z, 2 + 10 * z, random_allocation._MAX_CELLS[0])
+    edges = np.linspace(-10 * z, 2 + 10 * z, random_allocation._MAX_SUM_CELLS[0])
 
     def digits(k: int) -> tuple[mpf, mpf]:
         def below(edge: float, mean: float) -> mpf:

@@ -77,7 +77,7 @@ def test_other_batches_and_free_shapes(
     batching: Batching, solved: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kinks cut the grid; long runs are solved for, or squared, with the same result."""
-    monkeypatch.setattr(quick_laws, "_MIN_SOLVED", solved)
+    monkeypatch.setattr(quick_laws, "_MIN_SOLVED_NODES", solved)
     objective = Epsilon(1e-5)
     quick, slow = [], []
     for steps, seed in ((37, 0), (100_003, 1)):
