@@ -32,6 +32,7 @@ extensions = [
     "statements",
     "rooms",
     "cell_figure",
+    "parameters",
     "public_names",
     "link_check",
 ]
