@@ -23,6 +23,8 @@ Number = TypeVar("Number", float, Array)
 
 # Epsilons at which a Gaussian parameter is looked for, denser where they are small.
 EPSILONS = np.concatenate([[0.0], np.geomspace(0.05, 60.0, 36)])
+# How far below its root log mu is tried, until it is proven: near delta = 1 rounding moves it most.
+_MARGINS = (1e-13, *10.0 ** np.arange(-12.0, 0.0, 0.5))
 
 
 @dataclass(frozen=True)
@@ -275,5 +277,9 @@ def _mus_at(epsilons: Array, deltas: Array) -> Array:
     low = np.full(epsilons.shape, math.log(1e-9))
     high = np.full(epsilons.shape, math.log(1e4))
     root = decreasing_root(lack, low, high, xtol=1e-14)
-    root = np.where(lack(high) > 0, high, root - 1e-13)
-    return np.where(most(root) <= deltas, np.exp(root), 0.0)
+    found = np.zeros(epsilons.shape)
+    for margin in _MARGINS:
+        tried = np.where(lack(high) > 0, high, root - margin)
+        proven = (found == 0) & (most(tried) <= deltas)
+        found = np.where(proven, np.exp(tried), found)
+    return found
