@@ -8,6 +8,7 @@ import json
 import os
 import pkgutil
 import re
+import runpy
 import shlex
 import signal
 import socket
@@ -22,6 +23,7 @@ import pytest
 import yaml
 
 import audit.claims
+from audit.constructions import DriftedWalk, TwoSidedWalk
 from tests import blocks
 from tests.blocks import BIN, ROOT, SHORT, Command, shell
 from tests.docstrings import code, named, public_names
@@ -244,3 +246,13 @@ def test_what_the_pages_use_is_public() -> None:
             continue  # a command, a file, or a module that a page makes up
         if inspect.isclass(value) or inspect.isfunction(value):
             assert any(code(value) is one for one in objects), f"{room}.{each} is not public"
+
+
+def test_pages_of_classes_list_the_parameters_that_bases_describe() -> None:
+    complete = runpy.run_path(str(DOCS / "_ext/parameters.py"))["complete"]
+    shared = ["start : float, default: 0.0", "position : int, optional"]
+    for cls, own in ((TwoSidedWalk, []), (DriftedWalk, ["drift : float, default: 0.0"])):
+        lines = inspect.getdoc(cls).split("\n")
+        complete(None, "class", "", cls, None, lines)
+        names = [line for line in lines if line in ("Parameters", *own, *shared, "Examples")]
+        assert names == ["Parameters", *own, *shared, *(["Examples"] if not own else [])]

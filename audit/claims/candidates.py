@@ -141,6 +141,10 @@ class KnownPair:
             raise NoExactLaw(str(found)) from found
         return found
 
+    def forget(self) -> None:
+        """Release the law's memory; it is computed again if it is needed."""
+        self._law = None
+
     def _computed(self, until: float) -> exact.BracketedCurve | ValueError:
         began = time.perf_counter()
         if until - began <= self._given_up:
@@ -335,7 +339,7 @@ class KnownPairs:
             self._recent[known] = None
             self._recent.move_to_end(known)
             if len(self._recent) > _MAX_LAWS:
-                self._recent.popitem(last=False)[0]._law = None  # computed again if needed
+                self._recent.popitem(last=False)[0].forget()
 
 
 def allowed_batches(claim: Claim) -> range | None:

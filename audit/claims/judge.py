@@ -208,8 +208,7 @@ def judged_by_worker(
     return {name: encode(value) for name, value in vars(found).items() if name != "claim"}
 
 
-# resources that the claims of one worker share
-_of_worker = functools.cache(Shared)
+_of_worker = functools.cache(Shared)  # resources shared by the claims of a worker
 
 
 def _collect_pairs(

@@ -277,9 +277,11 @@ def _mus_at(epsilons: Array, deltas: Array) -> Array:
     low = np.full(epsilons.shape, math.log(1e-9))
     high = np.full(epsilons.shape, math.log(1e4))
     root = decreasing_root(lack, low, high, xtol=1e-14)
-    found = np.zeros(epsilons.shape)
+    beyond, found = lack(high) > 0, np.zeros(epsilons.shape)
     for margin in _MARGINS:
-        tried = np.where(lack(high) > 0, high, root - margin)
+        tried = np.where(beyond, high, root - margin)
         proven = (found == 0) & (most(tried) <= deltas)
         found = np.where(proven, np.exp(tried), found)
+        if np.all((found > 0) | (deltas <= 0) | (deltas >= 1)):
+            break
     return found

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from audit.curves.brackets import TINY, Bracket
 
 Array = NDArray[np.float64]
-
-
 Long = NDArray[np.longdouble]
 
 # Losses of a chunk whose exponentials are added up together: within the range of long doubles.

@@ -26,10 +26,7 @@ from audit.dominating.layer import LAYER_EXCESS, TILTS, Layer, Piece
 from audit.numerics.roots import certified_crossing
 
 Array = NDArray[np.float64]
-
-
 Flags = NDArray[np.bool_]
-
 
 # Largest excess of a tilt's log moment bound over the least, and number of corrections.
 _TILT_EXCESS, _TILT_ROUNDS = 6.0, 4
@@ -38,7 +35,6 @@ _SMALLER_TILTS = (5, 10, 20, 40)  # places in the tilts
 _LOG_SMALL_SHARE = -30.0
 # Delta may be about 1 where its bound by the least log moment is above this.
 _LOG_LARGE_BOUND = -1.0
-_TINY = 1e-320
 
 
 class GridComposition:
@@ -150,12 +146,12 @@ class GridComposition:
 
     def _crossing(self, tilts: Sequence[int], delta: float, start: float) -> float:
         """Return a place where the bound crosses ``delta``, on the side of the pairs."""
-        bound, level = self._bound(tilts), max(delta, _TINY)
+        bound, level = self._bound(tilts), max(delta, TINY)
 
         def excess(place: float) -> float:
             value = float(bound(np.array([place]))[0])
-            log = math.log(max(value, _TINY) / level)
-            return max(log, _TINY) if value > delta else min(log, 0.0)
+            log = math.log(max(value, TINY) / level)
+            return max(log, TINY) if value > delta else min(log, 0.0)
 
         return certified_crossing(excess, start, above=self.above)
 

@@ -445,6 +445,7 @@ def found_pair(setting: PairResult) -> Table:
                 ("seed", PARAMETER.cell(by.seed)),
                 *((name, _value_cell(value)) for name, value in _own_values(other.pair)),
             ]
+            break
     return Table.of(caption, {"Parameter": TEXT, "Value": TEXT}, rows, stacked=False)
 
 

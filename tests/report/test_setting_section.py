@@ -143,13 +143,11 @@ def test_pairs_are_written_with_their_parameters() -> None:
     text = setting_section.in_words(pair)
     assert "others.points=(-0.5, 0.5)" in text
     assert "record=1, record_prime=1" in text
-    other = OtherPair(
-        pair=pair,
-        epsilons=(),
-        found_by=FoundBy(delta=1e-5, evaluations=1500, seed=3),
-    )
+    by = FoundBy(delta=1e-5, evaluations=1500, seed=3)
+    other = OtherPair(pair=pair, epsilons=(), found_by=by)
     assert not setting_section.found_pair(setting).rows
-    table = setting_section.found_pair(replace(setting, other_pairs=(other,)))
+    later = replace(other, found_by=FoundBy(delta=1e-3, evaluations=7, seed=1))
+    table = setting_section.found_pair(replace(setting, other_pairs=(other, later)))
     rows = {row[0].text: row[1].text for row in table.rows}
     assert rows["pairs tried"] == "1,500"
     assert rows["others points"] == "-0.5, 0.5"

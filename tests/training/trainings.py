@@ -66,11 +66,6 @@ def score(canary: bool, seed: int, mistake: str = "") -> float:
     return sum(list(steps(canary, seed, mistake))[::2])
 
 
-def two_scores(canary: bool, seed: int) -> list[float]:
-    """Return a score, and a number that says nothing."""
-    return [score(canary, seed), float(seed % 7)]
-
-
 def many(included: NDArray[np.bool_], seed: int, mistake: str = "") -> Iterator[Array]:
     """Yield scores of canaries that each have a coordinate of their own: mu = MU for each."""
     draws = np.random.default_rng(seed)
