@@ -132,10 +132,10 @@ def overrides_documented(cls: type, key: str) -> bool:
 
 
 def fields_of(cls: type) -> tuple[str, ...]:
-    """Return the fields that a dataclass adds to those of its bases, or that none describes."""
+    """Return the fields that a dataclass adds and nothing describes."""
     if "__dataclass_fields__" not in vars(cls):
         return ()
-    described = {name for base in cls.__mro__[1:] for name in about_fields(base)}
+    described = {name for base in cls.__mro__ for name in about_fields(base)}
     own = vars(cls).get("__annotations__", {}).keys() - described
     return tuple(f.name for f in dataclasses.fields(cls) if f.name in own and f.init)
 
@@ -143,8 +143,8 @@ def fields_of(cls: type) -> tuple[str, ...]:
 class DocumentedFields(Validator):
     """numpydoc's validator, which counts the fields of dataclasses as parameters.
 
-    They stand under Parameters where users construct the class, and under Attributes where the
-    package does. Fields of a base class are documented there.
+    They stand under Parameters, under Attributes, in the docstring of a base class, or in a comment
+    ``#:`` beside the field.
     """
 
     def __init__(self, obj_name: Any) -> None:

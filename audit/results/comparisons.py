@@ -69,18 +69,10 @@ class SampledEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Certified:
-    """The largest certified epsilon, against which claims are judged.
+    """The largest certified epsilon, against which claims are judged."""
 
-    Parameters
-    ----------
-    epsilon : float
-        The certified lower bound.
-    by : str
-        The name of the construction that attains it, or "samples".
-    """
-
-    epsilon: float
-    by: str
+    epsilon: float  #: The certified lower bound.
+    by: str  #: The name of the construction that attains it, or "samples".
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,27 +35,15 @@ def stored_value(value: object) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One claim, the value that was found, and the verdict.
+    """One claim, the value that was found, and the verdict."""
 
-    Parameters
-    ----------
-    claim : str
-        The statement in words, one line.
-    citation : str
-        The source of the claim: paper and number; "this package" for our own.
-    expected, found : bool, int, float or str
-        The claimed value and the value that was found.
-    verdict : Verdict
-        HOLDS, CONSISTENT, REFUTED or INCONCLUSIVE, with every error taken against a refutation.
-    error : float, optional
-        The numerical or statistical error of ``found`` that the verdict allows for.
-    """
-
-    claim: str
-    citation: str
-    expected: Value
-    found: Value
+    claim: str  #: The statement in words, one line.
+    citation: str  #: The source of the claim: paper and number; "this package" for our own.
+    expected: Value  #: The claimed value.
+    found: Value  #: The value that was found.
+    #: HOLDS, CONSISTENT, REFUTED or INCONCLUSIVE, with every error taken against a refutation.
     verdict: Verdict
+    #: The numerical or statistical error of ``found`` that the verdict allows for.
     error: float | None = None
 
     def __post_init__(self) -> None:
@@ -142,29 +130,17 @@ class Chart:
 class Findings(ShortRepr):
     """All findings of a study.
 
-    Parameters
-    ----------
-    statements : tuple of Statement
-        Claims and the verdicts on them.
-    tables : tuple of FoundTable, optional
-        The tables.
-    charts : tuple of Chart, optional
-        The charts, with distinct names.
-    notes : tuple of str, optional
-        Paragraphs after the statements.
-    numbers : mapping of str to value or sequence of values, optional
-        Further numbers for programs that read ``result.json``.
-
     Raises
     ------
     ValueError
         If two charts have the same name, or a number cannot be stored.
     """
 
-    statements: tuple[Statement, ...]
-    tables: tuple[FoundTable, ...] = ()
-    charts: tuple[Chart, ...] = ()
-    notes: tuple[str, ...] = ()
+    statements: tuple[Statement, ...]  #: Claims and the verdicts on them.
+    tables: tuple[FoundTable, ...] = ()  #: The tables.
+    charts: tuple[Chart, ...] = ()  #: The charts, with distinct names.
+    notes: tuple[str, ...] = ()  #: Paragraphs after the statements.
+    #: Further numbers for programs that read ``result.json``.
     numbers: Mapping[str, Value | Sequence[Value]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -57,35 +57,6 @@ class SettingHeading(ShortRepr):
 class PairResult(SettingHeading):
     """A mechanism and a neighbouring pair: exact laws, samples and bounds.
 
-    Parameters
-    ----------
-    name, title, summary, seed, wall_seconds : str, int or float
-        Short name for files, texts for readers, seed of the samples, and duration in seconds.
-    mechanism : NoisySGD
-        The mechanism.
-    derived : Derived
-        Quantities that follow from the mechanism's parameters.
-    pair : Construction
-        The construction that was computed and sampled.
-    trials : int
-        Number of samples of each law.
-    deltas : tuple of AtDelta
-        Epsilon at each delta.
-    renyi : tuple of AtOrder
-        The Renyi divergence of each order.
-    other_pairs : tuple of OtherPair
-        Further pairs for the same mechanism.
-    positions : tuple of AtPosition
-        The privacy loss of each record by its position in the cycle.
-    audit : AuditRecord
-        The bounds that the samples certify.
-    laws : Laws
-        The laws of the last iterate.
-    tradeoff : TradeoffCurves
-        The tradeoff functions.
-    epsilon_against_steps : EpsilonAgainstSteps
-        Epsilon after each number of steps.
-
     Raises
     ------
     ValueError
@@ -94,18 +65,19 @@ class PairResult(SettingHeading):
 
     kind: ClassVar[str] = "pair"
 
-    mechanism: NoisySGD
-    derived: Derived
-    pair: Construction
-    trials: int
-    deltas: tuple[AtDelta, ...]
-    renyi: tuple[AtOrder, ...]
-    other_pairs: tuple[OtherPair, ...]
+    mechanism: NoisySGD  #: The mechanism.
+    derived: Derived  #: Quantities that follow from the mechanism's parameters.
+    pair: Construction  #: The construction that was computed and sampled.
+    trials: int  #: Number of samples of each law.
+    deltas: tuple[AtDelta, ...]  #: Epsilon at each delta.
+    renyi: tuple[AtOrder, ...]  #: The Renyi divergence of each order.
+    other_pairs: tuple[OtherPair, ...]  #: Further pairs for the same mechanism.
+    #: The privacy loss of each record by its position in the cycle.
     positions: tuple[AtPosition, ...]
-    audit: AuditRecord
-    laws: Laws
-    tradeoff: TradeoffCurves
-    epsilon_against_steps: EpsilonAgainstSteps
+    audit: AuditRecord  #: The bounds that the samples certify.
+    laws: Laws  #: The laws of the last iterate.
+    tradeoff: TradeoffCurves  #: The tradeoff functions.
+    epsilon_against_steps: EpsilonAgainstSteps  #: Epsilon after each number of steps.
 
     def __post_init__(self) -> None:
         _check_deltas(self.deltas)
@@ -124,22 +96,6 @@ class PairResult(SettingHeading):
 class UserMechanismResult(SettingHeading):
     """A user-defined mechanism: its scores, and the claims about it.
 
-    Parameters
-    ----------
-    name, title, summary, seed, wall_seconds : str, int or float
-        Short name for files, texts for readers, seed of the samples, and duration in seconds.
-    source : str
-        The source of the scores: a function, or two files.
-    trials : int
-        Number of scores of each dataset; the smaller one if they differ.
-    deltas : tuple of AtDelta
-        Epsilon at each delta; exact values are not known.
-    audit : AuditRecord
-        The bounds that the scores certify. The estimates of other estimators hold at the confidence
-        level individually, not simultaneously with these.
-    scores : ScoreHistograms
-        Histograms of the scores.
-
     Raises
     ------
     ValueError
@@ -148,11 +104,13 @@ class UserMechanismResult(SettingHeading):
 
     kind: ClassVar[str] = "user-defined mechanism"
 
-    source: str
-    trials: int
-    deltas: tuple[AtDelta, ...]
+    source: str  #: The source of the scores: a function, or two files.
+    trials: int  #: Number of scores of each dataset; the smaller one if they differ.
+    deltas: tuple[AtDelta, ...]  #: Epsilon at each delta; exact values are not known.
+    #: The bounds that the scores certify. The estimates of other estimators hold at the confidence
+    #: level individually, not simultaneously with these.
     audit: AuditRecord
-    scores: ScoreHistograms
+    scores: ScoreHistograms  #: Histograms of the scores.
 
     def __post_init__(self) -> None:
         _check_deltas(self.deltas)
@@ -165,25 +123,14 @@ def _check_deltas(deltas: tuple[AtDelta, ...]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyResult(SettingHeading):
-    """A study: its function, its parameters and its findings.
-
-    Parameters
-    ----------
-    name, title, summary, seed, wall_seconds : str, int or float
-        Short name for files, texts for readers, seed of the samples, and duration in seconds.
-    function : str
-        The study, as ``module:function``.
-    parameters : mapping of str to value
-        The arguments of the call. Names of nested parameters are joined with dots.
-    findings : Findings
-        Statements, tables and charts.
-    """
+    """A study: its function, its parameters and its findings."""
 
     kind: ClassVar[str] = "study"
 
-    function: str
+    function: str  #: The study, as ``module:function``.
+    #: The arguments of the call. Names of nested parameters are joined with dots.
     parameters: Mapping[str, Parameter]
-    findings: Findings
+    findings: Findings  #: Statements, tables and charts.
 
     def __post_init__(self) -> None:
         parameters = {name: _stored_parameter(value) for name, value in self.parameters.items()}
@@ -228,27 +175,15 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """The provenance of a result.
+    """The provenance of a result."""
 
-    Parameters
-    ----------
-    version : str
-        Version of this package.
-    seed : int
-        Seed of the run.
-    command : str
-        The command that repeats the run.
-    environment : Environment or None
-        Time, machine and versions; None if left out (`Result.reproducible`).
-    stream : int
-        Version of the random numbers that walks draw from the seed; 1 in results that do not
-        name it. Another version draws other numbers from the same seed.
-    """
-
-    version: str
-    seed: int
-    command: str
+    version: str  #: Version of this package.
+    seed: int  #: Seed of the run.
+    command: str  #: The command that repeats the run.
+    #: Time, machine and versions; None if left out (`Result.reproducible`).
     environment: Environment | None
+    #: Version of the random numbers that walks draw from the seed; 1 in results that do not name
+    #: it. Another version draws other numbers from the same seed.
     stream: int = 1
 
 
@@ -256,30 +191,17 @@ class Provenance:
 class Result(ShortRepr):
     """The result of one run of a scenario.
 
-    Parameters
-    ----------
-    version : int
-        Version of this format.
-    scenario : ScenarioHeading
-        The scenario that was run.
-    provenance : Provenance
-        The provenance of the numbers.
-    confidence : float
-        Confidence level of the statements of each setting, in (0, 1).
-    settings : tuple of PairResult, UserMechanismResult or StudyResult
-        One value per setting, in the order of the scenario.
-
     Raises
     ------
     ValueError
         If ``confidence`` is not in (0, 1), or there is no setting.
     """
 
-    version: Literal[2] = field(default=VERSION, metadata=REQUIRED)
-    scenario: ScenarioHeading
-    provenance: Provenance
-    confidence: float
-    settings: tuple[SettingResult, ...]
+    version: Literal[2] = field(default=VERSION, metadata=REQUIRED)  #: Version of this format.
+    scenario: ScenarioHeading  #: The scenario that was run.
+    provenance: Provenance  #: The provenance of the numbers.
+    confidence: float  #: Confidence level of the statements of each setting, in (0, 1).
+    settings: tuple[SettingResult, ...]  #: One value per setting, in the order of the scenario.
 
     def __post_init__(self) -> None:
         validate.open_unit(confidence=self.confidence)

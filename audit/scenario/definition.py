@@ -135,41 +135,23 @@ HERE = Parallel()  # threads of this process
 class Scenario(ShortRepr):
     """Named list of settings, with the confidence level and the seed of all its samples.
 
-    Parameters
-    ----------
-    name, title : str
-        Short name for files, and title for readers.
-    summary, reference : str, default: ""
-        Description, and the publication that the scenario reproduces.
-    settings : tuple of Setting
-        Settings, at least one.
-    bounds : tuple of str
-        Ids of entries of `audit.bounds.CATALOGUE` to compare with the settings.
-    confidence : float
-        Confidence level of everything certified, in (0, 1).
-    seed : int
-        Integer of at least 0.
-    threads : int
-        Number of threads, at least 1.
-    parallel : Parallel, optional
-        Where blocks of samples run; no number depends on it.
-
     Raises
     ------
     ValueError
         If there is no setting, a bound is unknown, or a number is out of range.
     """
 
-    name: str
-    title: str
-    summary: str = ""
-    reference: str = ""
-    settings: tuple[Setting, ...]
+    name: str  #: Short name for files.
+    title: str  #: Title for readers.
+    summary: str = ""  #: Description for readers.
+    reference: str = ""  #: The publication that the scenario reproduces.
+    settings: tuple[Setting, ...]  #: Settings, at least one.
+    #: Ids of entries of `audit.bounds.CATALOGUE` to compare with the settings.
     bounds: tuple[str, ...]
-    confidence: float
-    seed: int
-    threads: int
-    parallel: Parallel = HERE
+    confidence: float  #: Confidence level of everything certified, in (0, 1).
+    seed: int  #: Integer of at least 0.
+    threads: int  #: Number of threads, at least 1.
+    parallel: Parallel = HERE  #: Where blocks of samples run; no number depends on it.
 
     def __post_init__(self) -> None:
         from audit import bounds  # takes a while to import, which a misspelt key must not

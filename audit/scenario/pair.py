@@ -39,27 +39,6 @@ class SearchPlan:
 class PairSetting(Setting):
     """One mechanism, the pair that attacks it, and what is computed.
 
-    Parameters
-    ----------
-    pair : Construction
-        Construction that is computed and sampled; its mechanism is that of the setting.
-    other_pairs : tuple of Construction, optional
-        More constructions for the same mechanism, computed only.
-    deltas : tuple of float, optional
-        Deltas at which epsilons are compared.
-    renyi_orders : tuple of float, optional
-        Orders of Renyi divergences.
-    trials : int
-        Number of samples of each of the two laws.
-    steps_shown : tuple of int, optional
-        Numbers of steps in the figure of epsilon against T.
-    positions : tuple of int, optional
-        Batches of the cycle, from 0, for whose records the leak is computed (cyclic batches).
-    search : SearchPlan, optional
-        Search whose best pair is added to the others.
-    name, title, summary : str
-        Short name for files, and texts for readers.
-
     Raises
     ------
     ValueError
@@ -69,14 +48,17 @@ class PairSetting(Setting):
     key: ClassVar[str] = "pair"
     flat: ClassVar[bool] = True
 
+    #: Construction that is computed and sampled; its mechanism is that of the setting.
     pair: Construction
+    #: More constructions for the same mechanism, computed only.
     other_pairs: tuple[Construction, ...] = ()
-    deltas: tuple[float, ...] = ()
-    renyi_orders: tuple[float, ...] = ()
-    trials: int
-    steps_shown: tuple[int, ...] = ()
+    deltas: tuple[float, ...] = ()  #: Deltas at which epsilons are compared.
+    renyi_orders: tuple[float, ...] = ()  #: Orders of Renyi divergences.
+    trials: int  #: Number of samples of each of the two laws.
+    steps_shown: tuple[int, ...] = ()  #: Numbers of steps in the figure of epsilon against T.
+    #: Batches of the cycle, from 0, for whose records the leak is computed (cyclic batches).
     positions: tuple[int, ...] = ()
-    search: SearchPlan | None = None
+    search: SearchPlan | None = None  #: Search whose best pair is added to the others.
 
     def __post_init__(self) -> None:
         if not self.deltas:

@@ -181,20 +181,12 @@ def _hints(target: Any) -> Mapping[str, Any]:
 @setting_kind
 @dataclass(frozen=True, kw_only=True)
 class StudySetting(Setting):
-    """Study with a name.
-
-    Parameters
-    ----------
-    study : Study
-        The study, with its parameters.
-    name, title, summary : str
-        Short name for files, and texts for readers.
-    """
+    """Study with a name."""
 
     key: ClassVar[str] = "study"
     flat: ClassVar[bool] = True
 
-    study: Study
+    study: Study  #: The study, with its parameters.
 
     @classmethod
     def read_fields(

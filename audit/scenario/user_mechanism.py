@@ -31,24 +31,6 @@ if TYPE_CHECKING:
 class UserMechanismSetting(Setting):
     """Scores of a user-defined mechanism, and claims about it.
 
-    Parameters
-    ----------
-    own : ScoreSource
-        Source of the scores; ``trials`` may be written beside it.
-    claims : tuple of UserClaim
-        Claims, at least one.
-    deltas : tuple of float, optional
-        Deltas at which epsilon is certified; defaults to those of the claims.
-    columns : Columns, optional
-        How several numbers per run are combined into one score; `LinearScore` by default.
-    group_size : int, default: 1
-        Number of records in which the two datasets differ. Claims are about one record.
-    favours : Order, optional
-        Dataset that high scores can only support, known beforehand: FORWARD for dataset 0, REVERSE
-        for dataset 1; None for either. It gives tighter bounds.
-    name, title, summary : str
-        Short name for files, and texts for readers.
-
     Raises
     ------
     ValueError
@@ -58,11 +40,16 @@ class UserMechanismSetting(Setting):
     key: ClassVar[str] = "own"
     flat: ClassVar[bool] = True
 
-    own: ScoreSource
-    claims: tuple[UserClaim, ...]
+    own: ScoreSource  #: Source of the scores; ``trials`` may be written beside it.
+    claims: tuple[UserClaim, ...]  #: Claims, at least one.
+    #: Deltas at which epsilon is certified; defaults to those of the claims.
     deltas: tuple[float, ...] = ()
+    #: How several numbers per run are combined into one score; `LinearScore` by default.
     columns: Columns | None = None
+    #: Number of records in which the two datasets differ. Claims are about one record.
     group_size: int = 1
+    #: Dataset that high scores can only support, known beforehand: FORWARD for dataset 0, REVERSE
+    #: for dataset 1; None for either. It gives tighter bounds.
     favours: Order | None = None
 
     def __post_init__(self) -> None:
@@ -197,24 +184,15 @@ class OneRunSetting(Setting):
 @setting_kind
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetting(Setting):
-    """Training, its claims, and its audit; see `audit.training.run`.
-
-    Parameters
-    ----------
-    design : Design
-        Fields of `audit.training.Design`. The scenario's ``threads`` is the number of simultaneous
-        trainings.
-    folders : tuple of Path, optional
-        Folders where the module of the training is searched for.
-    name, title, summary : str
-        Short name for files, and texts for readers.
-    """
+    """Training, its claims, and its audit; see `audit.training.run`."""
 
     key: ClassVar[str] = "training"
     flat: ClassVar[bool] = True
 
+    #: Fields of `audit.training.Design`. The scenario's ``threads`` is the number of simultaneous
+    #: trainings.
     design: Design
-    folders: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()  #: Folders where the module of the training is searched for.
 
     @classmethod
     def keys(cls) -> Mapping[str, Any]:
