@@ -19,7 +19,7 @@ bound that follows from the remaining curves is right: for all delta, mu and poi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -79,25 +79,6 @@ class Hypothesis:
     kinks: Array  # second rates at and near which `highest` has no derivative, shape (tests, kinks)
 
 
-@dataclass(frozen=True, eq=False)
-class RankCounts:
-    """Counts of several tests, one entry per test."""
-
-    rank: NDArray[np.int64]  # the event holds the scores of the second law beyond this rank
-    second_total: NDArray[np.int64]
-    count: NDArray[np.int64]  # scores of the first law in the event, and in total
-    first_total: NDArray[np.int64]
-
-    @property
-    def columns(self) -> tuple[NDArray[np.int64], ...]:
-        """The four numbers of every test, in the order of the fields."""
-        return self.rank, self.second_total, self.count, self.first_total
-
-    def take(self, which: Indices) -> RankCounts:
-        """Return a subset of the tests."""
-        return RankCounts(*(column[which] for column in self.columns))
-
-
 @lru_cache(maxsize=4096)
 def _own_edges(rank: int, total: int) -> tuple[float, ...]:
     """Return the log odds of the quantiles of Beta(rank, total - rank + 1)."""
@@ -110,16 +91,19 @@ def _own_edges(rank: int, total: int) -> tuple[float, ...]:
     return tuple(np.maximum.accumulate(edges).tolist())
 
 
-def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
+def p_values(tests: Counts, hypothesis: Hypothesis) -> Array:
     """Return the p-value of each test against its own hypothesis.
 
-    The integral runs over the log odds of B, in panels between quantiles of B and of V and kinks.
+    An event holds the scores beyond one of the second law, which is not counted: its rank is the
+    second count and 1. The integral runs over the log odds of B, in panels between quantiles of B
+    and of V and kinks.
     """
-    a = tests.rank.astype(np.float64)[:, None]
+    rank = tests.second + 1
+    a = rank.astype(np.float64)[:, None]
     b = tests.second_total[:, None] - a + 1
-    c = np.maximum(tests.count, 1).astype(np.float64)[:, None]
+    c = np.maximum(tests.first, 1).astype(np.float64)[:, None]
     d = tests.first_total[:, None] - c + 1
-    cuts = zip(tests.rank.tolist(), tests.second_total.tolist(), strict=True)
+    cuts = zip(rank.tolist(), tests.second_total.tolist(), strict=True)
     own = np.array([_own_edges(*cut) for cut in cuts])
     middle, spread = np.log(c) - np.log(d), np.sqrt(1 / c + 1 / d)
     with np.errstate(over="ignore"):
@@ -139,7 +123,7 @@ def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
     rows, nodes = np.nonzero(mass > _NEGLIGIBLE)
     share[rows, nodes] = betainc(c[rows, 0], d[rows, 0], highest[rows, nodes])
     value = (1 + _RELATIVE_ERROR) * np.sum(mass * share, axis=1) + _ABSOLUTE_ERROR
-    return np.where(tests.count == 0, 1.0, np.minimum(value, 1.0))
+    return np.where(tests.first == 0, 1.0, np.minimum(value, 1.0))
 
 
 def epsilon_hypothesis(epsilon: Array, deltas: float | Array, own: bool, other: bool) -> Hypothesis:
@@ -193,7 +177,7 @@ def point_hypothesis(second: Array, first: Array) -> Hypothesis:
 
 
 def largest_rejected(
-    tests: RankCounts,
+    tests: Counts,
     errors: Array,
     hypothesis: Callable[[Indices, Array], Hypothesis],
     high: float,
@@ -205,7 +189,7 @@ def largest_rejected(
     """
 
     def excess(which: Indices, number: Array) -> Array:
-        p = p_values(tests.take(which), hypothesis(which, number))
+        p = p_values(tests[which], hypothesis(which, number))
         return np.asarray(ndtri(np.minimum(p, 1 - 1e-16)) - ndtri(errors[which]))
 
     found = np.zeros(errors.size)
@@ -250,11 +234,7 @@ class RankCertificate(Certificate):
 
     def __init__(self, tests: Sequence[CountedTest]) -> None:
         super().__init__(tests)
-        table = [
-            (c.second + 1, c.second_total, c.first, c.first_total)
-            for c in (counted.counts for counted in tests)
-        ]
-        self._counts = RankCounts(*np.array(table, dtype=np.int64).reshape(-1, 4).T)
+        self._counts = Counts.of(counted.counts for counted in tests)
         self._errors = np.array([counted.error for counted in tests])
         self._forward = np.array([counted.test.order is Order.FORWARD for counted in tests])
 
@@ -303,13 +283,13 @@ class RankCertificate(Certificate):
     @cached_property
     def _lowest_rates(self) -> tuple[Array, Array]:
         """Second rates of events of each test's tail, and the least first rates there."""
-        a, b = self._counts.rank, self._counts.second_total - self._counts.rank + 1
+        a, b = self._counts.second + 1, self._counts.second_total - self._counts.second
         last = -ndtri(np.minimum(0.5 * self._errors, 0.5))[:, None]
         z = np.append(np.tile(_POINTS, (a.size, 1)), last, axis=1)
         second: Array = np.asarray(betaincinv(a[:, None], b[:, None], ndtr(z)), dtype=np.float64)
         flat = np.repeat(np.arange(a.size), z.shape[1])
         first = largest_rejected(
-            self._counts.take(flat),
+            self._counts[flat],
             self._errors[flat],
             lambda which, rate: point_hypothesis(second.ravel()[which], rate),
             1.0,
@@ -322,26 +302,28 @@ class RankCertificate(Certificate):
         forward, reverse = (_sides(order, one) for one in Order)
         for side in {forward, reverse}:
             which = np.flatnonzero(np.where(self._forward, forward == side, reverse == side))
-            tests, errors = self._counts.take(which), self._errors[which]
+            tests, errors = self._counts[which], self._errors[which]
             for column, delta in zip(columns, deltas.tolist(), strict=True):
                 column[which] = _known_bounds(tests, errors, delta, side)
         return columns.T
 
     def _mean(self, index: int) -> float:
-        return float(self._counts.rank[index] / (self._counts.second_total[index] + 1))
+        counts = self._counts[index]
+        return float((counts.second + 1) / (counts.second_total + 1))
 
     def _sampling_limit(self, delta: float, order: Order | None) -> float:
         """Return the bound that all of the first law in an outermost event would certify."""
-        outer = np.flatnonzero(self._counts.rank == np.min(self._counts.rank))
-        counts = self._counts.take(outer)
-        full = RankCounts(counts.rank, counts.second_total, counts.first_total, counts.first_total)
+        outer = np.flatnonzero(self._counts.second == np.min(self._counts.second))
+        counts = self._counts[outer]
+        full = replace(counts, first=counts.first_total)
         sides = dict.fromkeys(_sides(order, one) for one in Order)
         return float(max(np.max(_known_bounds(full, self._errors[outer], delta, s)) for s in sides))
 
 
-def _known_bounds(tests: RankCounts, errors: Array, delta: float, side: Side) -> Array:
+def _known_bounds(tests: Counts, errors: Array, delta: float, side: Side) -> Array:
     """Return each test's bound at a delta; those of known counts are kept for later audits."""
-    keys = list(zip(*(column.tolist() for column in tests.columns), errors.tolist(), strict=True))
+    columns = (*vars(tests).values(), errors)
+    keys = list(zip(*(column.tolist() for column in columns), strict=True))
     known = _known(delta, *side)
     if len(known) > _MAX_CACHED:
         known.clear()
@@ -351,7 +333,7 @@ def _known_bounds(tests: RankCounts, errors: Array, delta: float, side: Side) ->
         return epsilon_hypothesis(epsilon, delta, *side)
 
     if new.size:
-        found = largest_rejected(tests.take(new), errors[new], claim, _MAX_EPSILON)
+        found = largest_rejected(tests[new], errors[new], claim, _MAX_EPSILON)
         known.update(zip((keys[place] for place in new), found.tolist(), strict=True))
     return np.array([known[key] for key in keys])
 
@@ -498,7 +480,7 @@ def _needed(ranks: Ranks, errors: Array, trials: int, claim: tuple[float, float]
     hypothesis = epsilon_hypothesis(np.full(ranks.size, claim[0]), claim[1], True, True)
     while np.any(high - low > 1):
         middle = (low + high) // 2
-        refutes = p_values(RankCounts(ranks, every, middle, every), hypothesis) <= errors
+        refutes = p_values(Counts(middle, every, ranks - 1, every), hypothesis) <= errors
         low, high = np.where(refutes, low, middle), np.where(refutes, middle, high)
     return high
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,13 +46,24 @@ class Rates(enum.Enum):
 class Counts:
     """Counts of an event: ``first`` of ``first_total`` samples, and ``second`` of ``second_total``.
 
-    Samples give integers; planning uses expected counts, which need not be integers.
+    Samples give integers; planning uses expected counts, which need not be integers. Those of
+    several tests are arrays.
     """
 
-    first: float
-    first_total: int
-    second: float
-    second_total: int
+    first: Any
+    first_total: Any
+    second: Any
+    second_total: Any
+
+    @staticmethod
+    def of(tests: Iterable[Counts]) -> Counts:
+        """Return the counts of several tests, one entry per test."""
+        table = [(one.first, one.first_total, one.second, one.second_total) for one in tests]
+        return Counts(*np.array(table).T)
+
+    def __getitem__(self, which: Any) -> Counts:
+        columns = self.first, self.first_total, self.second, self.second_total
+        return Counts(*(column[which] for column in columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +166,8 @@ def joint(
     region is a rectangle: the first rate's limit has the first guard's share of the error, the
     second rate's all the rest.
     """
-    table = np.array([(c.first, c.first_total, c.second, c.second_total) for c in counts])
-    columns: Any = Counts(*table.T[..., None])
     corners = 1 if shape.angle == math.pi / 2 else corners
-    edges = joint_edges(columns, error, [shape], corners)
+    edges = joint_edges(Counts.of(counts)[:, None], error, [shape], corners)
     return [Region(first, second) for first, second in zip(*edges, strict=True)]
 
 

@@ -22,7 +22,6 @@ from audit.curves import GaussianCurve, LaplaceCurve, Order
 from audit.estimation import SimultaneousBand, audit_samples
 from audit.estimation.order_statistics import (
     Hypothesis,
-    RankCounts,
     epsilon_hypothesis,
     largest_rejected,
 )
@@ -244,7 +243,7 @@ def _oracles(case: Case, samples: tuple[Array, Array]) -> Iterator[tuple[str, Ar
     ranks = np.unique(np.rint(rates * n).astype(np.int64))
     above = n - np.searchsorted(first, second[n - ranks], side="right")
     whole = np.full(ranks.size, n)
-    counts = RankCounts(ranks, whole, above, whole)
+    counts = Counts(above, whole, ranks - 1, whole)
 
     def rejected(delta: float) -> Array:
         def claim(_: object, epsilon: Array) -> Hypothesis:

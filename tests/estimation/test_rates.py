@@ -18,7 +18,6 @@ from statsmodels.stats.proportion import proportion_confint
 from audit.estimation import clopper_pearson, rate_lower, rate_upper
 from audit.estimation.order_statistics import (
     Hypothesis,
-    RankCounts,
     epsilon_hypothesis,
     gaussian_hypothesis,
     largest_rejected,
@@ -287,8 +286,8 @@ def test_hull_keeps_vertices_only() -> None:
     assert hull_vertices(np.array([0.5]), np.array([0.5])).size == 0
 
 
-def counts(rank: int, second_total: int, count: int, first_total: int) -> RankCounts:
-    return RankCounts(*(np.array([n]) for n in (rank, second_total, count, first_total)))
+def ranked(rank: int, second_total: int, count: int, first_total: int) -> Counts:
+    return Counts.of([Counts(count, first_total, rank - 1, second_total)])
 
 
 def brute_force(test: tuple[int, int, int, int], hypothesis: Hypothesis) -> float:
@@ -314,7 +313,7 @@ HYPOTHESES = {
 )
 def test_p_values_by_brute_force(name: str, test: tuple[int, int, int, int]) -> None:
     # the midpoint rule errs by 1e-4 and less; p-values are raised by 1e-3 of themselves
-    value = float(p_values(counts(*test), HYPOTHESES[name])[0])
+    value = float(p_values(ranked(*test), HYPOTHESES[name])[0])
     assert value == pytest.approx(brute_force(test, HYPOTHESES[name]), rel=1.5e-3, abs=2e-6)
 
 
@@ -328,7 +327,7 @@ def test_quadrature_errors_are_within_what_is_taken_off(monkeypatch: pytest.Monk
     mean = hypothesis.highest((rank / m)[:, None])[:, 0]
     spread = np.sqrt(n * mean * (1 - mean) + (n * np.exp(epsilon)) ** 2 * rank / m**2)
     count = np.clip(n * mean + generator.uniform(0, 4, size) * spread, 1, n).astype(np.int64)
-    tests = RankCounts(rank, m, count, n)
+    tests = Counts(count, n, rank - 1, m)
     used = p_values(tests, hypothesis)
     nodes, weights = np.polynomial.legendre.leggauss(30)
     for name, value in (("_NODES", nodes), ("_WEIGHTS", weights)):
@@ -341,13 +340,13 @@ def test_quadrature_errors_are_within_what_is_taken_off(monkeypatch: pytest.Monk
 
 def test_a_count_of_zero_rejects_nothing() -> None:
     hypothesis = epsilon_hypothesis(np.zeros(1), 0.0, True, True)
-    assert p_values(counts(1, 10, 0, 10), hypothesis)[0] == 1.0
+    assert p_values(ranked(1, 10, 0, 10), hypothesis)[0] == 1.0
 
 
 @pytest.mark.parametrize("error", [0.3, 1e-3, 1e-7])
 def test_the_end_of_a_search_is_rejected_and_just_beyond_is_not(error: float) -> None:
     ranks = np.array([1, 5, 40, 150])
-    tests = RankCounts(ranks, np.full(4, 400), np.array([30, 60, 150, 300]), np.full(4, 400))
+    tests = Counts(np.array([30, 60, 150, 300]), np.full(4, 400), ranks - 1, np.full(4, 400))
 
     def claim(_: np.ndarray, epsilon: np.ndarray) -> Hypothesis:
         return epsilon_hypothesis(epsilon, 1e-3, True, True)
@@ -370,9 +369,7 @@ def test_level_on_the_edge_of_the_claim(epsilon: float) -> None:
     values, place = np.unique(drawn, return_inverse=True)
 
     def rate_of_rejection(assumed: int) -> float:
-        tests = RankCounts(
-            np.full(values.size, assumed), np.full(values.size, m), values, np.full(values.size, n)
-        )
+        tests = Counts.of(Counts(count, n, assumed - 1, m) for count in values)
         repeated = epsilon_hypothesis(np.full(values.size, epsilon), 0.0, True, True)
         return float(np.mean((p_values(tests, repeated) <= error)[place]))
 
@@ -384,7 +381,7 @@ def test_level_on_the_edge_of_the_claim(epsilon: float) -> None:
 def test_no_fixed_test_of_a_known_event_is_sharper_at_zero_counts() -> None:
     # Twenty of a hundred beyond the largest of a hundred others: q of Clopper and Pearson's limit
     # at the whole error would give log(.2 / .0295) = 1.91 were p known.
-    tests = counts(1, 100, 20, 100)
+    tests = ranked(1, 100, 20, 100)
     found = largest_rejected(
         tests, np.array([0.05]), lambda _, e: epsilon_hypothesis(e, 0.0, True, True), 700.0
     )
@@ -394,7 +391,7 @@ def test_no_fixed_test_of_a_known_event_is_sharper_at_zero_counts() -> None:
 def test_gaussian_claims() -> None:
     rank, m = 50, 1000
     rate = norm.sf(norm.isf(rank / m) - 1.0)
-    tests = counts(rank, m, round(1000 * rate), 1000)
+    tests = ranked(rank, m, round(1000 * rate), 1000)
     found = largest_rejected(tests, np.array([0.05]), lambda _, mu: gaussian_hypothesis(mu), 75.0)
     assert 0.8 < found[0] < 1.0
 
