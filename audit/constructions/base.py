@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -303,6 +304,26 @@ class PositionedPair(Construction):
             "are unbounded",
             "relation='add remove'",
         )
+
+    def _check_sensitivity(self, gradients: Mapping[str, PiecewiseLinear]) -> None:
+        """Refuse records whose gradients differ too much; the first two are the differing record's.
+
+        A gradient sensitivity bounds any two records of the family (Bok, Su and Altschuler 2024,
+        Definition 2.10).
+        """
+        m = self.mechanism
+        compared = list(gradients.items())
+        if m.gradient_sensitivity is None:
+            compared = compared[:2]
+        names = {line: name for name, line in reversed(compared)}
+        for (line, a), (other, b) in itertools.combinations(reversed(names.items()), 2):
+            difference = PiecewiseLinear.total([(1.0, line), (-1.0, other)])
+            least, most = difference.value_range(*domain(m))
+            self._require(
+                max(-least, most) <= m.sensitivity * SLACK,
+                f"gradients of {a} and {b} to differ by at most {m.sensitivity:g}, the sensitivity",
+                f"{max(-least, most):.6g}",
+            )
 
     def _check_holder(self, *gradients: PiecewiseLinear) -> None:
         """Refuse gradients without the mechanism's Hoelder constant and order.

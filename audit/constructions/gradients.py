@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -246,25 +245,6 @@ class GradientPair(PositionedPair):
                     f"[{-bound:g}, {bound:g}], the Lipschitz constant",
                     f"[{least:.6g}, {most:.6g}]",
                 )
-
-    def _check_sensitivity(self, own: dict[str, PiecewiseLinear]) -> None:
-        m = self.mechanism
-        compared = [("record", "record_prime")]
-        if m.gradient_sensitivity is not None:
-            # the sensitivity bounds any two records of the family (Bok, Su and Altschuler 2024,
-            # Definition 2.10)
-            others = [name for name in own if name.startswith("others")]
-            distinct = list({own[name]: name for name in others}.values())
-            compared += [(a, b) for a in ("record", "record_prime") for b in distinct]
-            compared += itertools.combinations(distinct, 2)
-        for a, b in compared:
-            difference = PiecewiseLinear.total([(1.0, own[a]), (-1.0, own[b])])
-            least, most = difference.value_range(*domain(m))
-            self._require(
-                max(-least, most) <= m.sensitivity * SLACK,
-                f"{a} and {b} to differ by at most {m.sensitivity:g}, the sensitivity",
-                f"{max(-least, most):.6g}",
-            )
 
 
 def _certain_slopes(line: PiecewiseLinear, low: float, high: float) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -71,6 +71,20 @@ def _suggested_curvatures(mechanism: NoisySGD) -> tuple[float, ...]:
     most = math.inf if mechanism.smoothness is None else mechanism.smoothness
     wanted = [mechanism.strong_convexity, min(resetting, most), most]
     return tuple(dict.fromkeys(c for c in wanted if math.isfinite(c)))
+
+
+def _nearest(mechanism: NoisySGD, curvature: float, wanted: float) -> float:
+    """Return the curvature nearest to a wanted one that the record's batch may have.
+
+    Gradients of the record and of other batches, of a given curvature, differ most at an end of the
+    domain.
+    """
+    m = mechanism
+    if cycle_length(m) == 1:
+        return wanted
+    room = 0.0 if m.lipschitz is not None else m.sensitivity - max(map(abs, record_pushes(m)))
+    apart = room / domain(m)[1]
+    return min(max(wanted, curvature - apart), curvature + apart)
 
 
 class _AffinePair(PositionedPair):
@@ -397,8 +411,9 @@ class CyclicQuadraticPair(_CyclicPair):
     in the record's batch removes all earlier noise, which exposes the last step; small curvature
     keeps what earlier epochs leaked.
 
-    The two gradients of the differing record differ by S everywhere, as the bounds for cyclic
-    batches assume. Gradients of records in different batches may differ by more.
+    The gradients of any two records differ by at most a gradient sensitivity S on the domain. So
+    two curvatures need a bounded domain, where they differ by at most S/D (``REPLACE_ONE``), or a
+    cycle of one batch. With one curvature it is a `QuadraticPair`, also on the whole line.
 
     Parameters
     ----------
@@ -421,12 +436,21 @@ class CyclicQuadraticPair(_CyclicPair):
             f"lipschitz={self.mechanism.lipschitz!r}",
         )
         super()._check_quadratics(self.curvature, self.batch_curvature)
+        k = self.batch_curvature
+        gradients = {
+            name: PiecewiseLinear((0.0,), (-push,), (k, k))
+            for name, push in zip(("record", "record_prime"), self._records(), strict=True)
+        }
+        if cycle_length(self.mechanism) > 1:
+            gradients["other batches"] = PiecewiseLinear.linear(self.curvature)
+        self._check_sensitivity(gradients)
 
     @classmethod
     def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
         """Yield a reset in the record's batch first, then other pairs of curvatures.
 
-        The best curvature of the record's batch may lie between the smallest and the largest.
+        The best curvature of the record's batch may lie between the smallest and the largest. One
+        that is too far from that of other batches is moved toward it.
         """
         m = mechanism
         least, most = m.strong_convexity, m.smoothness
@@ -435,9 +459,16 @@ class CyclicQuadraticPair(_CyclicPair):
         pairs = [(least, resetting), *itertools.permutations(curvatures, 2)]
         if most is not None:
             pairs += [(least, float(k)) for k in np.linspace(least, most, _CURVATURES)]
-        for curvature, batch_curvature in dict.fromkeys(pairs):
+        near = [(curvature, _nearest(m, curvature, wanted)) for curvature, wanted in pairs]
+        for curvature, batch_curvature in dict.fromkeys(near):
             if curvature != batch_curvature:
                 yield {"curvature": curvature, "batch_curvature": batch_curvature}
+
+    @classmethod
+    def _drawn(cls, mechanism: NoisySGD, rng: np.random.Generator) -> Mapping[str, Any]:
+        drawn = super()._drawn(mechanism, rng)
+        near = _nearest(mechanism, drawn["curvature"], drawn["batch_curvature"])
+        return {**drawn, "batch_curvature": near}
 
     @property
     def _batches(self) -> tuple[tuple[float, float], ...]:

@@ -68,28 +68,32 @@ def test_without_a_difference_it_is_a_drifted_walk():
     assert pinned.processes() == drifted.processes()
 
 
-def test_the_records_batch_may_forget():
-    # One epoch: with curvature 1/eta in the last batch, only the last step's noise is left.
-    m = dataclasses.replace(STRONG, steps=40)
-    forgetful = exact.curve(CyclicQuadraticPair(m, 0.002, 20.0))
-    assert forgetful.mu == pytest.approx(0.02 / 0.01, rel=1e-12)
-    assert forgetful.mu == pytest.approx(bounds.evaluate("bsa24.theorem_4_5", m).mu, rel=1e-9)
-
-
-@pytest.mark.parametrize("epochs", [2, 3, 8])
-def test_theorem_4_5_is_not_passed(epochs):
+@pytest.mark.parametrize("epochs", [1, 2, 3, 8])
+def test_theorem_4_5_is_reached_at_one_epoch_only(epochs):
     m = dataclasses.replace(STRONG, steps=40 * epochs)
     bound = bounds.evaluate("bsa24.theorem_4_5", m).mu
-    reached = [
-        exact.curve(CyclicQuadraticPair(m, 0.002, k)).mu for k in np.linspace(0.002, 20.0, 21)
-    ]
-    same = exact.curve(QuadraticPair(m, 0.002)).mu
-    assert same < max(reached) <= bound * (1 + 1e-12)
+    reached = [exact.curve(QuadraticPair(m, k)).mu for k in np.linspace(0.002, 20.0, 21)]
+    # with curvature 1/eta, only the last step's noise is left
+    assert reached[0] < reached[-1] == pytest.approx(0.02 / 0.01, rel=1e-12)
+    assert max(reached) <= bound * (1 + 1e-12)
+    assert (max(reached) == pytest.approx(bound, rel=1e-9)) is (epochs == 1)
 
 
-def test_equal_curvatures_are_the_quadratic_pair():
-    pair, same = CyclicQuadraticPair(STRONG, 3.0, 3.0), QuadraticPair(STRONG, 3.0)
-    assert exact.curve(pair).mu == pytest.approx(exact.curve(same).mu, rel=1e-12)
+def test_curvatures_differ_as_far_as_the_sensitivity_allows():
+    m = dataclasses.replace(STRONG, gradient_sensitivity=2.0, diameter=4.0)
+    pairs = [(pair.curvature, pair.batch_curvature) for pair in CyclicQuadraticPair.suggested(m)]
+    assert pairs[0] == pytest.approx((0.002, 0.502))
+    assert max(abs(k - other) for k, other in pairs) == pytest.approx(0.5)
+    wanted = "of record and other batches to differ by at most 2, the sensitivity, got "
+    with pytest.raises(Inadmissible, match=wanted + r"2\.002"):
+        CyclicQuadraticPair(m, 1.0, 1.501)
+    line = dataclasses.replace(m, diameter=None)
+    with pytest.raises(Inadmissible, match=wanted + "inf"):
+        CyclicQuadraticPair(line, 1.0, 1.001)
+    # one curvature, or a cycle of one batch, which has no other batches
+    for m, curvature in ((line, 1.5), (dataclasses.replace(line, batch_size=40), 1.0)):
+        pair, same = CyclicQuadraticPair(m, curvature, 1.5), QuadraticPair(m, 1.5)
+        assert exact.curve(pair).mu == pytest.approx(exact.curve(same).mu, rel=1e-12)
 
 
 def test_random_stop_is_a_mixture_over_lengths():
@@ -131,7 +135,7 @@ def test_refusals():
     with pytest.raises(Inadmissible, match=r"strong_convexity = 0 .* got strong_convexity=0.002"):
         WallPinnedWalk(STRONG)
     with pytest.raises(Inadmissible, match=r"curvature in \[0.002, 20\]"):
-        CyclicQuadraticPair(STRONG, 0.002, 21.0)
+        CyclicQuadraticPair(STRONG, 21.0, 21.0)
     limited = dataclasses.replace(STRONG, lipschitz=1.0, gradient_sensitivity=None)
     with pytest.raises(Inadmissible, match=r"lipschitz=None if its curvatures differ"):
         CyclicQuadraticPair(limited, 0.002, 1.0)
