@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import json
@@ -17,12 +18,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 import audit.claims
+from audit import bounds, search
 from audit.constructions import DriftedWalk, TwoSidedWalk
 from tests import blocks
 from tests.blocks import BIN, ROOT, SHORT, Command, shell
@@ -75,6 +78,26 @@ def test_the_languages_are_known(page: Path) -> None:
     assert {block.language for block in BLOCKS[page]} <= LANGUAGES
 
 
+def once(question: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a question that remembers its answers, in whichever order its words come."""
+    answered = functools.cache(lambda given, named: question(*given, **dict(named)))
+    return lambda *given, **named: answered(given, frozenset(named.items()))
+
+
+EPSILON, NOISE_MULTIPLIER = once(bounds.epsilon), once(bounds.noise_multiplier)
+WORST_CASE = once(search.worst_case)
+
+
+@pytest.fixture
+def _asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions of several pages, which take a second each, are answered once."""
+    for room in (audit, bounds):
+        monkeypatch.setattr(room, "epsilon", EPSILON)
+        monkeypatch.setattr(room, "noise_multiplier", NOISE_MULTIPLIER)
+    monkeypatch.setattr(search, "worst_case", WORST_CASE)
+
+
+@pytest.mark.usefixtures("_asked_once")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
 def test_the_python_runs(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workplace)
@@ -109,6 +132,7 @@ def here(
     return run
 
 
+@pytest.mark.usefixtures("_asked_once")
 @pytest.mark.parametrize(
     "command",
     [command for command in blocks.commands_of(ALL) if not command.needs_a_cluster],
@@ -139,12 +163,12 @@ def test_the_lines_for_dask_run(workplace: Path) -> None:
         start_new_session=True,
     )
     try:
-        line = f"{here(audited)} draw=false {SHORT}"
-        for _ in range(30):  # until the scheduler and its workers are there
-            done = shell(line, workplace)
-            if done.returncode == 0:
-                break
-            time.sleep(1)
+        for _ in range(300):  # until the scheduler is there; clients wait for workers
+            with socket.socket() as asking:
+                if asking.connect_ex(("127.0.0.1", int(port))) == 0:
+                    break
+            time.sleep(0.1)
+        done = shell(f"{here(audited)} draw=false {SHORT}", workplace)
         assert done.returncode == 0, done.stderr
     finally:
         os.killpg(cluster.pid, signal.SIGTERM)
