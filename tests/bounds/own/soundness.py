@@ -420,16 +420,6 @@ class Scaled:
         return float(self.curve.delta(epsilon / self.factor))
 
 
-def planted(make: Make, factor: float) -> Make:
-    """Return the bounds of ``make`` beside smaller ones, which should be found below a law."""
-
-    def both(m: NoisySGD, random: np.random.Generator) -> Curves:
-        curves = make(m, random)
-        return curves | {f"planted {id}": Scaled(curve, factor) for id, curve in curves.items()}
-
-    return both
-
-
 def evaluated(*ids: str) -> Make:
     """Return the function that evaluates those of some bounds that apply."""
 
