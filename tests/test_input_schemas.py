@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from audit.codec import decode
 from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import REQUIRED
-from audit.codec.schemas import FieldsOf, Schemas, document
+from audit.codec.schemas import Schemas, document
 
 from .test_codec import SCHEMA, Drawing, drawing, drawings, encode
 
@@ -126,7 +126,7 @@ class Line:
 
 def test_descriptions_defaults_and_what_is_needed() -> None:
     schemas = Schemas()
-    fields = schemas.of(FieldsOf(Line, ("style",)))
+    fields = schemas.of_fields(Line, ("style",))
     assert fields["required"] == ["x", "y"]
     assert list(fields["properties"]) == ["x", "y", "width", "colour"]
     assert fields["properties"]["width"] == {

@@ -7,7 +7,6 @@ import enum
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from audit.codec import docstrings
@@ -45,17 +44,6 @@ def json_text(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
-@dataclass(frozen=True)
-class FieldsOf:
-    """Hint for the fields of a dataclass except those that come from elsewhere.
-
-    Corresponds to `decode` with ``given``.
-    """
-
-    cls: type
-    given: tuple[str, ...] = ()
-
-
 class Schemas:
     """Schemas of type hints, for editors; those of classes are collected in ``definitions``.
 
@@ -87,8 +75,6 @@ class Schemas:
 
     def of(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a hint."""
-        if isinstance(hint, FieldsOf):
-            return self.open(self.of_fields(hint.cls, hint.given))
         match form(hint):
             case Form.ANY:
                 return {}

@@ -15,7 +15,7 @@ from audit.scenario import (  # noqa: F401 each registers its kind
     studies,
     user_mechanism,
 )
-from audit.scenario.definition import COMMON, KINDS, Scenario, Setting, load, reference
+from audit.scenario.definition import KINDS, Scenario, Setting, load, reference
 from audit.simulation.blocks import available_threads
 
 
@@ -72,7 +72,7 @@ def read_setting(
     if len(kinds) > 1:
         raise ValueError(f"{where} must hold only one of {', '.join(kinds)}, got all of them")
     cls = KINDS[kinds[0]]
-    allowed = ("title", "summary", *cls.keys())
+    allowed = tuple(cls.keys())
     for key, value in values.items():
         if key not in allowed:
             got = "a mapping" if isinstance(value, Mapping) else repr(value)
@@ -81,11 +81,9 @@ def read_setting(
                 f"{where}.{key} must be left out of a setting with the key {cls.key}, "
                 f"got {got}{close}"
             )
-    given = {key: decode(str, values.pop(key, ""), f"{where}.{key}") for key in COMMON[1:]}
-    given |= {"name": name, "title": given["title"] or name}
-    given |= cls.read_fields(values, where, folders)
-    if not cls.flat:
-        where, values = f"{where}.{cls.key}", values[cls.key]
+    if values.get("title", "") == "":
+        values["title"] = name
+    given = {"name": name, **cls.read_fields(values, where, folders)}
     setting: Setting = decode(cls, values, where, given=given)
     return setting
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from audit import isolation, validate
 from audit.codec import encode
 from audit.codec.hints import hints_of, init_fields
-from audit.codec.schemas import FieldsOf
 from audit.numerics.display import ShortRepr
 from audit.scenario.shipped import scenarios_folder
 from audit.simulation import Backend, Parallel
@@ -61,8 +60,7 @@ class RunContext:
 class Setting(ABC):
     """Setting of a scenario; each kind is a subclass that registers itself."""
 
-    key: ClassVar[str]
-    flat: ClassVar[bool] = False  # whether the fields stand beside ``key``, not in its value
+    key: ClassVar[str]  # the one of its keys in a file that tells the kind
 
     name: str  #: Short name for files.
     title: str  #: Title for readers.
@@ -70,20 +68,15 @@ class Setting(ABC):
 
     @classmethod
     def keys(cls) -> Mapping[str, Any]:
-        """Return the keys of a setting of this kind besides title and summary, with their hints.
-
-        By default a kind has one key, ``key``, with its own fields; a ``flat`` one has a key for
-        each field.
+        """Return the keys of a setting of this kind with their hints.
 
         Returns
         -------
         mapping of str to object
             Hints by key.
         """
-        if not cls.flat:
-            return {cls.key: FieldsOf(cls, COMMON)}
         hints = hints_of(cls)
-        return {name: hints[name] for name in init_fields(cls) if name not in COMMON}
+        return {name: hints[name] for name in init_fields(cls) if name != "name"}
 
     @classmethod
     def read_fields(
@@ -99,9 +92,8 @@ class Setting(ABC):
     def to_plain(self) -> dict[str, Any]:
         """Return the keys and values for a scenario file."""
         plain: dict[str, Any] = encode(self)
-        common = {key: plain.pop(key) for key in COMMON}
-        del common["name"]
-        return {**common, **(plain if self.flat else {self.key: plain})}
+        del plain["name"]
+        return plain
 
     @abstractmethod
     def run(self, context: RunContext) -> SettingResult:

@@ -46,7 +46,6 @@ class PairSetting(Setting):
     """
 
     key: ClassVar[str] = "pair"
-    flat: ClassVar[bool] = True
 
     #: Construction that is computed and sampled; its mechanism is that of the setting.
     pair: Construction

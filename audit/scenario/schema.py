@@ -7,7 +7,7 @@ from typing import Any
 
 from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import MISSING, default_of
-from audit.codec.schemas import FieldsOf, Schemas, by_value, document, field_text, holds, one_of
+from audit.codec.schemas import Schemas, by_value, document, field_text, holds, one_of
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
@@ -100,8 +100,8 @@ def _of_setting(schemas: Schemas) -> dict[str, Any]:
 
 def _of_kind(schemas: Schemas, cls: type[Setting]) -> dict[str, Any]:
     """Return the schema of the settings of one kind; a key without a value is no key."""
-    hints = {"title": str, "summary": str, **cls.keys()}
-    needed = [key for key, hint in cls.keys().items() if _needed(cls, key, hint)]
+    hints = cls.keys()
+    needed = [key for key, hint in hints.items() if key != "title" and _needed(cls, key, hint)]
     return {
         "description": about(cls),
         "type": "object",
@@ -122,7 +122,7 @@ def _needed(cls: type[Setting], key: str, hint: Any) -> bool:
     """Whether a key must be given: the fields without a default, and what the kind is about."""
     field = cls.__dataclass_fields__.get(key)
     if field is None:
-        return isinstance(hint, type | FieldsOf)
+        return isinstance(hint, type)
     return default_of(field) is MISSING
 
 

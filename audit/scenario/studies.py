@@ -184,7 +184,6 @@ class StudySetting(Setting):
     """Study with a name."""
 
     key: ClassVar[str] = "study"
-    flat: ClassVar[bool] = True
 
     study: Study  #: The study, with its parameters.
 

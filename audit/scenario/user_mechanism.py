@@ -38,7 +38,6 @@ class UserMechanismSetting(Setting):
     """
 
     key: ClassVar[str] = "own"
-    flat: ClassVar[bool] = True
 
     own: ScoreSource  #: Source of the scores; ``trials`` may be written beside it.
     claims: tuple[UserClaim, ...]  #: Claims, at least one.
@@ -97,12 +96,10 @@ class UserMechanismSetting(Setting):
 Array = NDArray[np.float64]
 
 
-@setting_kind
 @dataclass(frozen=True, kw_only=True)
-class OneRunSetting(Setting):
+class OneRun:
     """Scores of canaries of one run, the coins that included them, and what is claimed."""
 
-    key: ClassVar[str] = "one_run"
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("function", "number"),
         ("scores", "coins"),
@@ -154,6 +151,16 @@ class OneRunSetting(Setting):
             raise validate.fail(named, "scores and coins", type(drawn).__name__) from None
         return scores, coins
 
+
+@setting_kind
+@dataclass(frozen=True, kw_only=True)
+class OneRunSetting(Setting):
+    """Audit of one run with many canaries."""
+
+    key: ClassVar[str] = "one_run"
+
+    one_run: OneRun  #: The canaries and the claims.
+
     def run(self, context: RunContext) -> StudyResult:
         """Audit the run, and judge the claims."""
         from audit.estimation import judge_scores  # takes a while to import
@@ -161,23 +168,24 @@ class OneRunSetting(Setting):
         from audit.training.findings import one_run_findings
 
         context.progress.stage(f"{self.name}: canaries of one run")
+        asked = self.one_run
         judged = judge_scores(
-            self.draw(context.seed),
-            self.claims,
+            asked.draw(context.seed),
+            asked.claims,
             confidence=context.confidence,
             seed=context.seed,
-            canaries=self.canaries,
-            planned_delta=self.delta,
+            canaries=asked.canaries,
+            planned_delta=asked.delta,
         )
         return StudyResult(
             **heading(self, context.seed),
             function="audit.estimation:audit_one_run",
             parameters={
-                "scores of": self.function or str(self.file or self.scores),
-                "canaries": self.canaries.value,
+                "scores of": asked.function or str(asked.file or asked.scores),
+                "canaries": asked.canaries.value,
                 "confidence": context.confidence,
             },
-            findings=one_run_findings(judged, self.claims),
+            findings=one_run_findings(judged, asked.claims),
         )
 
 
@@ -187,7 +195,6 @@ class TrainingSetting(Setting):
     """Training, its claims, and its audit; see `audit.training.run`."""
 
     key: ClassVar[str] = "training"
-    flat: ClassVar[bool] = True
 
     #: Fields of `audit.training.Design`. The scenario's ``threads`` is the number of simultaneous
     #: trainings.
@@ -196,8 +203,8 @@ class TrainingSetting(Setting):
 
     @classmethod
     def keys(cls) -> Mapping[str, Any]:
-        """Return the key of a training, which holds the fields of its design."""
-        return {cls.key: Design}
+        """Return the keys of a training, one of which holds the fields of its design."""
+        return {"title": str, "summary": str, cls.key: Design}
 
     @classmethod
     def read_fields(

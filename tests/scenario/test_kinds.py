@@ -25,13 +25,18 @@ def registry() -> Iterator[None]:
     KINDS.update(before)
 
 
+@dataclass(frozen=True)
+class Found:
+    value: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Constant(Setting):
     """A setting that finds the same number always."""
 
     key: ClassVar[str] = "constant"
 
-    value: float
+    constant: Found
 
     def run(self, context: RunContext) -> StudyResult:
         return StudyResult(
@@ -41,7 +46,7 @@ class Constant(Setting):
             seed=context.seed,
             wall_seconds=None,
             function="constant",
-            parameters={"value": self.value, "threads": context.threads},
+            parameters={"value": self.constant.value, "threads": context.threads},
             findings=Findings(statements=()),
         )
 
@@ -49,7 +54,7 @@ class Constant(Setting):
 def test_a_new_kind_runs(registry: None) -> None:
     assert setting_kind(Constant) is Constant
     assert KINDS["constant"] is Constant
-    given = (Constant(name="one", title="One", summary="", value=1.5),)
+    given = (Constant(name="one", title="One", constant=Found(1.5)),)
     (setting,) = run(replace(scenario(), settings=given)).settings
     assert isinstance(setting, StudyResult)
     assert setting.parameters == {"value": 1.5, "threads": 2}
@@ -61,7 +66,7 @@ def test_a_new_kind_is_read_from_a_file(registry: None) -> None:
     setting_kind(Constant)
     plain = {"title": "One", "summary": "", "constant": {"value": 1.5}}
     setting = read_setting("one", plain)
-    assert setting == Constant(name="one", title="One", value=1.5)
+    assert setting == Constant(name="one", title="One", constant=Found(1.5))
     assert setting.to_plain() == plain
     message = r"settings\.one\.constant\.valeu must be left out of .* did you mean 'value'"
     with pytest.raises(ValueError, match=message):

@@ -412,7 +412,7 @@ def test_the_numbers_are_those_of_the_audit() -> None:
     one = one_run(canaries="arbitrary", delta=1e-5)  # for which two numbers of guesses are tried
     found = one.run(context(5, 0.9)).findings
     options = {"confidence": 0.9, "seed": 5, "canaries": Canaries.ARBITRARY}
-    audited = audit_one_run(*one.draw(5), delta=1e-5, **options)
+    audited = audit_one_run(*one.one_run.draw(5), delta=1e-5, **options)
     assert 0 <= audited.epsilon_lower(0.01) - found.statements[0].found <= 1e-5
     assert found.notes[0] == "No assumption is made on the dependence between canaries."
     row = found.tables[0].rows[0]
@@ -426,7 +426,7 @@ def test_files_and_plain_data(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "c.csv", coins, delimiter=",")
     files = {"scores": str(tmp_path / "s.npy"), "coins": str(tmp_path / "c.csv")}
     one = one_run(function=None, number=None, **files)
-    read, tossed = one.draw(0)
+    read, tossed = one.one_run.draw(0)
     assert np.array_equal(read, scores)
     assert np.array_equal(tossed, coins)
     assert read_setting("one", one.to_plain()) == one
@@ -439,7 +439,7 @@ def not_two(number: int, seed: int) -> Any:
 
 def test_a_function_that_returns_something_else() -> None:
     with pytest.raises(ValueError, match=r"what .*:not_two returns must be scores and coins, got"):
-        one_run(function=f"{__name__}:not_two").draw(1)
+        one_run(function=f"{__name__}:not_two").one_run.draw(1)
 
 
 def training(**changed: Any) -> TrainingSetting:
