@@ -195,6 +195,12 @@ def test_placeholders_stand_for_any_value(hint: Any) -> None:
     assert later.is_valid("word") == (hint in (str, Path))
 
 
+def test_a_value_or_none_or_a_placeholder() -> None:
+    schema = Schemas(placeholder=r"\$\{").of(float | None)
+    assert schema["errorMessage"] == "must be a number or null"
+    assert jsonschema.Draft202012Validator(schema).is_valid("inf")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """Numbers, or a file and its column."""

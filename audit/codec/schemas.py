@@ -283,9 +283,12 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     types = tuple(dict.fromkeys(name for part in parts for name in _types(part)))
     joined: dict[str, Any] = {"type": types[0] if len(types) == 1 else list(types)}
     if not any(_types(part) == ("string",) and "pattern" not in part for part in parts):
-        for part in parts:
-            if "pattern" in part:
-                joined.update({key: part[key] for key in part if key != "type"})
+        written = [part for part in parts if "pattern" in part]
+        widest = max(written, key=lambda part: len(part["pattern"]), default={})
+        joined.update({key: part for key, part in widest.items() if key != "type"})
+        words = [part["errorMessage"].removeprefix("must be ") for part in written]
+        if words:
+            joined["errorMessage"] = f"must be {' or '.join(words)}"
     return joined
 
 
