@@ -16,50 +16,16 @@ from hypothesis import strategies as st
 from audit.codec import decode
 from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import REQUIRED
-from audit.codec.schemas import Schemas, document
+from audit.codec.schemas import Schemas
 
-from .test_codec import SCHEMA, Drawing, drawing, drawings, encode
-
-
-def validator(hint: Any, **options: Any) -> Any:
-    schemas = Schemas(**options)
-    schema = document(schemas.of(hint), schemas.definitions, title="x", id="x.json")
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
-DRAWINGS = validator(Drawing)
+from .test_codec import Drawing, drawings, encode, validator
 
 
 @given(drawings, st.booleans())
 def test_what_is_written_fits(value: Drawing, defaults: bool) -> None:
     plain = encode(value, defaults=defaults)
     plain["by_number"] = {str(key): item for key, item in plain.get("by_number", {}).items()}
-    assert DRAWINGS.is_valid(plain)
-
-
-MISFITS = (
-    {"size": [1]},
-    {"size": [1, 2.0, 3]},
-    {"size": [1.5, 2.0]},
-    {"size": [1, "infinite"]},
-    {"shapes": [{"kind": "square"}]},
-    {"shapes": [{"centre": {"x": 1.0, "y": None}, "radius": 1.0}]},
-    {"style": "thikc"},
-    {"names": {"a": "b"}},
-    {"shapes": [{"kind": "polygon", "corners": [], "colour": "dark blue"}]},
-    {"closed": 1},
-    {"path": 1},
-    {"pth": "x"},
-)
-
-
-@pytest.mark.parametrize("changes", MISFITS)
-def test_what_does_not_fit_is_refused_as_by_the_reader(changes: dict[str, Any]) -> None:
-    assert not DRAWINGS.is_valid(drawing(**changes))
-    assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(drawing(**changes))
-    with pytest.raises(ValueError, match="must be"):
-        decode(Drawing, drawing(**changes))
+    assert validator(Drawing).is_valid(plain)
 
 
 class Colour(enum.Enum):

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 import random
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,8 @@ from audit.scenario.config import read_scenario, read_setting
 from audit.scenario.schema import schema
 from audit.scenario.shipped import FIRST_LINE, scenario_files
 
-from ..claims.test_schema import changed, check_published
+from ..claims.test_schema import cases, changed, check_published
+from . import test_user_mechanism as slips
 from .test_kinds import Constant, registry  # noqa: F401 a fixture
 
 TOP = Path(__file__).parents[2]
@@ -40,8 +42,8 @@ MECHANISM = {
     "smoothness": 1.0,
 }
 PAIR = {"mechanism": MECHANISM, "pair": "TwoSidedWalk", "deltas": [1e-5], "trials": 1000}
-OWN = {"own": {"function": "a:f"}, "claims": [{"name": "x", "epsilon": 1, "delta": 0}]}
-CANARIES = {"claims": OWN["claims"], "canaries": "independent"}
+# numbers out of range, empty lists, and what is given or left out beside a function
+READER_ONLY = re.compile(r"at least|one or more|number of|delta must be|package|^trials must be")
 
 
 def scenario(**settings: Any) -> dict[str, Any]:
@@ -84,8 +86,6 @@ def test_shipped_files_fit_and_name_the_schema(name: str) -> None:
         {key: one for key, one in scenario(one=PAIR).items() if key != "confidence"},
         scenario(),
         scenario(one=3),
-        scenario(one={}),
-        scenario(one={"title": "x"}),
         scenario(one={**PAIR, "delta": 1e-5}),
         scenario(one={**PAIR, "trials": 1e3 + 0.5}),
         scenario(one={**PAIR, "trials": None}),
@@ -97,14 +97,6 @@ def test_shipped_files_fit_and_name_the_schema(name: str) -> None:
         scenario(one={**PAIR, "mechanism": {**MECHANISM, "batching": "half"}}),
         scenario(one={**PAIR, "mechanism": {**MECHANISM, "clip": 1}}),
         scenario(one={**PAIR, "search": {"delta": 1e-5}}),
-        scenario(one={**PAIR, **OWN}),
-        scenario(one={"own": {"function": "a:f", "from": "b"}, "claims": OWN["claims"]}),
-        scenario(one={**OWN, "trials": 1000, "columns": {"kind": "Best"}}),
-        scenario(one={"own": {"function": "a:f", "score": "x"}, "claims": OWN["claims"]}),
-        scenario(one={"own": {"scores": "a.npy"}, "claims": OWN["claims"]}),
-        scenario(one={"one_run": {**CANARIES, "function": "a:f"}}),
-        scenario(one={"one_run": {**CANARIES, "scores": "a.npy", "coins": "b.npy", "number": 9}}),
-        scenario(one={"one_run": {"claims": OWN["claims"]}}),
         scenario(one={"study": {"delta": 1}}),
         scenario(one={"study": {"function": "papers.langevin:LangevinOnQuadratics", "eta": 1}}),
     ],
@@ -113,6 +105,12 @@ def test_what_the_reader_refuses_is_refused(plain: dict[str, Any]) -> None:
     assert not validator().is_valid(plain)
     with pytest.raises(ValueError, match="must"):
         read_scenario(plain)
+
+
+def test_slips_are_refused_as_by_the_reader() -> None:
+    for plain, message in cases(slips.test_slips_in_the_configuration):
+        fits = validator().is_valid(scenario(mine=plain))
+        assert fits == bool(READER_ONLY.search(message)), (plain, message)
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:

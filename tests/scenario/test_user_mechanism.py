@@ -280,6 +280,11 @@ TRAINING = {
         ({"own": FUNCTION, "trials": 1000, "claims": []}, "claims must be one or more"),
         ({"own": FUNCTION, "claims": CLAIMS, "trials": 5}, "trials must be a whole number of"),
         ({"own": {}, "claims": CLAIMS}, "own.function must be given, or x and"),
+        (
+            {"own": {**FUNCTION, "score": "x"}, "claims": CLAIMS},
+            "function must be given, or .*, got function, score",
+        ),
+        ({"own": {**FUNCTION, "from": "b"}, "claims": CLAIMS}, "own.from must be left out of a Sc"),
         ({"own": {"scores": "a.npy"}, "claims": CLAIMS}, "own.function must be given, or x and"),
         (
             {"own": {"scores": "a", "scores_prime": "b"}, "claims": CLAIMS, "trials": 1000},
@@ -294,6 +299,10 @@ TRAINING = {
             "trails must be left out of .* got 1000; did you mean 'trials'",
         ),
         ({"one_run": {**CANARIES}}, "function and number must be given, or scores and coins"),
+        (
+            {"one_run": {**CANARIES, "scores": "a", "coins": "b", "number": 9}},
+            "got number, scores, coins",
+        ),
         ({"one_run": {**CANARIES, **DRAWN, "scores": "a.npy"}}, "got function, number, scores"),
         ({"one_run": {**CANARIES, **DRAWN, "claims": []}}, "claims must be one or more, each with"),
         (
