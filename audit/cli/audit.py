@@ -277,18 +277,18 @@ def _run_into(
     from audit.report.runs import status
     from audit.results import to_json
     from audit.scenario import run
-    from audit.scenario.sampling import Sampling, Unfinished
+    from audit.scenario.folders import Unfinished
 
     command = command_line("audit")
     name = f"{job.scenario.name}-{_digest(job.config)}"
     unfinished = Unfinished(job.output.output, name, command)
     with unfinished.kept():
-        sampling = Sampling(workers, unfinished.folder)
         result = run(
             job.scenario,
             progress=progress,
             command=command,
-            sampling=sampling,
+            workers=workers,
+            folder=unfinished.folder,
             finished=finished,
         )
         with folder.write() as draft:

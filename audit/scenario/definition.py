@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from audit.estimation.verdicts import UserClaim
     from audit.progress import StageProgress
     from audit.results import SettingResult
-    from audit.scenario.sampling import Sampling
+    from audit.simulation import Pool
 
 
 def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()) -> Any:
@@ -52,7 +52,8 @@ class RunContext:
     confidence: float  #: Confidence level of everything that the setting certifies.
     threads: int  #: Number of threads for exact laws and studies.
     bounds: tuple[str, ...]  #: Ids of the catalogue to compare with the settings.
-    sampling: Sampling  #: Where samples are drawn.
+    workers: Parallel | Pool  #: Where samples are drawn.
+    folder: Path | None  #: Checkpoints of a long run of this setting; None for none.
     progress: StageProgress  #: Where progress is shown.
 
 

@@ -24,12 +24,14 @@ from audit.results import Verdict, judge_upper_bound
 from audit.scenario.definition import RunContext, heading
 from audit.scenario.pair import PairSetting, SearchPlan, at_position
 from audit.search import Found, worst_case
+from audit.simulation import final_iterates
 
 Array = NDArray[np.float64]
 ExactCurve = LawCurve | GaussianPairCurve
 
 _SHOWN_MASS = 1e-7  # a law's figure leaves out tails lighter than this
 _BINS = 80
+SECONDS = 5.0  # between checkpoints; a shorter run keeps none
 # Altschuler and Talwar 2022: the burn-in D n / (L eta) of Theorem 3.1, and 0.75 of it in the proof
 # of Theorem 4.1.
 _LOWER_BURN_IN = 0.75
@@ -95,8 +97,14 @@ def run_pair(setting: PairSetting, context: RunContext) -> results.PairResult:
         progress.stage(f"{setting.name}: bounds against steps"),
     )
     drawing = progress.stage(f"{setting.name}: {setting.trials:,} samples a side", "steps")
-    x, x_prime = context.sampling.final_iterates(
-        setting.pair, setting.trials, context.seed, drawing
+    x, x_prime = final_iterates(
+        setting.pair,
+        trials=setting.trials,
+        seed=context.seed,
+        backend=context.workers,
+        folder=context.folder,
+        progress=drawing,
+        record_every=SECONDS,
     )
     audited = estimation.audit_samples(
         x, x_prime, confidence=context.confidence, deltas=deltas, seed=context.seed

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from audit.progress import Silent, StageProgress
 from audit.results import Result, ScenarioHeading, SettingResult
 from audit.results.provenance import provenance_of
 from audit.scenario.definition import RunContext, Scenario
-from audit.scenario.sampling import Sampling
+from audit.simulation import Pool
 
 
 def run(
@@ -21,7 +22,8 @@ def run(
     *,
     progress: StageProgress | None = None,
     command: str = "",
-    sampling: Sampling | None = None,
+    workers: Pool | None = None,
+    folder: Path | None = None,
     finished: Callable[[SettingResult], object] = lambda setting: None,
 ) -> Result:
     """Compute, sample and bound every setting of a scenario.
@@ -34,9 +36,10 @@ def run(
         Where progress is shown; nowhere by default.
     command : str, default: ""
         Command to record in the provenance.
-    sampling : Sampling, optional
-        Workers that draw samples, if already started, and records of long runs; defaults to the
-        workers of the scenario and no records.
+    workers : Pool, optional
+        Workers that draw samples, if already started; by default those of the scenario.
+    folder : Path, optional
+        Folder of checkpoints, from which a long run goes on; none by default.
     finished : callable, optional
         Called with the result of each setting as it ends.
 
@@ -55,13 +58,15 @@ def run(
     settings = []
     for index, setting in enumerate(scenario.settings):
         clock_of_setting = time.perf_counter()
+        seed = setting_seed(scenario.seed, index)
         result = setting.run(
             RunContext(
-                seed=setting_seed(scenario.seed, index),
+                seed=seed,
                 confidence=scenario.confidence,
                 threads=scenario.threads,
                 bounds=scenario.bounds,
-                sampling=sampling or Sampling(scenario.backend),
+                workers=workers or scenario.backend,
+                folder=None if folder is None else folder / str(seed),
                 progress=progress or Silent(),
             )
         )

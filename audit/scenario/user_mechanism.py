@@ -226,14 +226,13 @@ class TrainingSetting(Setting):
         """Train, certify, and judge the claims; an interrupted run resumes."""
         from audit.training import Processes, audited  # estimators take a while to import
 
-        kept = context.sampling.folder
         folders = [*self.folders, Path.cwd(), scenarios_folder()]
         with Processes(context.threads, folders=folders) as processes:
             found = audited(
                 self.design,
                 confidence=context.confidence,
                 seed=context.seed,
-                folder=None if kept is None else kept / str(context.seed),
+                folder=context.folder,
                 processes=processes,
                 progress=context.progress.stage(f"{self.name}: trainings", "trainings"),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,6 +114,17 @@ def test_a_setting_refuses_bad_values() -> None:
     for changes in ({"pair": two_lengths()}, {"other_pairs": (two_lengths(),)}):
         with pytest.raises(ValueError, match="pair must be a pair of neighbouring datasets, got T"):
             scenario(**changes)
+
+
+def test_each_setting_has_checkpoints_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("audit.scenario.run_pair.SECONDS", 0.0)
+    small = scenario(trials=1000, steps_shown=(), other_pairs=(), renyi_orders=(), deltas=(0.1,))
+    two = dataclasses.replace(small, settings=small.settings * 2, bounds=())
+    run(two, folder=tmp_path)
+    seeds = {str(setting_seed(two.seed, index)) for index in range(2)}
+    assert {place.name for place in tmp_path.iterdir()} == seeds
 
 
 def test_results_of_settings_are_handed_on_as_they_end() -> None:

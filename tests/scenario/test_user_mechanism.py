@@ -26,8 +26,8 @@ from audit.results import AtDelta, Estimator, Verdict
 from audit.scenario import TrainingSetting
 from audit.scenario.config import read_setting
 from audit.scenario.definition import RunContext
+from audit.scenario.folders import Unfinished
 from audit.scenario.run_user_mechanism import audit_scores
-from audit.scenario.sampling import Sampling, Unfinished
 from audit.scenario.user_mechanism import OneRunSetting, UserClaim, UserMechanismSetting
 from audit.simulation import Parallel
 from audit.training import trials_of
@@ -391,7 +391,8 @@ def context(seed: int, confidence: float = 0.95, folder: Path | None = None) -> 
         confidence=confidence,
         threads=2,
         bounds=(),
-        sampling=Sampling(Parallel(), folder),
+        workers=Parallel(),
+        folder=folder and folder / str(seed),
         progress=Silent(),
     )
 

@@ -11,10 +11,10 @@ import time
 from typing import Any
 
 from audit.cli import audit as app
-from audit.scenario import sampling
+from audit.scenario import run_pair
 
 PAUSE = float(os.environ.get("PAUSE", "0"))
-_final_iterates = sampling.final_iterates
+_final_iterates = run_pair.final_iterates
 
 
 def slowly(pair: Any, *, progress: Any, **given: Any) -> Any:
@@ -28,6 +28,6 @@ def slowly(pair: Any, *, progress: Any, **given: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sampling.SECONDS = 0.0
-    sampling.final_iterates = slowly
+    run_pair.SECONDS = 0.0
+    run_pair.final_iterates = slowly
     app.main()

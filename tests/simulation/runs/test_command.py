@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from audit.cli import audit as app
-from audit.scenario.sampling import Unfinished
+from audit.scenario.folders import Unfinished
 from audit.simulation.journal import FILE, Journal, held
 
 from .clusters import ROOT

@@ -1,4 +1,4 @@
-"""Samples of a run, with checkpoints of long runs, and the folder of a run."""
+"""Folders of runs: finished ones, and the checkpoints of long ones."""
 
 from __future__ import annotations
 
@@ -11,41 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from audit.constructions import Construction
-from audit.progress import Report
-from audit.simulation import Parallel, Pool, final_iterates
 from audit.simulation.journal import held
 
-SECONDS = 5.0  # between checkpoints; a shorter run keeps none
 _UNFINISHED = ".unfinished"  # no run's name begins with a dot
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """The workers that draw blocks of samples, and the folder of checkpoints of long runs.
-
-    Without a folder no checkpoint is written.
-    """
-
-    workers: Parallel | Pool
-    folder: Path | None = None
-
-    def final_iterates(
-        self, pair: Construction, trials: int, seed: int, progress: Report
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the samples of one setting; see `audit.simulation.final_iterates`."""
-        return final_iterates(
-            pair,
-            trials=trials,
-            seed=seed,
-            backend=self.workers,
-            folder=None if self.folder is None else self.folder / str(seed),
-            progress=progress,
-            record_every=SECONDS,
-        )
 
 
 @dataclass(frozen=True)
