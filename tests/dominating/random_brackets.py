@@ -1,4 +1,4 @@
-"""Random brackets of dominating curves, judged by references of 60 digits where there are some.
+"""Random brackets of dominating curves, judged by references of 200 bits where there are some.
 
 ``python -m tests.dominating.random_brackets 0 10000`` counts what becomes of 10,000 of them.
 """
@@ -11,9 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
-import mpmath as mp
 import numpy as np
 from flint import acb, arb, ctx
 
@@ -24,8 +22,7 @@ from audit.dominating import dominating_curve
 from audit.mechanism import Composition
 from tests.mechanisms import dp_sgd
 
-Real = mp.mpf
-DIGITS = 60
+BITS = 200
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Setting:
     def holds(self, bracket: tuple[float, float]) -> bool | None:
         """Return whether the truth is in a bracket; None if there is no reference."""
         low, high = bracket
-        with mp.workdps(DIGITS):
+        with ctx.workprec(BITS):
             delta = reference(self.mechanism)
             if delta is None:
                 return None
@@ -55,7 +52,7 @@ class Setting:
                 exact = delta(self.at, self.order)
                 return None if exact is None else bool(low <= exact <= high)
             # epsilon is at least low if delta is still reached there, or only just before
-            before = mp.inf if low == 0 else delta(low * (1 - 1e-14), self.order)
+            before = math.inf if low == 0 else delta(low * (1 - 1e-14), self.order)
             if before is None or before <= self.at:
                 return None if before is None else False
             after = 0 if np.isinf(high) else delta(high, self.order)
@@ -71,15 +68,15 @@ def poisson(
     return dp_sgd(steps=steps, dataset_size=size, batch_size=batch, **fields)
 
 
-Delta = Callable[[float, Order], Real]
+Delta = Callable[[float, Order], arb | None]
 
 
-def largest_loss(mechanism: NoisySGD, order: Order) -> Real:
+def largest_loss(mechanism: NoisySGD, order: Order) -> arb:
     """Return epsilon at delta 0 of steps on Poisson batches."""
     size, batch = mechanism.dataset_size, mechanism.batch_size
     if order is Order.FORWARD or batch == size:
-        return mp.inf
-    return -mechanism.steps * mp.log(mp.mpf(size - batch) / size)
+        return arb.pos_inf()
+    return -mechanism.steps * (arb(size - batch) / size).log()
 
 
 def reference(mechanism: NoisySGD | Composition) -> Delta | None:
@@ -88,93 +85,84 @@ def reference(mechanism: NoisySGD | Composition) -> Delta | None:
         return None
     if mechanism.relation is Relation.REPLACE_ONE:
         return None
-    rate = Fraction(mechanism.batch_size, mechanism.dataset_size)
-    q = mp.mpf(rate.numerator) / rate.denominator
-    mu = 1 / mp.mpf(mechanism.noise_multiplier)
-    if rate == 1:
-        mu *= mp.sqrt(mechanism.steps)
+    q = arb(mechanism.batch_size) / mechanism.dataset_size
+    mu = 1 / arb(mechanism.noise_multiplier)
+    if mechanism.batch_size == mechanism.dataset_size:
+        mu *= arb(mechanism.steps).sqrt()
     elif mechanism.steps == 2:
-        return lambda epsilon, order: two_steps(mu, q, mp.mpf(epsilon), order)
+        return lambda epsilon, order: two_steps(mu, q, arb(epsilon), order)
     elif mechanism.steps > 2:
         return lambda epsilon, order: many_steps(mu, q, mechanism.steps, epsilon, order)
-    return lambda epsilon, order: one_step(mu, q, mp.mpf(epsilon), order)
+    return lambda epsilon, order: one_step(mu, q, arb(epsilon), order)
 
 
-def one_step(mu: Real, q: Real, epsilon: Real, order: Order) -> Real:
+def one_step(mu: arb, q: arb, epsilon: arb, order: Order) -> arb:
     """Return delta of (1-q) N(0, 1) + q N(mu, 1) against N(0, 1): the best sets are half-lines."""
     sign = 1 if order is Order.FORWARD else -1
-    excess = mp.exp(sign * epsilon) - (1 - q)
-    if excess <= 0:
-        return 1 - mp.exp(epsilon) if order is Order.FORWARD else mp.mpf(0)
-    edge = mp.log(excess / q) / mu + mu / 2
-    zero, moved = mp.ncdf(-sign * edge), mp.ncdf(-sign * (edge - mu))
+    excess = (sign * epsilon).exp() - (1 - q)
+    if not excess > 0:
+        return 1 - epsilon.exp() if order is Order.FORWARD else arb(0)
+    edge, root = (excess / q).log() / mu + mu / 2, arb(2).sqrt()
+    zero, moved = ((sign * z / root).erfc() / 2 for z in (edge, edge - mu))
     if order is Order.FORWARD:
         return q * moved - excess * zero
-    return mp.exp(epsilon) * (excess * zero - q * moved)
+    return epsilon.exp() * (excess * zero - q * moved)
 
 
-def two_steps(mu: Real, q: Real, epsilon: Real, order: Order) -> Real:
+def two_steps(mu: arb, q: arb, epsilon: arb, order: Order) -> arb:
     """Return the mean of one step's delta at epsilon less the loss of the other step."""
     forward = order is Order.FORWARD
+    density = (2 * arb.pi()).sqrt()
 
-    def log_ratio(x: Real) -> Real:
-        return mp.log(1 - q + q * mp.exp(mu * x - mu * mu / 2))
+    def part(x: arb) -> arb:
+        ratio = 1 - q + q * (mu * x - mu * mu / 2).exp()
+        loss = ratio.log() if forward else -ratio.log()
+        weight = (-x * x / 2).exp() / density * (ratio if forward else 1)
+        return (weight * one_step(mu, q, epsilon - loss, order)).mid()
 
-    def part(x: Real) -> Real:
-        loss = log_ratio(x) if forward else -log_ratio(x)
-        weight = mp.npdf(x) * (mp.exp(loss) if forward else 1)
-        return weight * one_step(mu, q, epsilon - loss, order)
-
-    with mp.workdps(20):  # to find where the integrand matters
-        turn = mu / 2 - mp.log(q) / mu
-        grid = [mp.mpf(x) for x in np.arange(-45.0, float(mu) + 46.0)]
-        grid += [turn + k / (4 * mu) for k in range(-8, 9)]
-        heights = [part(x) for x in sorted(grid)]
-        top = max(heights)
-        if top <= 0:
-            return mp.mpf(0)
-        kept = [
-            x for x, h in zip(sorted(grid), heights, strict=True) if h > top * mp.mpf(10) ** -24
-        ]
+    # where the integrand matters
+    turn = mu / 2 - q.log() / mu
+    grid = [arb(x) for x in np.arange(-45.0, float(mu) + 46.0)]
+    grid += [(turn + k / (4 * mu)).mid() for k in range(-8, 9)]
+    heights = [part(x) for x in grid]
+    top = max(heights)
+    if not top > 0:
+        return arb(0)
+    kept = [x for x, height in zip(grid, heights, strict=True) if height > top * arb(10) ** -24]
     low, high = min(kept) - 2, max(kept) + 2
     # the integrand flattens within a small part of either width
-    width = min(mp.mpf(1) / 2, 1 / mu) / 4
-    count = int((high - low) / width) + 1
-    edges = {low + (high - low) * k / count for k in range(count + 1)}
+    width = min(arb(1) / 2, 1 / mu) / 4
+    count = int(float((high - low) / width)) + 1
+    edges = [low + (high - low) * k / count for k in range(count + 1)]
     # where the other step's best set becomes the line, within ever smaller parts
-    limit = (mp.exp(epsilon if forward else -epsilon) / (1 - q) - (1 - q)) / q if q < 1 else 0
+    limit = ((epsilon if forward else -epsilon).exp() / (1 - q) - (1 - q)) / q
     if limit > 0:
-        bend = (mp.log(limit) + mu * mu / 2) / mu
+        bend = (limit.log() + mu * mu / 2) / mu
         around = (bend + sign * width / 2**k for k in range(60) for sign in (-1, 1))
-        edges |= {x for x in (bend, *around) if low < x < high}
-    nodes = np.polynomial.legendre.leggauss(16)
-    total = mp.mpf(0)
-    with mp.workdps(30):
-        for left, right in itertools.pairwise(sorted(edges)):
-            half, middle = (right - left) / 2, (right + left) / 2
-            total += half * sum(
-                w * part(middle + half * mp.mpf(x)) for x, w in zip(*nodes, strict=True)
-            )
+        edges += [x for x in (bend, *around) if low < x < high]
+    rule = list(zip(*np.polynomial.legendre.leggauss(16), strict=True))
+    total = arb(0)
+    for left, right in itertools.pairwise(sorted(edge.mid() for edge in edges)):
+        half, middle = (right - left) / 2, (right + left) / 2
+        total += half * sum((w * part((middle + half * x).mid()) for x, w in rule), arb(0))
     return total
 
 
-def many_steps(mu: Real, q: Real, steps: int, epsilon: float, order: Order) -> Real | None:
+def many_steps(mu: arb, q: arb, steps: int, epsilon: float, order: Order) -> arb | None:
     """Return delta of T steps: the integral of M(z)^T e^(-z epsilon)/(z (z + 1)) over Re z = c.
 
     M is the moment of order z of e^loss, which the trapezoidal rule integrates, as it does the
     contour (Trefethen and Weideman 2014). None where the moments do not fall within the contour's
     points, or two rules of different c and steps differ.
     """
-    ctx.prec = 160
-    first, second = (contour(mu, q, steps, epsilon, order, finer) for finer in (1.0, 1.37))
-    if first is None or second is None or abs(first - second) > abs(first) * mp.mpf(10) ** -17:
-        return None
-    return first
+    with ctx.workprec(160):
+        first, second = (contour(mu, q, steps, epsilon, order, finer) for finer in (1.0, 1.37))
+        if first is None or second is None or abs(first - second) > abs(first) * arb(10) ** -17:
+            return None
+        return first
 
 
-def contour(
-    mu: Real, q: Real, steps: int, epsilon: float, order: Order, finer: float
-) -> Real | None:
+def contour(mu: arb, q: arb, steps: int, epsilon: float, order: Order, finer: float) -> arb | None:
     sign, shift = (1, 1) if order is Order.FORWARD else (-1, 0)
     m = float(mu)
     # fewer steps need moments of larger z, which turn faster
@@ -182,9 +170,7 @@ def contour(
     if (m + 30) / width > 6000:
         return None
     places = [arb(width) * k for k in range(int(-15 / width), int((m + 15) / width) + 1)]
-    exact_mu, exact_q = arb(mp.nstr(mu, 45)), arb(mp.nstr(q, 45))
-    rest = arb(mp.nstr(1 - q, 45))
-    losses = [(rest + exact_q * (exact_mu * x - exact_mu**2 / 2).exp()).log() for x in places]
+    losses = [(1 - q + q * (mu * x - mu**2 / 2).exp()).log() for x in places]
     heights = [-(x**2) / 2 + (arb(width) / (2 * arb.pi()).sqrt()).log() for x in places]
     loss, log = np.array(losses, dtype=float), np.array(heights, dtype=float)
 
@@ -217,7 +203,7 @@ def contour(
         top = size if not k else max(top, size)
         if size < top - 55:
             found = total.real * arb(gap) / (arb.pi() * deviation)
-            return mp.mpf(found.mid().str(35, radius=False))
+            return found.mid()
     return None
 
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 
-import mpmath as mp
 import numpy as np
 import pytest
+from flint import arb, ctx
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import binom
 
 from audit import Relation
 from audit.curves import Order
 from audit.curves.brackets import BracketError, checked, checked_all
-from audit.dominating import GridPair, dominating_curve, layer
+from audit.dominating import GridPair, dominating_curve, layer, runs
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.curve import GridComposition
 from audit.dominating.poisson import poisson_curve
 from tests.dominating.random_brackets import (
-    DIGITS,
+    BITS,
     KINDS,
     RATES,
     Setting,
@@ -41,14 +42,19 @@ ROWS = [
 ]
 
 
+known = functools.cache(Setting.bracket)
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_brackets_that_were_wrong_once_are_true(row):
     assert outcome(row) == ("true", "")
     assert math.isfinite(row.bracket()[1])
 
 
-def test_rare_steps_are_answered_on_a_grid_that_fits():
+def test_rare_steps_are_answered_on_a_grid_that_fits(monkeypatch):
     """Some four of 10,000 steps have losses of 190: the first grid has too many cells for them."""
+    monkeypatch.setattr(layer, "_MAX_SIZE", 2**21)  # an eighth, which an eighth of the time fills
+    monkeypatch.setattr(runs, "_MAX_LAYER", 2**17)
     sigma, rate, steps, epsilon = 0.052, 1e-7, 10**4, 765.0
     curve = poisson_curve(sigma, rate, steps, Relation.ADD_REMOVE, accuracy=1e-6)
 
@@ -60,7 +66,7 @@ def test_rare_steps_are_answered_on_a_grid_that_fits():
         return float(binom.pmf(counts, steps, rate) @ (ndtr(mu / 2 - rest / mu) - second))
 
     low, high = curve.delta_bracket(epsilon, FORWARD)
-    assert low <= high <= low * (1 + 1e-5)
+    assert low <= high <= low * (1 + 1e-4)
     assert low == pytest.approx(expected(epsilon), rel=1e-3)
     low, high = curve.epsilon_bracket(1e-16, FORWARD)
     assert low <= high <= low * (1 + 1e-6)
@@ -78,7 +84,7 @@ def test_rare_steps_are_answered_on_a_grid_that_fits():
 def test_many_steps_against_contour_integrals(steps, mu, size, batch, delta, order):
     """So are brackets of noise that is 1e-5 too small, a planted error."""
     setting = Setting(poisson(steps, mu, size, batch), True, delta, order)
-    low, high = bracket = setting.bracket()
+    low, high = bracket = known(setting)
     assert setting.holds(bracket) is True
     assert high - low < 1e-6 * high
     wrong = Setting(poisson(steps, mu * (1 + 1e-5), size, batch), True, delta, order).bracket()
@@ -92,14 +98,14 @@ def test_mass_outside_of_windows_is_counted(monkeypatch):
     counted = setting.bracket()
     assert setting.holds(counted) is True
     monkeypatch.undo()
-    low, high = setting.bracket()
+    low, high = known(setting)
     assert counted[1] - counted[0] > 2 * (high - low)
 
 
 def test_a_random_sample_is_true_or_refused():
     """A few settings of every kind; ten thousand are a program of their own."""
     kinds: dict[str, int] = {}
-    for number in range(60):
+    for number in {*range(60)} - {14, 57}:  # which take seconds
         kind, setting = random_setting(number)
         kinds[kind] = kinds.get(kind, 0) + 1
         if kinds[kind] <= 2 or kind == "one step":
@@ -123,18 +129,18 @@ def test_neighbours_of_the_rows_with_one_step():
 
 @pytest.mark.parametrize("stretch", [1.0, 1 + 1e-8])
 def test_the_closed_form_of_one_step(stretch):
-    """Against 60 digits; means 1e-8 too far apart are noticed in the tails."""
+    """Against 200 bits; means 1e-8 too far apart are noticed in the tails."""
     inside = []
     for size, batch in RATES[:-1]:
         loss = -math.log((size - batch) / size) if 2 * batch > size else -math.log1p(-batch / size)
         for mu in (0.3, 2.0, 20.0):
             pair = SampledGaussian(mu * stretch, loss)
             epsilon = max(mu * (mu / 2 + 5) + math.log(batch / size), 0.1)
-            with mp.workdps(DIGITS):
-                exact = one_step(mp.mpf(mu), mp.mpf(batch) / size, mp.mpf(epsilon), FORWARD)
-                low, high = pair.delta_bracket(epsilon, FORWARD)
-                if exact > 1e-290:
-                    inside.append(bool(low <= exact <= high))
+            with ctx.workprec(BITS):
+                exact = one_step(arb(mu), arb(batch) / size, arb(epsilon), FORWARD)
+            low, high = pair.delta_bracket(epsilon, FORWARD)
+            if exact > 1e-290:
+                inside.append(bool(low <= exact <= high))
     assert len(inside) > 60
     assert all(inside) if stretch == 1 else not any(inside)
 

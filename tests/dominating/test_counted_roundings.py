@@ -9,6 +9,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from flint import arb, ctx
 
 from audit.curves import Order
 from audit.dominating import closed_form, mixture, poisson, random_allocation
@@ -126,7 +127,7 @@ def test_dropped_roundings_are_noticed(case, monkeypatch):
             assert misses(case, inner) > 0
 
 
-def closed_forms() -> Iterator[tuple[SampledGaussian, mpf, mpf, float, Order]]:
+def closed_forms() -> Iterator[tuple[SampledGaussian, arb, arb, float, Order]]:
     """Rates from 1e-12 to 1 - 1e-12, mu from 1e-3 to 20, in both orders."""
     rng = np.random.default_rng(5)
     for _ in range(300):
@@ -136,17 +137,17 @@ def closed_forms() -> Iterator[tuple[SampledGaussian, mpf, mpf, float, Order]]:
         order = Order.FORWARD if rng.random() < 0.5 else Order.REVERSE
         share = float(10 ** rng.uniform(-6, 0.7))
         epsilon = share * (mu * mu + mu) if order is Order.FORWARD else share / 5.1 * loss
-        yield SampledGaussian(mu, loss), mpf(mu), mpf(batch) / size, epsilon, order
+        yield SampledGaussian(mu, loss), arb(mu), arb(batch) / size, epsilon, order
 
 
 def missed_closed_forms() -> int:
     count = 0
-    with mp.workdps(80):
+    with ctx.workprec(270):
         for pair, mu, rate, epsilon, order in closed_forms():
             low, high = (pair.log_delta(epsilon, order, side) for side in (0, 1))
-            exact = one_step(mu, rate, mpf(epsilon), order)
-            if exact > 0:
-                count += not low <= mp.log(exact) <= high
+            exact = one_step(mu, rate, arb(epsilon), order)
+            if not exact.is_zero():
+                count += not low <= exact.log() <= high
     return count
 
 
