@@ -50,7 +50,7 @@ def affine_pair(
     )
 
 
-def gaussian_p_values(made: NoisySGDPair, *, planted: float = 1.0, trials: int = 60_000) -> float:
+def gaussian_p_values(made: NoisySGDPair, *, planted: float = 1.0, trials: int = 30_000) -> float:
     """The smaller p-value of the two datasets; ``planted`` scales the curvature of the formula."""
     m, d = made.mechanism, made.dimension
     values = []
@@ -71,19 +71,19 @@ def gaussian_p_values(made: NoisySGDPair, *, planted: float = 1.0, trials: int =
 def test_affine_updates_have_their_closed_form(d: int, batching: Batching) -> None:
     curvature = tuple(np.linspace(0.2, 1.4, d)) if d == 7 else 0.8
     made = affine_pair(d, batching, curvature)
-    assert gaussian_p_values(made, trials=60_000 if d < 7 else 10_000) > LEVEL
+    assert gaussian_p_values(made, trials=30_000 if d < 7 else 10_000) > LEVEL
 
 
 @pytest.mark.parametrize(("d", "planted"), [(1, 1.1), (7, 1.02)])
 def test_an_error_in_the_curvature_is_seen(d: int, planted: float) -> None:
     made = affine_pair(d, Batching.CYCLIC, 0.8)
-    assert gaussian_p_values(made, planted=planted, trials=40_000) < LEVEL
+    assert gaussian_p_values(made, planted=planted) < LEVEL
 
 
 def test_two_percent_of_noise_is_seen() -> None:
     made = affine_pair(2, Batching.FULL, 0.8)
     m = made.mechanism
-    x, _ = final_points(made, trials=60_000, seed=6)
+    x, _ = final_points(made, trials=30_000, seed=6)
     hessian = 0.8 * np.eye(2)
     pull = hessian @ made.dataset.records.mean(axis=0)
     for factor, right in ((1.0, True), (1.02, False)):
@@ -115,7 +115,7 @@ def in_one_dimension(
     )
 
 
-def exact_p_value(construction: Construction, made: NoisySGDPair, trials: int = 100_000) -> float:
+def exact_p_value(construction: Construction, made: NoisySGDPair, trials: int = 50_000) -> float:
     values = []
     points = final_points(made, trials=trials, seed=9)
     for process, x in zip(construction.processes(), points, strict=True):

@@ -219,5 +219,5 @@ def test_runs_that_grow_beyond_all_doubles_are_refused(domain: WholeSpace | Ball
 
 
 def test_importing_does_not_import_numba() -> None:
-    code = "import sys, audit_dimensions; sys.exit('numba' in sys.modules)"
+    code = "import sys, audit.simulation, audit_dimensions; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,31 +12,27 @@ import numpy as np
 import pytest
 import scipy.fft
 
-from audit.curves import Order
+from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
 from audit.dominating import layer
 from audit.dominating.curve import ComposedCurve, compose
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
-from tests.dominating.random_brackets import Setting, outcome, poisson
+from tests.dominating.test_grid_composition import composed, gaussian_sides
 
 CELLS, LOSS, TIMES = 64, 0.1, 1000
 EPSILONS = (1.0, 20.0, 45.0, 70.0, 95.0)
 
 
-SETTING = Setting(poisson(10, 2.0, 10, 9), True, 1e-10, Order.FORWARD)
-
-
-def test_cells_on_the_wrong_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells that lose information where none may be lost, and likewise; the reference tells."""
-    right, words = ComposedCurve._sides, [outcome(SETTING)[0]]
-    for side in (0, 1):  # merged above, split below
-
-        def same(*given: object, side: int = side) -> tuple[object, ...]:
-            return (right(*given)[side],) * 2
-
-        monkeypatch.setattr(ComposedCurve, "_sides", same)
-        words.append(outcome(SETTING)[0])
-    assert words == ["true", "wrong", "wrong"]
+@pytest.mark.parametrize("side", [0, 1])
+def test_cells_on_the_wrong_side(monkeypatch: pytest.MonkeyPatch, side: int) -> None:
+    """Cells merged above lose information where none may be lost; split below, they gain some."""
+    curve, exact = composed(gaussian_sides(0.5, 0.005), 50), GaussianCurve(0.5 * math.sqrt(50))
+    low, high = curve.delta_bracket(5.0, Order.FORWARD)
+    assert low < exact.delta(5.0) < high
+    right = ComposedCurve._sides
+    monkeypatch.setattr(ComposedCurve, "_sides", lambda *given: (right(*given)[side],) * 2)
+    low, high = composed(gaussian_sides(0.5, 0.005), 50).delta_bracket(5.0, Order.FORWARD)
+    assert not low <= exact.delta(5.0) <= high
 
 
 def exact(epsilon: float) -> mp.mpf:

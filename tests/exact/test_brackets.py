@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -31,10 +32,8 @@ FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
     [
         (8.0, 400.0, 10),  # (2710.06, 2710.13) where noise stopped at 12 deviations
         (20.0, 400.0, 3),  # (5182.5, 5183.0)
-        (19.0, 800.0, 3),
-        (30.0, 1000.0, 5),
         (30.0, 200.0, 1),
-        (3.0, 2000.0, 50),
+        (3.0, 900.0, 20),
         (60.0, 900.0, 5),  # it underflows: the bracket says that nothing is known
     ],
 )
@@ -76,9 +75,7 @@ def test_a_domain_of_too_many_deviations_is_refused() -> None:
         curve(pair)
 
 
-@pytest.mark.parametrize(
-    ("mu", "steps"), [(1e-3, 4), (1e-8, 1), (1e-12, 4), (1e-14, 1), (1e-17, 4)]
-)
+@pytest.mark.parametrize(("mu", "steps"), [(1e-3, 4), (1e-8, 1), (1e-14, 1), (1e-17, 4)])
 def test_near_identical_laws(mu: float, steps: int) -> None:
     """The log-likelihood ratio is rounding noise: brackets must not exclude the truth."""
     root = math.sqrt(steps)
@@ -196,31 +193,24 @@ def test_a_process_without_steps_has_no_density() -> None:
         law(process(lower=-1.0, upper=1.0))
 
 
-@pytest.mark.parametrize("order", list(Order))
 @pytest.mark.parametrize(
-    ("steps", "diameter", "start", "alpha"),
-    [
-        (5, 5.0, -1.0, 2.0),
-        (5, 5.0, -1.0, 8.0),
-        (5, 5.0, -1.0, 32.0),
-        (3, 8.0, 0.0, 8.0),
-        (3, 8.0, 0.0, 64.0),
-        (40, 6.0, 0.5, 8.0),
-    ],
+    ("steps", "diameter", "start", "alphas"),
+    [(5, 5.0, -1.0, (2.0, 8.0, 32.0)), (3, 8.0, 0.0, (8.0, 64.0)), (40, 6.0, 0.5, (8.0,))],
 )
 def test_divergences_of_wide_domains_ignore_what_was_not_followed(
-    steps: int, diameter: float, start: float, alpha: float, order: Order
+    steps: int, diameter: float, start: float, alphas: tuple[float, ...]
 ) -> None:
     # Walls so far away that the laws are normal; their far tails, beyond the noise that was
     # followed, are too small by unknown factors, where p^alpha q^(1-alpha) must not be looked at.
     m = noisy_sgd(steps=steps, dataset_size=2, step_size=0.05, noise_std=0.4, lipschitz=0.1)
     law = curve(TwoSidedWalk(replace(m, diameter=diameter), start=start))
     mu = steps * 0.05 * 0.1 / (0.02 * math.sqrt(steps))
-    low, high = law.renyi_bracket(alpha, order)
-    assert low <= alpha * mu**2 / 2 * (1 + 1e-12)
-    assert high >= alpha * mu**2 / 2 * (1 - 1e-12)
-    if alpha < 10:
-        assert high - low < 1e-9
+    for alpha, order in itertools.product(alphas, Order):
+        low, high = law.renyi_bracket(alpha, order)
+        assert low <= alpha * mu**2 / 2 * (1 + 1e-12)
+        assert high >= alpha * mu**2 / 2 * (1 - 1e-12)
+        if alpha < 10:
+            assert high - low < 1e-9
 
 
 def test_an_underflow_certifies_no_divergence() -> None:

@@ -85,20 +85,16 @@ def walk(process: Process, sequence: np.random.SeedSequence, trials: int) -> lis
     for first in range(0, trials, len(generators)):
         together = order[first : first + len(generators)]
         longest = max(len(process.paths[chosen[i]]) for i in together)
-        # lanes without a trial draw for as many steps
-        for k, lane in enumerate(generators):
-            trial = together[k] if k < len(together) else None
-            path = None if trial is None else process.paths[chosen[trial]]
-            walked = _walk(process, path, lane, longest)
-            if trial is not None:
-                found[trial] = walked
+        # lanes without a trial come last: what they draw meets nobody
+        for trial, lane in zip(together, generators, strict=False):
+            found[trial] = _walk(process, process.paths[chosen[trial]], lane, longest)
     return [found[i] for i in range(trials)]
 
 
-def _walk(process: Process, path: Path | None, lane: Lane, longest: int) -> Walked:
+def _walk(process: Process, path: Path, lane: Lane, longest: int) -> Walked:
     x, jumps, memory = process.start, 0, 0
     met = gone = _gone(process, x)
-    steps = [] if path is None else list(path.steps())
+    steps = list(path.steps())
     for first in range(0, longest, 16):
         pairs = [lane.normals() for _ in range((min(16, longest - first) + 1) // 2)]
         noise = [z for pair in pairs for z in pair]

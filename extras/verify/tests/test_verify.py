@@ -248,7 +248,7 @@ def test_a_memory_that_a_lone_map_switches_is_kept() -> None:
     assert float(moved) == pytest.approx(normal(-2 / math.sqrt(3)), rel=1e-12)
 
 
-def histogram(law, cut: float, count: int = 405) -> float:
+def histogram(law, cut: float, count: int = 255) -> float:
     low = law["lower"]
     high = 2.5 if law["upper"] is None else law["upper"]
     width = (high - low) / count
