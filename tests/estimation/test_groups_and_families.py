@@ -115,7 +115,7 @@ def test_bad_groups() -> None:
         per_record_epsilon(lambda _: 1.0, 2.0, 2)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _little_garbage() -> Iterator[None]:
     """Statsmodels collects garbage in each call: leave it little."""
     holm([1.0], error=0.5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -290,11 +291,16 @@ def ranked(rank: int, second_total: int, count: int, first_total: int) -> Counts
     return Counts.of([Counts(count, first_total, rank - 1, second_total)])
 
 
+@cache
+def quantiles(rank: int, total: int) -> np.ndarray:
+    """Quantiles of the rate of an event at a rank, at midpoints."""
+    return np.asarray(beta.ppf((np.arange(200_000) + 0.5) / 200_000, rank, total - rank + 1))
+
+
 def brute_force(test: tuple[int, int, int, int], hypothesis: Hypothesis) -> float:
     """P(Bin(n, f(B)) >= C) by the midpoint rule over the quantiles of B."""
     rank, m, count, n = test
-    quantiles = beta.ppf((np.arange(200_000) + 0.5) / 200_000, rank, m - rank + 1)
-    return float(np.mean(binom.sf(count - 1, n, hypothesis.highest(quantiles[None])[0])))
+    return float(np.mean(binom.sf(count - 1, n, hypothesis.highest(quantiles(rank, m)[None])[0])))
 
 
 HYPOTHESES = {

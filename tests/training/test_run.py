@@ -231,20 +231,21 @@ def test_a_killed_audit_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     child.wait()
     kept = recorded(folder)
     assert 5 <= len(kept) < 60
-    resumed = audited("slow", folder=folder, **design)
-    assert kept.items() <= recorded(folder).items()  # nothing ran twice
-    assert sorted(recorded(folder)) == list(range(1, 61))
-    whole = audited("slow", arguments={"pause": 0.0}, **{**design, "processes": 1})
-    assert resumed.scores.tobytes() == whole.scores.tobytes()
-    assert resumed.scores_prime.tobytes() == whole.scores_prime.tobytes()
-    assert resumed.findings == whole.findings
-    # what has run once is read, and an anytime-valid audit may go on for longer
-    again = audited("slow", folder=folder, **design)
-    assert again.findings == whole.findings
-    longer = audited("slow", folder=folder, **{**design, "trials": 64})
-    assert np.array_equal(longer.scores[:30], whole.scores)
-    with pytest.raises(ValueError, match=r"folder must be new or that of the same configuration"):
-        audited("slow", folder=folder, **{**design, "claims": [(1.0, DELTA)]})
+    whole = audited("slow", arguments={"pause": 0.0}, **{**design, "processes": SHARED})
+    with training.Processes(2) as processes:
+        design |= {"folder": folder, "processes": processes}
+        resumed = audited("slow", **design)
+        assert kept.items() <= recorded(folder).items()  # nothing ran twice
+        assert sorted(recorded(folder)) == list(range(1, 61))
+        assert resumed.scores.tobytes() == whole.scores.tobytes()
+        assert resumed.scores_prime.tobytes() == whole.scores_prime.tobytes()
+        assert resumed.findings == whole.findings
+        # what has run once is read, and an anytime-valid audit may go on for longer
+        assert audited("slow", **design).findings == whole.findings
+        longer = audited("slow", **{**design, "trials": 64})
+        assert np.array_equal(longer.scores[:30], whole.scores)
+        with pytest.raises(ValueError, match=r"folder must be new or that of the same configurat"):
+            audited("slow", **{**design, "claims": [(1.0, DELTA)]})
     stored = load(folder)
     assert from_json(to_json(stored)) == stored
 
