@@ -48,6 +48,7 @@ from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
 
 Array = NDArray[np.float64]
+AnyAudit = Audit | EProcesses | OneRunAudit
 
 # Error at which the two sides are certified to differ, if the audit's own is larger.
 _EQUALITY_ERROR = 0.001
@@ -86,7 +87,7 @@ class JudgedScores(ShortRepr):
     """
 
     claims: tuple[JudgedClaim, ...]
-    audit: Audit | EProcesses | OneRunAudit
+    audit: AnyAudit
     x: Array
     x_prime: Array
     columns: CombinedColumns | None
@@ -236,8 +237,7 @@ def judge_scores(
     informative = any(differ.epsilon_lower(delta) > 0 for delta in tested)
     sides = (x, x_prime) if favours is not Order.REVERSE else (x_prime, x)
     why = _uninformative(*sides, directed=favours is not None, informative=informative)
-    bounds = [(_bound(found, one), _bound(best, one)[0]) for one in made]
-    verdicts = tuple(_judged(*one, why) for one in zip(made, bounds, strict=True))
+    verdicts = tuple(_judged(one, found, _bound(best, one)[0], why) for one in made)
     return JudgedScores(verdicts, found, x, x_prime, combined, why)
 
 
@@ -271,8 +271,7 @@ def _one_run(
     sides = flat[included], flat[~included]
     informative = audited(max(confidence, 1 - _EQUALITY_ERROR)).epsilon_lower(0.0) > 0
     why = _uninformative(*sides, directed=True, informative=informative)
-    bounds = [(_bound(found, one), found.epsilon_limit(_delta(one))) for one in claims]
-    verdicts = tuple(_judged(*one, why) for one in zip(claims, bounds, strict=True))
+    verdicts = tuple(_judged(one, found, found.epsilon_limit(_delta(one)), why) for one in claims)
     return JudgedScores(verdicts, found, *sides, None, why)
 
 
@@ -289,17 +288,15 @@ def _delta(claim: ClaimedNumber) -> float:
     return claim.quantity.at
 
 
-def _bound(audit: Audit | EProcesses | OneRunAudit, claim: ClaimedNumber) -> tuple[float, Order]:
+def _bound(audit: AnyAudit, claim: ClaimedNumber) -> tuple[float, Order]:
     """Return the certified lower bound on a claimed number, and the order that gives it."""
     if not isinstance(audit, Audit):
         return audit.epsilon_lower(_delta(claim)), Order.FORWARD
     return claim.quantity.sampled_bound(audit)
 
 
-def _judged(
-    claim: ClaimedNumber, bounds: tuple[tuple[float, Order], float], why: str
-) -> JudgedClaim:
-    (certified, order), largest = bounds
+def _judged(claim: ClaimedNumber, audit: AnyAudit, largest: float, why: str) -> JudgedClaim:
+    certified, order = _bound(audit, claim)
     if claim.refuted_by(certified):
         return JudgedClaim(claim, Verdict.REFUTED, certified, order, largest, "")
     reason = why

@@ -358,12 +358,6 @@ class OrderStatistics(Thresholds):
     distribution, so the test of the two rates has no nuisance parameter (see the module). The error
     is shared between the tests in advance (`ladder`). Ties are broken at random, which splits
     atoms.
-
-    Parameters
-    ----------
-    favours : tuple of Order, optional
-        The laws that high scores may favour, one or both: FORWARD the first, REVERSE the second.
-        Naming only one of them in advance halves the number of tests.
     """
 
     title: ClassVar[str] = "order statistics"

@@ -286,9 +286,6 @@ class PilotSplit(Thresholds):
     rates : Rates, optional
         How the two rates of a named delta's event are bounded: jointly, or separately by
         Clopper-Pearson limits.
-    favours : tuple of Order, optional
-        The laws that high scores may favour: FORWARD the first, REVERSE the second. Naming only one
-        of them in advance keeps the pilot from choosing an event that favours the wrong law.
 
     Raises
     ------

@@ -55,13 +55,6 @@ class SimultaneousBand(Thresholds):
     simultaneously, including atoms. The two samples are independent, so each band errs with
     probability 1 - sqrt(confidence). The certified epsilons hold for all deltas simultaneously;
     naming a delta in advance does not improve it. See `limits`.
-
-    Parameters
-    ----------
-    favours : tuple of Order, optional
-        The laws that high scores may favour, one or both: FORWARD the first, REVERSE the second. If
-        one of them is named in advance, each law needs only one side of its band, and that side
-        gets all of the law's error.
     """
 
     title: ClassVar[str] = "a simultaneous band"

@@ -142,6 +142,13 @@ class Thresholds(Tagged, ABC):
 
     Its name is added to the union `audit.estimation.result.AnyThresholds`, from which files are
     read.
+
+    Parameters
+    ----------
+    favours : tuple of Order, optional
+        The laws that high scores may favour, one or both: FORWARD the first, REVERSE the second. If
+        only one of them is named in advance, events that favour the other one are not tested, and
+        the others get their error.
     """
 
     title: ClassVar[str]
@@ -228,9 +235,6 @@ class FixedThresholds(Thresholds):
     ----------
     values : tuple of float
         Distinct finite thresholds; stored in ascending order.
-    favours : tuple of Order, optional
-        The laws that {x >= t} may favour: FORWARD the first, REVERSE the second. Naming only one of
-        them in advance, if high scores can only indicate that law, halves the number of tests.
     rates : Rates, optional
         How the two rates of an event are bounded: separately or jointly.
 

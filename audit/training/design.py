@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +120,7 @@ class Design:
         The length of an anytime-valid audit is not among them: it may change after looking.
         """
         left_out = (*_NO_SAMPLE, *_LENGTH) if self.anytime else _NO_SAMPLE
-        names = {one.name for one in fields(Design)} - set(left_out)
-        return {name: value for name, value in encode(self).items() if name in names}
+        return {name: value for name, value in encode(self).items() if name not in left_out}
 
 
 @dataclass(frozen=True)
