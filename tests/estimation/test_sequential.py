@@ -232,15 +232,12 @@ def test_trivial_data_and_claims_win_nothing() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: audited(ONE, [], []), "samples must be a non-empty one-dimensional array"),
         (lambda: audited(ONE, [1.0, np.nan], [1, 2]), "samples must hold finite numbers only, got"),
         (lambda: audited(ONE, [1, 2], [1, -np.inf]), "samples_prime must hold finite numbers only"),
-        (lambda: audited(ONE, [1, 2], [1, 2j]), "samples_prime must be an array of real numbers"),
         (lambda: audited(ONE, [1, 2], [1]), r"samples_prime must hold one score for each of sam"),
         (lambda: audited([]), "claims must be at least one pair"),
         (lambda: audited([1.0]), "claims must be a sequence of pairs"),
         (lambda: audited([(-1.0, 0.1)]), "epsilon must be a finite number of at least 0, got -1.0"),
-        (lambda: audited([(np.inf, 0.1)]), "epsilon must be a finite number of at least 0, got"),
         (lambda: audited([(1.0, 1.5)]), r"delta must be in \[0, 1\], got 1.5"),
         (lambda: audited(ONE, confidence=1), r"confidence must be in \(0, 1\), got 1"),
         (lambda: audited(ONE, order="forward"), "order must be an Order"),
