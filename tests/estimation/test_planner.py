@@ -115,11 +115,15 @@ def test_power_is_that_of_simulated_audits(
     simulated = Thresholds.power(choice, rates, trials, claim=claim, error=1 - CONFIDENCE)
     # three standard errors of 120 audits and of 20 pilots
     assert power == pytest.approx(simulated, abs=3 * np.hypot(0.046, 0.04))
+    monkeypatch.setattr("audit.estimation.pilot_split._PILOTS", 6)
     more = choice.power(rates, trials * 2, claim=claim, error=1 - CONFIDENCE)
     assert more > simulated + 0.1  # another number of trials is seen
 
 
-def test_a_claim_that_is_true_or_nearly_so_is_refuted_by_no_number() -> None:
+def test_a_claim_that_is_true_or_nearly_so_is_refuted_by_no_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("audit.estimation.thresholds._SIMULATIONS", 150)
     found = plan(PureCurve(1.0), epsilon=1.0, delta=0.0, confidence=CONFIDENCE)
     assert (found.refutable, found.trials, found.reached) == (False, None, 0.0)
     assert found.true_epsilon == 1.0

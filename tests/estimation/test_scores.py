@@ -136,9 +136,9 @@ def test_from_samples_to_a_bound() -> None:
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
 def test_identical_laws_stay_identical(learner: Any) -> None:
     # Error .1; an honest pipeline of 30 fails with probability below 1%, and errs far less.
-    def wrong(meets_training: bool) -> int:
+    def wrong(runs: int, meets_training: bool) -> int:
         found = 0
-        for seed in range(30):
+        for seed in range(runs):
             first, second = shifted(400, 4, 100 + seed, shift=0.0)
             training, certifying = split(first, second, fraction=0.5, seed=seed)
             score = learner.fit(training)
@@ -150,9 +150,9 @@ def test_identical_laws_stay_identical(learner: Any) -> None:
             found += result.epsilon_lower(1e-2) > 0
         return found
 
-    assert wrong(meets_training=False) <= allowed(0.1, 30)
-    if not isinstance(learner, (Histogram, Logistic, NearestNeighbours)):  # it can overfit
-        assert wrong(meets_training=True) > allowed(0.1, 30)
+    assert wrong(30, meets_training=False) <= allowed(0.1, 30)
+    if isinstance(learner, GradientBoosting):  # it can overfit, and then errs nearly always
+        assert wrong(8, meets_training=True) > allowed(0.1, 8)
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
