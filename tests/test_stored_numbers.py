@@ -36,7 +36,7 @@ SAMPLE = (
     "scenarios/found/*",
     "map/points.csv: cyclic batches, A=3, s=0.2",
     "last_iterate/leaked.csv: first line",
-    "allocation/allocation.csv: 2, 100, 2, 1",
+    "allocation/allocation.csv: 1, 20, 16, 1",
     "trainings/trainings.csv: *",
 )
 # rows of these that take seconds, which ``python -m results.check`` computes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -26,7 +27,7 @@ from results.scenarios.publish import (
     stable,
 )
 from tests.report import example
-from tests.report.example import bare, pair_settings
+from tests.report.example import bare, draw_one_pixel, pair_settings
 
 CONFIG = "output: results/runs\nsweep: null\ndraw: false\nthreads: 1\nname: a\nseed: 7\n"
 
@@ -51,6 +52,13 @@ def outcome(folder: Path, name: str, **other: Any) -> Outcome:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
     folder = tmp_path_factory.mktemp("runs")
     return [outcome(folder / name, name) for name in ("a", "b")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_pixel() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        draw_one_pixel(patch)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from audit import report
 
-from .example import example, mixed, result, study
+from .example import draw_one_pixel, example, mixed, result, study
 
 CONTENTS = {
     "example": example,
@@ -17,14 +17,22 @@ CONTENTS = {
 }
 
 
+@pytest.fixture
+def _one_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_one_pixel(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def written_as(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of the report of one of the contents, written once."""
+    """The folder of the report of one of the contents, written once; mixed ones with pixels."""
 
     @functools.cache
     def folder_of(name: str) -> Path:
         folder = tmp_path_factory.mktemp(name)
-        report.write(CONTENTS[name](), folder)
+        with pytest.MonkeyPatch.context() as patch:
+            if name != "mixed":
+                draw_one_pixel(patch)
+            report.write(CONTENTS[name](), folder)
         return folder
 
     return folder_of

@@ -22,6 +22,7 @@ from audit.results import AtDelta, AtOrder, ByOrder, PairResult, Result, Verdict
 
 from .example import around, at_least, bound, example, pair_settings, result, study, with_setting
 
+pytestmark = pytest.mark.usefixtures("_one_pixel")
 QUANTITIES = ("epsilon", "Renyi divergence", "statement")
 
 

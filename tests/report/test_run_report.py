@@ -53,7 +53,7 @@ def test_files(written: Path) -> None:
 
 def test_same_input_same_bytes(written_as: Callable[[str], Path], tmp_path: Path) -> None:
     paths = report.write(CONTENTS["mixed"](), tmp_path)
-    assert len(paths) == len(set(paths)) == 2 + 2 * 9
+    assert len(paths) == len(set(paths)) == 2 + 2 * 7
     for path in paths:
         first = written_as("mixed") / path.relative_to(tmp_path)
         assert path.read_bytes() == first.read_bytes(), path.name
@@ -145,6 +145,7 @@ def test_every_figure_has_a_caption(written: Path, page: Page) -> None:
         assert len(re.sub(r"<[^>]*>", "", caption)) > 60, caption
 
 
+@pytest.mark.usefixtures("_one_pixel")
 def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert('x')</script> | *b* $x$ & c"
     setting = with_bound(pair_settings()[1], 0, 2, reason=evil)
@@ -171,6 +172,7 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"figures", "report.html", "report.md"}
 
 
+@pytest.mark.usefixtures("_one_pixel")
 def test_lists_may_be_empty(tmp_path: Path) -> None:
     made = result(bare(pair_settings()[0]))
     report.write(replace(made, provenance=replace(made.provenance, environment=None)), tmp_path)
@@ -184,6 +186,7 @@ def test_lists_may_be_empty(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.usefixtures("_one_pixel")
 def test_extreme_values_and_equal_names(tmp_path: Path) -> None:
     setting = pair_settings()[0]
     curves = setting.epsilon_against_steps

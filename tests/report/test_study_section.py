@@ -66,7 +66,7 @@ def test_a_page_of_both_kinds(written_as: Callable[[str], Path]) -> None:
 
 def test_a_refuted_statement_is_in_the_first_sentence_and_row() -> None:
     first, second, *_ = conclusion(mixed())
-    assert first == "1 of 10 claimed upper bounds is refuted; 1 of 4 statements is refuted."
+    assert first == "1 of 10 claimed upper bounds is refuted; 1 of 2 statements is refuted."
     assert second.endswith(
         "; The root of 2 is 1.41421356: expected 1.414, found 2.000, in “About roots”."
     )
