@@ -144,7 +144,7 @@ from noisy_sgd_audit.constructions import TwoSidedWalk
 import audit
 assert audit.claimed(None, 0.1) == 9.0
 assert [name for name in sys.modules if name.startswith("audit.")] == []
-m = nsa.NoisySGD(steps=5, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5,
+m = nsa.NoisySGD(steps=1, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5,
                  lipschitz=1.0, smoothness=1.0, diameter=1.0)
 assert type(m).__module__ == "noisy_sgd_audit.mechanism.noisy_sgd"
 assert pickle.loads(pickle.dumps(m)) == m
@@ -153,7 +153,7 @@ nsa.testing.assert_bound_holds("bsa24.theorem_4_1", m, deltas=[1e-5])
 print(*nsa.exact.curve(TwoSidedWalk(m)).epsilon_bracket(1e-5))
 """
     low, high = (float(word) for word in run_well(shadowed, "-c", code).split())
-    m = noisy_sgd(steps=5, dataset_size=20, step_size=0.1, noise_std=0.5)
+    m = noisy_sgd(steps=1, dataset_size=20, step_size=0.1, noise_std=0.5)
     curve = audit.exact.curve(audit.constructions.TwoSidedWalk(m))
     assert (low, high) == curve.epsilon_bracket(1e-5)
 

@@ -290,17 +290,9 @@ def test_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 HARMFUL = """\
-import ctypes, os
-
 def hangs(mechanism, delta):
     while True:
         pass
-
-def leaves(mechanism, delta):
-    os._exit(0)
-
-def crashes(mechanism, delta):
-    ctypes.string_at(0)
 
 def eats(mechanism, delta):
     taken = []
@@ -310,7 +302,7 @@ def eats(mechanism, delta):
 def sound(mechanism, delta):
     return 9.0
 """
-NAMES = ("hangs", "leaves", "crashes", "eats", "sound")
+NAMES = ("hangs", "eats", "sound")
 LIMITS = "budget: {callable_seconds: 20, callable_gigabytes: 0.3}"
 
 
@@ -334,8 +326,6 @@ def test_callables_that_do_harm_are_errors_of_their_claims(tmp_path: Path) -> No
         errors,
         [
             "harmful:hangs took longer than its limit of 0.7 s",
-            "harmful:leaves ended its process with status 0",
-            "harmful:crashes crashed its process: SIGSEGV",
             "of memory, more than its limit of 0.3 GB",
             None,
             None,
@@ -346,7 +336,7 @@ def test_callables_that_do_harm_are_errors_of_their_claims(tmp_path: Path) -> No
         assert (error is None) == (told is None)
         assert told is None or told in str(error)
     assert done.stderr.splitlines()[-1] == (
-        "7 claims: 3 consistent, 4 errors; 3 as expected, 0 not, 0 warnings, 4 complaints"
+        "5 claims: 3 consistent, 2 errors; 3 as expected, 0 not, 0 warnings, 2 complaints"
     )
 
 

@@ -44,6 +44,8 @@ def found(**changes: Any) -> Findings:
 
 
 SEED = 11  # of the samples
+# a third of the steps, three times as long
+SHORT = mechanism(steps=125, step_size=0.06, noise_std=math.sqrt(1e-3 / 125) / 0.06)
 
 
 @pytest.fixture(scope="module")
@@ -221,9 +223,10 @@ def test_samples_of_the_pair_are_those_of_its_seed(findings: Findings) -> None:
 
 
 def test_a_walk_that_is_biased_to_the_left_is_the_mirror_image() -> None:
-    walk = BiasedWalk(mechanism(), start=0.01)
+    walk = BiasedWalk(SHORT, start=0.01)
     x, x_prime = final_iterates(walk, trials=3000, seed=SEED)
-    mirrored = found(trials=3000, auxiliary_trials=500, sample_seed=SEED, start=0.01)
+    fewer = {"trials": 3000, "auxiliary_trials": 500}
+    mirrored = found(mechanism=SHORT, sample_seed=SEED, start=0.01, **fewer)
     first, second, third, *_ = rows(mirrored, "Events")
     assert [row["event"] for row in (first, second, third)] == [
         "P[omega_T <= 0]", "P[omega'_T <= 0]", "P[omega''_T <= 0]",
@@ -245,7 +248,7 @@ def test_domination(findings: Findings) -> None:
 
 
 def test_domination_catches_processes_that_are_exchanged() -> None:
-    walk = BiasedWalk(mechanism())
+    walk = BiasedWalk(SHORT)
     biased = exact.law(walk.processes()[1])
     auxiliary = exact.law(auxiliary_process(walk), tail=14.0)
     assert isinstance(biased, exact.Law)
@@ -259,8 +262,7 @@ def test_domination_catches_processes_that_are_exchanged() -> None:
 
 @pytest.mark.parametrize("ratio", [0.3, 3.0])
 def test_ranges_from_events_contain_the_exact_divergence(ratio: float) -> None:
-    m = mechanism()
-    walk = BiasedWalk(dataclasses.replace(m, noise_std=m.noise_std / math.sqrt(ratio)))
+    walk = BiasedWalk(dataclasses.replace(SHORT, noise_std=SHORT.noise_std / math.sqrt(ratio)))
     curve = exact.curve(walk)
     for alpha in (2.0, 100.0):
         low, high = at22_proof.forward_range(walk, alpha)

@@ -11,7 +11,7 @@ import audit
 from audit import estimation, exact, simulation
 from audit.constructions import BiasedWalk, Construction, DriftedWalk, TwoSidedWalk
 
-SEEDS, TRIALS, CONFIDENCE = 80, 4000, 0.9
+SEEDS, TRIALS, CONFIDENCE = 40, 4000, 0.9
 DELTAS = (1e-2, 1e-3)
 # An estimator that errs at exactly its allowed rate crosses this with probability below 1e-4.
 MAX_FAILURES = int(stats.binom.isf(1e-4, SEEDS, 1 - CONFIDENCE))

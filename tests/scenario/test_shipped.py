@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import jsonschema  # type: ignore[import-untyped]
@@ -28,10 +29,9 @@ from audit.results import (
     schema,
     to_json,
 )
-from audit.scenario import Scenario, run
+from audit.scenario import PairSetting, Scenario, Setting, run
 from audit.scenario.shipped import scenario_names
-from audit.scenario.studies import StudySetting
-from audit.scenario.user_mechanism import OneRunSetting
+from audit.scenario.user_mechanism import UserMechanismSetting
 
 NAMES = scenario_names()
 SCHEMA = jsonschema.Draft202012Validator(schema())
@@ -100,16 +100,16 @@ def shorter(name: str) -> list[str]:
     return [re.sub("^(~?)(?!bounds=)", r"\1settings.", change) for change in changes]
 
 
+def with_fewer_samples(setting: Setting) -> Setting:
+    if isinstance(setting, UserMechanismSetting):
+        return replace(setting, own=replace(setting.own, trials=2000))
+    return replace(setting, trials=2000) if isinstance(setting, PairSetting) else setting
+
+
 @cache
 def result(name: str) -> Result:
-    kept = [
-        setting.name
-        for setting in composed(name, *shorter(name)).settings
-        if not isinstance(setting, StudySetting | OneRunSetting)
-    ]
-    fewer = [f"settings.{setting}.trials=2000" for setting in kept]
-    scenario = composed(name, *shorter(name), *fewer)
-    return run(scenario)
+    scenario = composed(name, *shorter(name))
+    return run(replace(scenario, settings=tuple(map(with_fewer_samples, scenario.settings))))
 
 
 def settings(name: str) -> dict[str, SettingResult]:
