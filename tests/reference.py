@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import mpmath
 import numpy as np
+from flint import arb, ctx
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
-from scipy.stats import norm
 
 from audit import NoisySGD
 from audit.constructions import Process, Segment, Step, UpdateMap, Wall
@@ -134,9 +133,10 @@ def _kernel(step: Step, targets: Array, sources: Array) -> tuple[Array, Array]:
     ends = np.zeros((2, sources.size))
     for phi, weight in zip(step.maps, step.weights, strict=True):
         image = phi(sources)
-        kernel += weight * norm.pdf(targets[:, None], image[None, :], step.noise_std)
-        ends[0] += weight * norm.cdf(targets[0], image, step.noise_std)
-        ends[1] += weight * norm.sf(targets[-1], image, step.noise_std)
+        z = (targets[:, None] - image) / step.noise_std
+        kernel += weight * np.exp(-0.5 * z**2) / (step.noise_std * math.sqrt(2 * math.pi))
+        ends[0] += weight * ndtr(z[0])
+        ends[1] += weight * ndtr(-z[-1])
     return kernel, ends
 
 
@@ -169,11 +169,12 @@ def renyi(first: GridLaw, second: GridLaw, alpha: float) -> float:
     return float(np.log(np.sum(p**alpha * q ** (1 - alpha))) / (alpha - 1))
 
 
-def gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
+def gaussian_delta(epsilon: float, mu: float) -> arb:
     """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) with 400 digits to lose."""
-    with mpmath.workdps(400):
-        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+    with ctx.workprec(1400):
+        e, m, root = arb(epsilon), arb(mu), arb(2).sqrt()
+        near, far = ((e / m + side * m / 2) / root for side in (-1, 1))
+        return (near.erfc() - e.exp() * far.erfc()) / 2
 
 
 def lognormal_excess(scale: float, level: ArrayLike, count: int = 1) -> Array:

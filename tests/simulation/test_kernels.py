@@ -74,7 +74,7 @@ def test_jumps_five_percent_too_large_are_seen() -> None:
     right = BiasedWalk(mechanism(noise_std=1.5)).processes()[1]
     wrong = BiasedWalk(mechanism(noise_std=1.5, lipschitz=2.1)).processes()[1]
     x, other = (simulation.simulate(made, trials=600_000, seed=2) for made in (right, wrong))
-    y = simulation.simulate(by_numpy(right), trials=400_000, seed=3)
+    y = simulation.simulate(by_numpy(right), trials=250_000, seed=3)
     assert twin.same_law(x, y, right) > twin.LEVEL > twin.same_law(other, y, right)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import subprocess
 import sys
@@ -28,6 +29,16 @@ LOST = {  # what is said of a block that kills every worker
 }
 
 
+SEED = test_bits.SEEDS[-1:]
+
+
+@functools.cache
+def digests_here() -> dict[str, str]:
+    found = test_bits.digests(Parallel(workers=1), SEED)
+    assert found.items() <= test_bits.stored().items()
+    return found
+
+
 @pytest.fixture(scope="module", params=LOST, ids=lambda kind: kind.value)
 def two_workers(request: pytest.FixtureRequest) -> Iterator[Parallel]:
     if request.param is Backend.LOKY:
@@ -50,10 +61,8 @@ def test_same_bits_in_processes(two_workers: Parallel, tmp_path: Path) -> None:
     assert counts[0].dtype == np.int64
     assert seen[-1] == (steps_of(80),) * 2
     assert np.array_equal(run_job(job, folder=tmp_path), counts)
-    one = test_bits.SEEDS[-1:]
-    here = test_bits.digests(Parallel(workers=1), one)  # first: it compiles for the others
-    assert here.items() <= test_bits.stored().items()
-    assert test_bits.digests(two_workers, one) == here
+    here = digests_here()  # first: it compiles for the others
+    assert test_bits.digests(two_workers, SEED) == here
 
 
 def test_an_error_in_a_block_comes_out_as_it_is(two_workers: Parallel) -> None:
