@@ -51,7 +51,7 @@ class PairSetting(Setting):
     pair: Construction
     #: More constructions for the same mechanism, computed only.
     other_pairs: tuple[Construction, ...] = ()
-    deltas: tuple[float, ...] = ()  #: Deltas at which epsilons are compared.
+    deltas: tuple[float, ...]  #: Deltas at which epsilons are compared, one or more.
     renyi_orders: tuple[float, ...] = ()  #: Orders of Renyi divergences.
     trials: int  #: Number of samples of each of the two laws.
     steps_shown: tuple[int, ...] = ()  #: Numbers of steps in the figure of epsilon against T.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit.codec.docstrings import about, about_fields
-from audit.codec.hints import MISSING, default_of
+from audit.codec.hints import init_fields
 from audit.codec.schemas import Schemas, by_value, document, field_text, holds, one_of
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
@@ -100,30 +100,21 @@ def _of_setting(schemas: Schemas) -> dict[str, Any]:
 
 def _of_kind(schemas: Schemas, cls: type[Setting]) -> dict[str, Any]:
     """Return the schema of the settings of one kind; a key without a value is no key."""
-    hints = cls.keys()
-    needed = [key for key, hint in hints.items() if key != "title" and _needed(cls, key, hint)]
+    keys = cls.keys()
+    fields = schemas.of_fields(cls, [name for name in init_fields(cls) if name not in keys])
+    others = {key: hint for key, hint in keys.items() if key not in fields["properties"]}
+    needed = [name for name in fields["required"] if name != "title"]  # which the reader fills in
+    needed += [key for key, hint in others.items() if isinstance(hint, type)]
+    properties = {**{key: schemas.of(hint) for key, hint in others.items()}, **fields["properties"]}
     return {
         "description": about(cls),
-        "type": "object",
+        **fields,
         "properties": {
-            key: {
-                **(described if key in needed else _or_null(described)),
-                **field_text(cls, key),
-            }
-            for key, described in ((key, schemas.of(hint)) for key, hint in hints.items())
+            key: one if key in needed else _or_null(one) for key, one in properties.items()
         },
         "patternProperties": _HYDRA,
-        "additionalProperties": False,
         "required": needed,
     }
-
-
-def _needed(cls: type[Setting], key: str, hint: Any) -> bool:
-    """Whether a key must be given: the fields without a default, and what the kind is about."""
-    field = cls.__dataclass_fields__.get(key)
-    if field is None:
-        return isinstance(hint, type)
-    return default_of(field) is MISSING
 
 
 def _or_null(described: Mapping[str, Any]) -> dict[str, Any]:

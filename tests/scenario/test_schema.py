@@ -86,6 +86,7 @@ def test_shipped_files_fit_and_name_the_schema(name: str) -> None:
         {key: one for key, one in scenario(one=PAIR).items() if key != "confidence"},
         scenario(),
         scenario(one=3),
+        scenario(one={key: one for key, one in PAIR.items() if key != "deltas"}),
         scenario(one={**PAIR, "delta": 1e-5}),
         scenario(one={**PAIR, "trials": 1e3 + 0.5}),
         scenario(one={**PAIR, "trials": None}),
