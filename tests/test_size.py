@@ -14,7 +14,7 @@ MAX_LINES = {
     "audit": 58_170,
     "audit/bounds": 9_630,
     "audit/claims": 4_960,
-    "audit/estimation": 6_710,
+    "audit/estimation": 6_680,
     "audit/simulation": 2_870,
     "audit/report": 4_140,
     "extras/verify/audit_verify": 1_780,
