@@ -58,7 +58,7 @@ def true_renyi(first: Mixture, second: Mixture, alpha: float, pieces: Pieces = (
         p, q = (density(law, x).log(analytic) for law in (first, second))
         return (a * p + (1 - a) * q).exp()
 
-    with ctx.workprec(120):
+    with ctx.workprec(80):
         a = arb(alpha)
         parts = (acb.integral(moment, *ends).real for ends in pieces)
         return sum(parts, arb(0)).log() / (a - 1)
