@@ -47,11 +47,6 @@ def twofold_delta(epsilon: float, rate: float, mu: float) -> float:
     return float(total + atom * symmetric_delta(epsilon, rate, mu))
 
 
-def twofold_epsilon(delta: float, rate: float, mu: float) -> float:
-    """Root of `twofold_delta`."""
-    return float(brentq(lambda e: twofold_delta(e, rate, mu) - delta, 0, 50, xtol=1e-12))
-
-
 def one_step_delta(
     epsilon: float, first: tuple[float, float], second: tuple[float, float], rate: float
 ) -> float:

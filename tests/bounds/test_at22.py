@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from audit import Batching, Order, Relation, bounds, exact
+from audit import Batching, Order, bounds, exact
 from audit.bounds import Status
 from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22 import largest_order
@@ -65,17 +65,6 @@ def test_best_integer_is_found(relation, steps, diameter):
     # the states need not be widened by the last shift: amplification by itself is sharper
     bare = bounds.evaluate("at22.proposition_3_2", m).renyi(3.0)
     assert bare <= 3.0 / (2 * m.step_std**2) * inner * (1 + 1e-12)
-
-
-def test_zero_out_takes_half():
-    long = {"steps": 10**6, "diameter": 1e-9}
-    replace = bounds.evaluate("at22.b_1", mechanism(**long)).renyi(2.0)
-    zero = bounds.evaluate("at22.b_1", mechanism(**long, relation=Relation.ZERO_OUT)).renyi(2.0)
-    assert zero == pytest.approx(replace / 4, rel=1e-5)
-
-
-def test_clipping_that_never_acts_is_no_clipping():
-    assert "at22.b_1" in bounds.applicable(mechanism(clip_norm=2.0))
 
 
 @pytest.mark.parametrize("position", range(1, 6))
@@ -366,7 +355,7 @@ def test_the_best_split_is_that_of_a_fine_grid():
     for id in ("at22.b_2", "at22.b_2_both_orders", "at22.b_3_both_orders"):
         orders = np.array([1.01, 3.0, 40.0, 400.0, 1000.0, 3000.0])
         found = bounds.evaluate(id, m).renyi(orders)
-        splits = 1 / (1 + np.exp(np.linspace(-8, 8, 161)))
+        splits = 1 / (1 + np.exp(np.linspace(-8, 8, 81)))
         by_hand = np.min([bounds.evaluate(id, m, split=x).renyi(orders) for x in splits], axis=0)
         assert np.all(found <= by_hand * 1.01)
 
@@ -375,10 +364,10 @@ def test_a_tradeoff_function_of_costly_divergences():
     """It takes its orders from a grid, and belongs to the same curve."""
     for id in ("at22.b_2_both_orders", "cl25.theorem_3_12_both_orders"):
         curve = bounds.evaluate(id, sampled(noise_std=5.0))
-        for alpha in (1e-3, 0.1, 0.6):
-            beta = curve.beta(alpha)
-            epsilons = np.array([0.0, 0.1, 0.3, 1.0])
-            lines = 1 - curve.delta(epsilons) - np.exp(epsilons) * alpha
+        epsilons = np.array([0.0, 0.1, 0.3, 1.0])
+        deltas = curve.delta(epsilons)
+        for alpha in (1e-3, 0.3):
+            beta, lines = curve.beta(alpha), 1 - deltas - np.exp(epsilons) * alpha
             assert max(np.max(lines), 0.0) - 2e-3 <= beta <= 1 - alpha
 
 

@@ -146,7 +146,7 @@ def test_theorem_4_10_reference_value_and_its_optimum():
     curve = bounds.evaluate("bsa24.theorem_4_10", m)
     best = curve.epsilon(1e-5)
     assert best <= given
-    for length in (12_000, 20_000, 22_000, 26_000, 50_000):
+    for length in (12_000, 22_000, 50_000):
         tau = 10**6 - length
         assert best <= bounds.evaluate("bsa24.theorem_4_10", m, tau=tau).epsilon(1e-5) + 1e-4
     # the answers of one curve belong together
@@ -251,10 +251,7 @@ def test_figure_1(steps, ours, composed):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_theorem_4_2_is_the_quadratic_pair(c, steps, relation):
     m = smooth(
-        steps=steps,
-        strong_convexity=(1 - c) / 0.1,
-        smoothness=(1 + c) / 0.1,
-        relation=relation,
+        steps=steps, strong_convexity=(1 - c) / 0.1, smoothness=(1 + c) / 0.1, relation=relation
     )
     assert m.step_size * (m.smoothness + m.strong_convexity) <= 2 * (1 + 1e-15)
     pair = exact.curve(QuadraticPair(m, m.strong_convexity))
@@ -327,7 +324,7 @@ def random_full(random):
 
 def test_theorem_3_3_is_the_optimum_over_shifts():
     random = np.random.default_rng(3)
-    for _ in range(400):
+    for _ in range(150):
         m = random_full(random)
         best = mu("theorem_3_3", m)
         assert best == pytest.approx(mu("theorem_3_3", m, tau=0), rel=1e-12)
@@ -401,12 +398,12 @@ def test_theorem_4_9_as_printed():
 
 
 def test_theorem_4_9_takes_the_best_tau():
-    m = stochastic(steps=60, noise_std=8.0)
+    m = stochastic(steps=30, noise_std=8.0)
     curve = bounds.evaluate("bsa24.theorem_4_9", m)
-    each = [bounds.evaluate("bsa24.theorem_4_9", m, tau=tau) for tau in range(1, 60)]
+    each = [bounds.evaluate("bsa24.theorem_4_9", m, tau=tau) for tau in range(1, 30)]
     assert curve.renyi(4.0) == pytest.approx(min(c.renyi(4.0) for c in each), rel=1e-12)
-    assert curve.epsilon(1e-5) <= min(c.epsilon(1e-5) for c in each[::4]) * (1 + 1e-3)
-    for tau, message in ((0, "at least 1, got 0"), (60, r"at most steps - 1 \(59\), got 60")):
+    assert curve.epsilon(1e-5) <= min(c.epsilon(1e-5) for c in each[::6]) * (1 + 1e-3)
+    for tau, message in ((0, "at least 1, got 0"), (30, r"at most steps - 1 \(29\), got 30")):
         with pytest.raises(ValueError, match=f"tau must be .*{message}"):
             bounds.evaluate("bsa24.theorem_4_9", m, tau=tau)
 

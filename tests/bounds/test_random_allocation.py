@@ -21,7 +21,7 @@ from audit.dominating.random_allocation import random_allocation
 from tests.mechanisms import dp_sgd
 
 IDS = ("fs25.theorem_4_3", "fs25.theorem_4_4", "fs25.theorem_4_1")
-MECHANISMS = 12
+MECHANISMS = 8
 
 
 def allocation(noise, length, epochs=1, participations=1, **fixed):
@@ -71,7 +71,7 @@ def test_a_planted_violation_is_found(monkeypatch):
 
     monkeypatch.setattr(bounds, "evaluate", too_small)
     random = np.random.default_rng(12)
-    assert sum(bool(list(violations(random))) for _ in range(10)) >= 9
+    assert sum(bool(list(violations(random))) for _ in range(5)) >= 4
 
 
 def test_moments_are_those_of_the_mean():
@@ -140,7 +140,7 @@ def test_records_in_every_step_are_full_batches():
 def test_the_bound_is_above_the_exact_total_variation():
     random = np.random.default_rng(21)
     ratios = []
-    for _ in range(15):
+    for _ in range(10):
         noise = float(np.exp(random.uniform(math.log(0.3), math.log(5.0))))
         length, epochs = int(random.choice([1, 2, 10, 100])), int(random.choice([1, 3, 20]))
         claimed = bounds.evaluate("evd26.theorem_3_3", allocation(noise, length, epochs))

@@ -82,11 +82,7 @@ def test_best_skips_what_is_not_sound():
     catalogue = Catalogue((claim, bounds.CATALOGUE["bsa24.theorem_4_1"]))
     assert catalogue.applicable(M) == ("wrong", "bsa24.theorem_4_1")
     assert catalogue.best(M, delta=1e-5).id == "bsa24.theorem_4_1"
-    assert [s for s in Status if s.sound] == [
-        Status.AS_PRINTED,
-        Status.CORRECTED,
-        Status.OWN,
-    ]
+    assert [s for s in Status if s.sound] == [Status.AS_PRINTED, Status.CORRECTED, Status.OWN]
     with pytest.raises(ValueError, match="got 'wrong' twice"):
         Catalogue((claim, claim))
 

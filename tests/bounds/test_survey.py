@@ -295,7 +295,7 @@ def test_theorem_vii_1_holds_against_gaussians_from_any_start():
 def test_sampled_quadratics_are_sound(relation):
     """The record and the others pull to points of their own; the curvature is shared."""
     rng = np.random.default_rng(15)
-    for _ in range(6):
+    for _ in range(4):
         steps, pull = int(rng.integers(1, 10)), float(rng.uniform(0.02, 0.6))
         std, spread = float(rng.uniform(0.3, 1.5)), float(rng.uniform(0.1, 1.0))
         m = sampled(

@@ -19,14 +19,14 @@ from audit.dominating import dominating_curve
 from audit.dominating.curve import GaussianDominatingCurve
 from tests.mechanisms import dp_sgd
 
-RUN = {"sampling_rate": 0.01, "steps": 200, "relation": Relation.ADD_REMOVE}
+RUN = {"sampling_rate": 0.01, "steps": 20, "relation": Relation.ADD_REMOVE}
 FULL = {"sampling_rate": 1, "steps": 16, "relation": Relation.ZERO_OUT}
 
 
 @pytest.mark.parametrize("relation", Relation)
 def test_epsilon_is_that_of_the_mechanism_at_any_dataset_size(relation: Relation) -> None:
     m = dp_sgd(
-        steps=200,
+        steps=20,
         dataset_size=7000,
         batch_size=70,
         step_size=0.3,
@@ -50,15 +50,15 @@ def test_full_batches_in_closed_form() -> None:
 
 def test_epochs_count_begun_steps() -> None:
     def asked(**length: float) -> object:
-        run = {"sampling_rate": 1 / 30, "relation": Relation.ADD_REMOVE, "delta": 1e-5}
+        run = {"sampling_rate": 1 / 5, "relation": Relation.ADD_REMOVE, "delta": 1e-5}
         return audit.epsilon(noise_multiplier=2.0, **run, **length)
 
-    assert asked(epochs=2) == asked(steps=60)
-    assert asked(epochs=2.01) == asked(steps=61)
+    assert asked(epochs=2) == asked(steps=10)
+    assert asked(epochs=2.01) == asked(steps=11)
 
 
 def test_batches_without_replacement_take_the_tighter_statement() -> None:
-    run = {"sampling_rate": 0.01, "steps": 100, "delta": 1e-5}
+    run = {"sampling_rate": 0.01, "steps": 20, "delta": 1e-5}
     found = audit.epsilon(
         noise_multiplier=1.1,
         relation=Relation.REPLACE_ONE,
@@ -82,13 +82,8 @@ def test_the_named_statement_proves_the_upper_end(batching: Batching) -> None:
     assert found.upper == pytest.approx(best.epsilon, rel=1e-4)  # no other proves less
 
 
-@pytest.mark.parametrize(
-    ("goal", "relation"), [(0.1, Relation.ADD_REMOVE), (2.0, Relation.REPLACE_ONE)]
-)
-def test_noise_that_is_needed_misses_and_noise_that_is_enough_meets(
-    goal: float, relation: Relation
-) -> None:
-    run = {**RUN, "relation": relation}
+def test_noise_that_is_needed_misses_and_noise_that_is_enough_meets() -> None:
+    goal, run = 2.0, {**RUN, "relation": Relation.REPLACE_ONE}
     noise = audit.noise_multiplier(epsilon=goal, delta=1e-5, **run)
     assert 0 < noise.needed < noise.enough < noise.needed * (1 + 1e-4)
     assert audit.epsilon(noise_multiplier=noise.needed, delta=1e-5, **run).upper > goal
@@ -177,10 +172,7 @@ def test_print() -> None:
         ({"steps": None}, "steps or epochs must be given, and not both, got neither"),
         ({"relation": "add remove"}, "write Relation.ADD_REMOVE"),
         ({"batching": "poisson"}, "write Batching.POISSON"),
-        (
-            {"batching": Batching.TRUNCATED_POISSON},
-            "batching must be one of full, cyclic,",
-        ),
+        ({"batching": Batching.TRUNCATED_POISSON}, "batching must be one of full, cyclic,"),
         (
             {"batching": Batching.SHUFFLED, "sampling_rate": 0.03},
             "sampling_rate must be 1 over a whole number for shuffled batches, got 0.03",

@@ -113,10 +113,7 @@ def test_one_step_attains_composition():
     for size, lipschitz in ((2, 1.0), (19, 0.5)):
         m = sampled(steps=1, batch_size=size, lipschitz=lipschitz, diameter=100.0)
         pair = GradientPair(
-            m,
-            record=LINE(0.0),
-            record_prime=LINE(2 * lipschitz),
-            cancelled=-lipschitz,
+            m, record=LINE(0.0), record_prime=LINE(2 * lipschitz), cancelled=-lipschitz
         )
         check_admissible(pair)
         claimed = bounds.evaluate("bsa24.theorem_4_8", m)
@@ -146,7 +143,7 @@ def test_the_search_leans_in_many_dimensions_only():
     assert found.bracket[0] == pytest.approx(cone.bracket[0], rel=0.02)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_sound_bound_is_exceeded(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 40))

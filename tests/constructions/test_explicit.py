@@ -21,11 +21,7 @@ from audit.constructions.explicit import (
     Repeated,
     VectorMixture,
 )
-from audit.constructions.explicit_laws import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    RandomisedResponse,
-)
+from audit.constructions.explicit_laws import DiscreteGaussian, DiscreteLaplace, RandomisedResponse
 from audit.search.found_pairs import read_found
 from tests.bounds.one_pass import one_pass
 from tests.mechanisms import noisy_sgd
@@ -156,14 +152,8 @@ def test_exponential_mechanisms():
             {"kind": "Finite", "first": [0.5, 0.5], "second": [1.0]},
             "second must be one for each of the 2 outcomes, got 1",
         ),
-        (
-            {"kind": "Finite", "first": "ab", "second": [1.0]},
-            "pair.first must be a list, got 'ab'",
-        ),
-        (
-            {"kind": "Finite", "first": [], "second": [1.0]},
-            "first must be a list of numbers, got",
-        ),
+        ({"kind": "Finite", "first": "ab", "second": [1.0]}, "pair.first must be a list, got 'ab'"),
+        ({"kind": "Finite", "first": [], "second": [1.0]}, "first must be a list of numbers, got"),
         (
             {"kind": "Finite", "first": [1.0], "second": [1.0], "times": 0},
             "times must be a whole number of at least 1, got 0",

@@ -13,13 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import binomtest, norm
 
 from audit import Batching, NoisySGD, Order, Relation, exact
-from audit.constructions import (
-    DriftedWalk,
-    Inadmissible,
-    LatticeWalk,
-    Process,
-    Staircase,
-)
+from audit.constructions import DriftedWalk, Inadmissible, LatticeWalk, Process, Staircase
 from audit.constructions.process import DependentStep
 from audit.search import check_admissible
 from audit.simulation import simulate
@@ -66,7 +60,7 @@ def test_the_law_is_the_integral_over_one_step() -> None:
     pair = LatticeWalk.suited(m)
     std, law = m.step_std, exact.curve(pair)
     for process, own in zip(pair.processes(), (law.first, law.second), strict=True):
-        for y in np.array([-3.1, 0.2, 4.0, 11.3, 33.0]) * std:
+        for y in np.array([-3.1, 4.0, 33.0]) * std:
             expected = density_after_two_steps(process, float(y))
             assert float(own.density(y)) == pytest.approx(expected, rel=1e-10)
 
@@ -97,7 +91,7 @@ def test_samples_follow_the_law() -> None:
     """Six places: a false alarm once in 10^5 seeds; the law of the other dataset fails."""
     pair = LatticeWalk.suited(mechanism())
     law = exact.curve(pair)
-    x = simulate(pair.processes()[0], trials=100_000, seed=5)
+    x = simulate(pair.processes()[0], trials=20_000, seed=5)
     places = np.array([-4.0, 0.5, 2.0, 6.0, 12.0, 30.0]) * pair.mechanism.step_std
     for own, passes in ((law.first, True), (law.second, False)):
         ps = [

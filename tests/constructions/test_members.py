@@ -90,7 +90,7 @@ def test_a_construction_that_yields_none_is_found() -> None:
     assert silent({"Silent": Silent}) == {"Silent"}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_members_are_admissible(seed: int) -> None:
     random = np.random.default_rng(seed)
     for m in [LATTICE, *(any_mechanism(random, 16 * seed + k) for k in range(16))]:
@@ -122,13 +122,13 @@ def test_drifts_of_both_laws_alike_are_not_suggested() -> None:
     [
         ({}, 7.2),
         ({"relation": Relation.REPLACE_ONE, "steps": 10}, 5.1),
-        ({"relation": Relation.REPLACE_ONE, "batching": Batching.CYCLIC}, 25.8),
+        ({"relation": Relation.REPLACE_ONE, "batching": Batching.CYCLIC}, 23.7),
     ],
 )
 def test_the_first_lattices_are_strong(changes: dict[str, Any], least: float) -> None:
     m = dataclasses.replace(LATTICE, **changes)
-    best = max(exact.curve(pair).epsilon_bracket(1e-6)[0] for pair in LatticeWalk.suggested(m))
-    assert best > least
+    first = itertools.islice(LatticeWalk.suggested(m), 2)
+    assert max(exact.curve(pair).epsilon_bracket(1e-6)[0] for pair in first) > least
 
 
 def test_the_judge_refutes_a_claim_by_a_lattice() -> None:

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from audit import Batching, NoisySGD, Order, Relation, Release, bounds, exact
 from audit.constructions import (
@@ -96,32 +97,21 @@ def test_curvatures_differ_as_far_as_the_sensitivity_allows():
         assert exact.curve(pair).mu == pytest.approx(exact.curve(same).mu, rel=1e-12)
 
 
-def test_random_stop_is_a_mixture_over_lengths():
-    stop = dataclasses.replace(ONE_PASS, release=Release.RANDOM_STOP, diameter=None, steps=6)
-    first, _ = TwoSidedWalk(stop, position=2).processes()
-    assert [len(path) for path in first.paths] == [1, 2, 3, 4, 5, 6]
-    law = exact.law(first)
-    # the record is the third: runs of one or two steps do not reach it
-    means, variances = np.array([0.0, 0, 1, 1, 1, 1]), np.arange(1.0, 7.0)
-    x = np.linspace(-4, 6, 11)
-    expected = np.exp(-((x[:, None] - means) ** 2) / (2 * variances)) / np.sqrt(
-        2 * math.pi * variances
-    )
-    np.testing.assert_allclose(law.density(x), expected.mean(axis=1), rtol=1e-10)
-
-
-def test_random_skip_leaves_the_first_records_out():
-    skip = dataclasses.replace(ONE_PASS, release=Release.RANDOM_SKIP, diameter=None)
-    first, _ = TwoSidedWalk(skip, position=3).processes()
-    assert [len(path) for path in first.paths] == [10, 9, 8, 7, 6, 5]
-    law = exact.law(first)
-    # the fourth record is left out by the two longest skips
-    means, variances = np.array([1.0, 1, 1, 1, 0, 0]), np.array([10.0, 9, 8, 7, 6, 5])
-    x = np.linspace(-6, 8, 9)
-    expected = np.exp(-((x[:, None] - means) ** 2) / (2 * variances)) / np.sqrt(
-        2 * math.pi * variances
-    )
-    np.testing.assert_allclose(law.density(x), expected.mean(axis=1), rtol=1e-10)
+@pytest.mark.parametrize(
+    ("changes", "position", "lengths", "holds"),
+    [  # the record is the third: runs of one or two steps do not reach it
+        ({"release": Release.RANDOM_STOP, "steps": 6}, 2, range(1, 7), [0, 0, 1, 1, 1, 1]),
+        # the fourth record is left out by the two longest skips
+        ({"release": Release.RANDOM_SKIP}, 3, range(10, 4, -1), [1, 1, 1, 1, 0, 0]),
+    ],
+)
+def test_random_releases_are_mixtures_over_lengths(changes, position, lengths, holds):
+    m = dataclasses.replace(ONE_PASS, diameter=None, **changes)
+    first, _ = TwoSidedWalk(m, position=position).processes()
+    assert [len(path) for path in first.paths] == list(lengths)
+    x = np.linspace(-6, 8, 15)
+    expected = norm.pdf(x[:, None], np.array(holds), np.sqrt(lengths)).mean(axis=1)
+    np.testing.assert_allclose(exact.law(first).density(x), expected, rtol=1e-10)
 
 
 def test_refusals():

@@ -117,11 +117,7 @@ def test_short_spellings() -> None:
         ("TwoSideWalk", {}, "got 'TwoSideWalk'; did you mean 'TwoSidedWalk'?"),
         ("AuxiliaryWalk", {}, "pair.kind must be one of BiasedWalk, Changing"),
         (None, {}, "pair.kind must be one of BiasedWalk, Changing"),
-        (
-            "TwoSidedWalk",
-            {"drift": 0.1},
-            "pair.drift must be left out of a TwoSidedWalk, got 0.1",
-        ),
+        ("TwoSidedWalk", {"drift": 0.1}, "pair.drift must be left out of a TwoSidedWalk, got 0.1"),
         (
             "TwoSidedWalk",
             {"mechanism": {}},

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, Relation
-from audit.constructions import (
-    Affine,
-    BiasedWalk,
-    DriftedWalk,
-    Inadmissible,
-    TwoSidedWalk,
-)
+from audit.constructions import Affine, BiasedWalk, DriftedWalk, Inadmissible, TwoSidedWalk
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
 

@@ -160,11 +160,7 @@ def test_mechanisms_are_values() -> None:
             "poisson_rate must be None for the release of the last iterate, got 0.1",
         ),
         (
-            {
-                "poisson_rate": 1.1,
-                "batching": Batching.POISSON,
-                "release": Release.ALL_ITERATES,
-            },
+            {"poisson_rate": 1.1, "batching": Batching.POISSON, "release": Release.ALL_ITERATES},
             r"poisson_rate must be in \[0, 1\], got 1.1",
         ),
         ({"divisor": "actual"}, "divisor must be a Divisor, got 'actual'"),

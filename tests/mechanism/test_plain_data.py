@@ -103,10 +103,7 @@ def test_a_schedule_by_its_power() -> None:
             {"step_size": {"first": 0.5, "power": "x"}},
             r"^m.step_size.power must be a finite number, got 'x'$",
         ),
-        (
-            {"step_size": [0.5, "x", 0.5, 0.5]},
-            r"^m.step_size\[1\] must be a number, got 'x'$",
-        ),
+        ({"step_size": [0.5, "x", 0.5, 0.5]}, r"^m.step_size\[1\] must be a number, got 'x'$"),
         ({"step_size": [0.5]}, r"^m.step_size must have one number a step \(4\), got 1 numbers$"),
         ({"batching": "bath"}, r"^m.batching must be one of full, .*, got 'bath'"),
         ({"convex": "yes"}, r"^m.convex must be true or false, got 'yes'$"),

@@ -50,10 +50,7 @@ def test_files_round_trip(tmp_path):
     ("edit", "message"),
     [
         (lambda text: text.replace("lipschitz: 20", "lipschitz: 19"), r"record in \[-19, 19\]"),
-        (
-            lambda text: text.replace("GradientPair", "Construction"),
-            r"pair\.kind must be one of",
-        ),
+        (lambda text: text.replace("GradientPair", "Construction"), r"pair\.kind must be one of"),
         (lambda text: text.replace("pair:", "couple:"), "couple must be left out of a FoundFile"),
         (
             lambda text: text.replace("epsilon_at_delta", "epsilon"),

@@ -41,9 +41,9 @@ from tests.search.cases import DELTA, mechanism, search
 )
 def test_what_drift_and_start_reach(point, least):
     m = mechanism(*point)
-    found = search(m, 250)
+    found = search(m, 120)
     assert least <= found.bracket[0] <= found.bracket[1] <= bounds.best(m, delta=DELTA).epsilon
-    assert found.evaluations <= 250
+    assert found.evaluations <= 120
     two_sided = exact.curve(TwoSidedWalk(m)).epsilon_bracket(DELTA)
     assert found.bracket[0] >= two_sided[0]
 
@@ -129,7 +129,7 @@ def test_the_wall_exposes_the_last_step_of_one_pass():
 
 def test_other_batches_and_relations_stay_below_their_bounds():
     small = noisy_sgd(
-        steps=30,
+        steps=10,
         dataset_size=10,
         batch_size=2,
         step_size=0.1,

@@ -10,11 +10,7 @@ from dp_accounting.pld import pld_pmf
 from scipy.special import ndtri
 
 from audit.bounds.accounting import SubsampledGaussian, compose
-from audit.bounds.accounting.composition import (
-    MAX_COMPOSITION,
-    _with_48_bits,
-    coarse_epsilons,
-)
+from audit.bounds.accounting.composition import MAX_COMPOSITION, _with_48_bits, coarse_epsilons
 from audit.curves import GaussianCurve, MinimumCurve, Order
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.without_replacement import MirroredCurve
@@ -145,9 +141,9 @@ def test_agrees_with_dp_accounting():
 @pytest.mark.parametrize(("rate", "mu"), [(0.2, 0.5), (0.05, 3.0), (0.7, 1.0)])
 @pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
 def test_bracket_contains_the_twofold_composition(rate, mu, delta):
-    exact = reference.twofold_epsilon(delta, rate, mu)
     low, high = compose(SubsampledGaussian(rate, mu), 2).epsilon_bracket(delta)
-    assert low <= exact <= high
+    at_low, at_high = (reference.twofold_delta(end, rate, mu) for end in (low, high))
+    assert at_high <= delta <= at_low
     assert high - low <= 2e-5
 
 
@@ -200,11 +196,11 @@ def test_falls_with_noise_and_rises_with_steps_and_rate():
     assert epsilon(0.12, 1.0, 50) > base
 
 
-@pytest.mark.parametrize("mu", [0.1, 2.0, 24.07, 60.0])
+@pytest.mark.parametrize("mu", [0.1, 24.07, 60.0])
 def test_a_gaussian_mechanism_beside_rare_steps(mu):
     """The steps add less than the grid does; wide Gaussians are composed of narrow ones."""
     curve = compose(SubsampledGaussian(1e-12, 0.1), 10, mu)
-    for delta in (0.3, 1e-2, 1e-5, 1e-8, 1e-10, 1e-12, 1e-15, 1e-40):
+    for delta in (0.3, 1e-5, 1e-12, 1e-40):
         low, high = curve.epsilon_bracket(delta)
         exact = GaussianCurve(mu).epsilon(delta)
         assert low <= exact * (1 + 1e-9)
@@ -249,12 +245,12 @@ def test_beyond_the_largest_composition_the_bound_is_finite():
     ],
 )
 def test_extremes_neither_overflow_nor_give_nan(rate, mu, times, gaussian_mu):
-    curve = compose(SubsampledGaussian(rate, mu), times, gaussian_mu, largest_grid=1 << 16)
+    curve = compose(SubsampledGaussian(rate, mu), times, gaussian_mu, largest_grid=1 << 13)
     unsampled = GaussianCurve(math.hypot(math.sqrt(times) * mu, gaussian_mu))
     epsilons = np.asarray(curve.epsilon([1e-12, 1e-9, 1e-5, 0.1]))
     assert np.all(np.diff(epsilons) <= 0)
     assert epsilons[-1] <= unsampled.epsilon(0.1) * 1.01
-    deltas = np.asarray(curve.delta([0.0, 1.0, 800.0, -3.0]))
+    deltas = np.asarray(curve.delta([0.0, 800.0, -3.0]))
     assert np.all((deltas >= 0) & (deltas <= 1))
     betas = np.asarray(curve.beta([0.0, 0.3, 1.0]))
     assert np.all((betas >= 0) & (betas <= [1, 0.7 + 1e-12, 1e-12]))
@@ -303,8 +299,8 @@ def test_lengths_are_compared_by_nearly_their_epsilons(step, shortest, longest, 
         return crossing / math.sqrt(times)
 
     coarse = coarse_epsilons(step, gaussian=gaussian, beside=beside)
-    for times in (shortest, math.isqrt(shortest * longest), longest):
-        for delta in (1e-3, 1e-5, 1e-9):
+    for times in (shortest, longest):
+        for delta in (1e-3, 1e-9):
             exact = compose(step, times, gaussian(times), beside=beside).epsilon(delta)
             # a length is chosen where epsilon is flat, so that .2 % are enough
             assert coarse(times, delta) == pytest.approx(exact, rel=2e-3)

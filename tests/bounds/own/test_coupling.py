@@ -249,8 +249,7 @@ def recursion(m, **grid):
     return curve.curves[0].epsilon(1e-5)
 
 
-def test_long_runs_in_a_small_domain():
-    assert recursion(mechanism(1.0, 0.2, 100), distances=32, weights=240) <= 5.9
+def test_a_long_run_in_a_small_domain():
     assert recursion(mechanism(3.0, 0.2, 70), distances=32, weights=240) <= 16.2
 
 
@@ -263,7 +262,7 @@ def test_two_steps_are_not_below_the_exact_law():
 
 def test_finer_grids_lower_the_bound():
     m = mechanism(3.0, 0.2, 30)
-    grids = [(16, 60), (32, 60), (32, 120), (64, 120)]
+    grids = [(16, 60), (32, 60), (32, 120)]
     values = [recursion(m, distances=n, weights=w) for n, w in grids]
     assert np.all(np.diff(values) <= 1e-12)
     assert values[-1] < 0.99 * values[0]
@@ -299,7 +298,7 @@ def test_merged_steps_are_close_to_single_ones():
     ],
 )
 def test_other_runs_are_never_above_what_they_start_from(changes):
-    m = mechanism(1.0, 0.2, 30, **changes)
+    m = mechanism(1.0, 0.2, 20, **changes)
     curve = bounds.evaluate("own.coupling", m, distances=24, weights=240)
     others = [e for e in ("own.forgetting", "bsa24.theorem_4_2") if e in bounds.applicable(m)]
     for id in others:
@@ -326,7 +325,7 @@ def test_cycles_are_not_below_what_a_search_certifies():
         lipschitz=12.5,
         batching=Batching.CYCLIC,
     )
-    found = worst_case(m, delta=1e-5, seed=0, evaluations=150)
+    found = worst_case(m, delta=1e-5, seed=0, evaluations=80)
     assert found.bracket[0] > 37.2
     assert found.bracket[0] <= bounds.evaluate("own.coupling", m).epsilon(1e-5)
 

@@ -104,7 +104,7 @@ def updates(kind, dimension, steps, random):
     return [lambda x: np.where(x > 0.1, 0.1 + 0.5 * (x - 0.1), x)] * steps
 
 
-CHAINS = 20_000
+CHAINS = 5000
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 20])

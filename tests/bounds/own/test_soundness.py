@@ -34,30 +34,32 @@ def with_couplings(*ids: str) -> Make:
 
 FIXED = ("own.parallel_moves", "own.relative_entropy")
 SHIFTS = evaluated("own.adaptive_shifts")
-# what is drawn, the bounds on it, how often, from which seed; and at which draws all bounds, times
-# which factor, are found below the law
-CASES: dict[str, tuple[Draw, Make, int, int, dict[int, float]]] = {
-    "short": (short_run, evaluated("own.forgetting", "own.coupling"), 8, 78, {7: 0.8}),
-    "sampled": (sampled_run, SHIFTS, 4, 5, {3: 0.8}),
-    "poisson": (poisson_run, evaluated("own.adaptive_shifts", "own.forgetting"), 4, 4, {3: 0.8}),
-    "fixed": (fixed_run, evaluated(*FIXED), 11, 3, {10: 0.75}),
-    "changing": (changing_run, evaluated(*CHANGING), 10, 20, {4: 0.5, 9: 0.6}),
-    "rough": (rough_run, evaluated("own.modulus"), 8, 4, {4: 0.9}),
-}
+# what is drawn, the bounds on it, from which seed, and which of the draws: those, of some tens,
+# whose laws come closest to the bounds; and where all bounds, times a factor, are below the law
+CASES: dict[str, tuple[Draw, Make, int, tuple[int, ...], dict[int, float]]] = {
+    "short": (short_run, evaluated("own.forgetting", "own.coupling"), 78, (3, 5, 7, 8), {7: 0.8}),
+    "sampled": (sampled_run, SHIFTS, 5, (0, 3), {3: 0.8}),
+    "poisson": (
+        poisson_run, evaluated("own.adaptive_shifts", "own.forgetting"), 4, (0, 1, 3), {3: 0.8}
+    ),
+    "fixed": (fixed_run, evaluated(*FIXED), 3, (1, 3, 6, 10, 14), {10: 0.75}),
+    "changing": (changing_run, evaluated(*CHANGING), 20, (2, 4, 8, 9), {4: 0.5, 9: 0.6}),
+    "rough": (rough_run, evaluated("own.modulus"), 4, (1, 4, 11, 19), {4: 0.9}),
+}  # fmt: skip
 CASES |= {
-    f"searched, {kind}": (functools.partial(searched_run, id, kind), make, count, 1, factors)
-    for id, kind, make, count, factors in (
-        ("own.coupling", "fixed", with_couplings(*FIXED), 3, {0: 0.6, 1: 0.97}),
-        ("own.coupling", "sampled", with_couplings("own.adaptive_shifts"), 2, {1: 0.93}),
-        ("own.adaptive_shifts", "poisson", SHIFTS, 3, {2: 0.8}),
+    f"searched, {kind}": (functools.partial(searched_run, id, kind), make, 1, places, factors)
+    for id, kind, make, places, factors in (
+        ("own.coupling", "fixed", with_couplings(*FIXED), (0, 1), {0: 0.6, 1: 0.97}),
+        ("own.coupling", "sampled", with_couplings("own.adaptive_shifts"), (0, 1), {1: 0.93}),
+        ("own.adaptive_shifts", "poisson", SHIFTS, (2, 3), {2: 0.8}),
     )
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_bounds_are_not_below_laws_and_smaller_ones_are(case: str) -> None:
-    draw, make, count, seed, factors = CASES[case]
-    for place in range(count):
+    draw, make, seed, places, factors = CASES[case]
+    for place in places:
         random = np.random.default_rng((seed, place))
         pair, law = draw(random)
         curves = make(pair.mechanism, random)
