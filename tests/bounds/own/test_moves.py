@@ -305,6 +305,7 @@ def test_moduli_of_special_cases() -> None:
     strong = rough(smoothness=25.0, strong_convexity=2.0)
     assert value(modulus_of(strong), 0.1) == pytest.approx(0.15)  # eta M - 1, whatever L is
     assert modulus_of(rough(smoothness=20.0)).factor == 1.0
+    assert modulus_of(rough(smoothness=3.0, convex=False)).factor == pytest.approx(1.3)
     jump = modulus_of(rough(convex=False))
     assert value(jump, 0.0) == 0
     assert value(jump, 1e-9) == pytest.approx(0.2)
