@@ -72,7 +72,8 @@ def step_down(
     family = [k for k, one in enumerate(judged) if may_be_sampled(one.claim)]
     levels = {k: _level(judged[k]) for k in family}
     spent = {k: judged[k].error for k in family}
-    while family:
+    # else no share is left over, or none is needed
+    while 0 < sum(level < 1 for level in levels.values()) < len(family):
         refuted = holm(list(levels.values()), error=error)
         left = [k for k, known in zip(family, refuted.tolist(), strict=True) if not known]
         larger = error / max(len(left), 1)
