@@ -83,22 +83,19 @@ class ClaimItem(pytest.Item):
     def runtest(self) -> None:
         """Judge the claim."""
         from audit.claims.checking import complaint
-        from audit.claims.claim import Severity
         from audit.claims.formats import properties
         from audit.claims.judge import judge
-        from audit.results import Verdict
 
         judgement = judge(self._claim, error=self._error, shared=self._shared)
-        facts = {"verdict": judgement.verdict.value, **properties(judgement)}
-        self.user_properties.extend((k, v) for k, v in facts.items() if v not in (None, ""))
-        if judgement.verdict is Verdict.ERROR:
-            pytest.fail(str(complaint(judgement)), pytrace=False)
-        if judgement.as_expected:
-            return
-        if self._claim.severity is Severity.WARN:
-            self.warn(ClaimWarning(str(judgement)))
-        else:
-            pytest.fail(str(judgement), pytrace=False)
+        facts = properties(judgement).items()
+        self.user_properties.extend(fact for fact in facts if fact[1] not in (None, ""))
+        match judgement.mark:
+            case "broken":
+                pytest.fail(str(complaint(judgement)), pytrace=False)
+            case "FAIL":
+                pytest.fail(str(judgement), pytrace=False)
+            case "warn":
+                self.warn(ClaimWarning(str(judgement)))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return the place of the claim."""

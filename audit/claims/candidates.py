@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 import threading
 import time
@@ -17,7 +16,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,34 +162,55 @@ class KnownPair:
 class Candidates:
     """The pairs that are tried against claims on one subject, in their order, and their numbers.
 
-    ``find`` returns the pairs; it is called when they are first needed.
+    The subject is a pair, the only candidate, or a mechanism. Records are in one of the allowed
+    ``batches``.
     """
 
-    def __init__(self, find: Callable[[], Iterable[KnownPair]]) -> None:
-        self._find = find
+    def __init__(self, known: KnownPairs, subject: Subject, batches: range | None) -> None:
+        self._known, self._subject, self._batches = known, subject, batches
         self._blocks: dict[Quantity, PlaceRange] = {}
         self._done: set[tuple[KnownPair, Quantity, Order]] = set()
-        self._lock = threading.Lock()
 
     @cached_property
     def pairs(self) -> tuple[KnownPair, ...]:
-        """The pairs."""
-        return tuple(self._find())
+        """The pairs in the order in which they are tried.
 
-    def expect(self, quantities: Iterable[Quantity]) -> None:
-        """Register the numbers of later claims; close ones will be computed together."""
-        with self._lock:
-            new: dict[type[Quantity], set[float]] = {}
-            for quantity in quantities:
-                if quantity.at is not None and quantity not in self._blocks:
-                    with contextlib.suppress(ValueError):  # the claim's own verdict will report it
-                        quantity.check()
-                        new.setdefault(type(quantity), set()).add(quantity.at)
-            for kind, found in new.items():
-                places = np.array(sorted(found, reverse=not kind.rises))
-                for part in np.array_split(places, -(-places.size // _MAX_BATCH)):
-                    block = PlaceRange(kind, part)
-                    self._blocks.update(dict.fromkeys(block.quantities, block))
+        The order depends on the mechanism only: fast pairs come first, and among those the ones
+        that were found for this mechanism and those that are suggested first.
+        """
+        subject = self._subject
+        if not isinstance(subject, NoisySGD | Composition):
+            return (self._known.one(subject),)
+        pairs = filter(describable, (*shipped(subject), *suggested_members(subject)))
+        placed = dict.fromkeys(_placed(pair, self._batches) for pair in pairs)
+        found = [self._known.one(pair) for pair in placed if pair is not None]
+        return tuple(sorted(found, key=lambda known: known.rank))
+
+    def searched(self, claim: Claim, quantity: Quantity) -> KnownPair | None:
+        """Return the pair that the worst-case search finds for a number; None without a search.
+
+        A claim with ``search`` gets its own search, for its quantity, with fewer pairs if that many
+        would take minutes by the sizes of their laws. Any other claim on a bounded convex mechanism
+        gets a small search, of an objective near the quantity, which it shares with the other
+        claims on that mechanism. Both depend on the number of pairs and the seed, not on time: they
+        find the same pair on every machine.
+        """
+        mechanism, search = claim.mechanism, claim.search
+        if mechanism is None or isinstance(mechanism, Composition) or _other_runs(claim):
+            return None
+        shared = search is None
+        if search is None:
+            if claim.pair is not None or not _is_cheap(mechanism):
+                return None
+            search = Search(evaluations=_DEFAULT_EVALUATIONS)
+        affordable = _MAX_REQUESTED_SECONDS / max(quick_seconds(mechanism), 1e-6)
+        evaluations = min(search.evaluations, int(min(affordable, 1e9)))
+        if evaluations == 0:
+            return None
+        objective = _objective(quantity, shared=shared)
+        found = _found(mechanism, replace(search, evaluations=evaluations), objective)
+        placed = None if found is None else _placed(found, self._batches)
+        return None if placed is None else self._known.one(placed)
 
     def bracket(
         self,
@@ -211,8 +230,7 @@ class Candidates:
         curve = known.law(law_until)
         if quantity.at is None:
             return known.brackets.setdefault(key, quantity.bracket(curve, order))
-        self.expect([quantity])
-        block = self._blocks[quantity]
+        block = self._block(quantity)
         asked = block.quantities if curve.many_at_once else (quantity,)
         try:
             with deadline.shared_by(len(asked)), block.lock:
@@ -222,6 +240,21 @@ class Candidates:
         except BracketError:  # perhaps at the place of another claim
             known.brackets[key] = quantity.bracket(curve, order)
         return known.brackets.get(key)
+
+    def _block(self, quantity: Quantity) -> PlaceRange:
+        """Return the block of a place, made of all places that claims expect so far."""
+        with self._known.lock:
+            if quantity not in self._blocks:
+                kind = type(quantity)
+                expected = {quantity, *self._known.expected[self._subject]} - self._blocks.keys()
+                found = sorted(
+                    one.at for one in expected if type(one) is kind and one.at is not None
+                )
+                places = np.array(found if kind.rises else found[::-1])
+                for part in np.array_split(places, -(-places.size // _MAX_BATCH)):
+                    block = PlaceRange(kind, part)
+                    self._blocks.update(dict.fromkeys(block.quantities, block))
+            return self._blocks[quantity]
 
 
 class PlaceRange:
@@ -282,25 +315,19 @@ class KnownPairs:
     """All pairs that the claims judged together have used, and their most recent laws."""
 
     def __init__(self) -> None:
+        self.expected: defaultdict[Subject, set[Quantity]] = defaultdict(set)
+        self.lock = threading.RLock()
         self._pairs: dict[Pair, KnownPair] = {}
         self._recent: OrderedDict[KnownPair, None] = OrderedDict()
-        self._fitting: dict[NoisySGD | Composition, tuple[Pair, ...]] = {}
-        self._expected: defaultdict[Subject, set[Quantity]] = defaultdict(set)
-        self._candidates: defaultdict[Subject, dict[range | None, Candidates]] = defaultdict(dict)
-        self._lock = threading.RLock()
+        self._candidates: dict[tuple[Subject, range | None], Candidates] = {}
 
     def expect(self, claims: Iterable[Claim]) -> None:
         """Register claims in advance, so that numbers of one subject are computed together."""
-        new: defaultdict[Subject, set[Quantity]] = defaultdict(set)
-        for claim in claims:
-            subject = claim.mechanism if claim.pair is None else claim.pair
-            if subject is not None and not isinstance(subject, UserPair):
-                new[subject].update(claim.statement.quantities)
-        with self._lock:
-            for subject, quantities in new.items():
-                self._expected[subject] |= quantities
-                for candidates in self._candidates[subject].values():
-                    candidates.expect(quantities)
+        with self.lock:
+            for claim in claims:
+                subject = claim.mechanism if claim.pair is None else claim.pair
+                if subject is not None and not isinstance(subject, UserPair):
+                    self.expected[subject].update(filter(_has_place, claim.statement.quantities))
 
     def one(self, pair: Pair) -> KnownPair:
         """Return a pair with its known numbers."""
@@ -311,35 +338,24 @@ class KnownPairs:
 
         Their records are in one of the allowed ``batches``.
         """
-        with self._lock:
-            known = self._candidates[subject]
-            if batches not in known:
-                known[batches] = Candidates(lambda: self._found(subject, batches))
-                known[batches].expect(self._expected[subject])
-            return known[batches]
-
-    def _found(self, subject: Subject, batches: range | None) -> list[KnownPair]:
-        """Return the pairs in the order in which they are tried.
-
-        The order depends on the mechanism only: fast pairs come first, and among those the ones
-        that were found for this mechanism and those that are suggested first.
-        """
-        if not isinstance(subject, NoisySGD | Composition):
-            return [self.one(subject)]
-        with self._lock:
-            if subject not in self._fitting:
-                pairs = itertools.chain(shipped(subject), suggested_members(subject))
-                self._fitting[subject] = tuple(dict.fromkeys(pairs))
-        found = (_placed(pair, batches) for pair in self._fitting[subject] if describable(pair))
-        placed = dict.fromkeys(pair for pair in found if pair is not None)
-        return sorted(map(self.one, placed), key=lambda known: known.rank)
+        with self.lock:
+            new = Candidates(self, subject, batches)
+            return self._candidates.setdefault((subject, batches), new)
 
     def _keep(self, known: KnownPair) -> None:
-        with self._lock:
+        with self.lock:
             self._recent[known] = None
             self._recent.move_to_end(known)
             if len(self._recent) > _MAX_LAWS:
                 self._recent.popitem(last=False)[0].forget()
+
+
+def _has_place(quantity: Quantity) -> bool:
+    """Return whether a number is taken at a place in its range; the verdict reports any other."""
+    with contextlib.suppress(ValueError):
+        quantity.check()
+        return quantity.at is not None
+    return False
 
 
 def allowed_batches(claim: Claim) -> range | None:
@@ -411,37 +427,12 @@ def _placed(pair: Pair, batches: range | None) -> Pair | None:
 # ---- the worst-case search as a source of pairs
 
 
-def searched_for(
-    claim: Claim, quantity: Quantity, batches: range | None, known: KnownPairs
-) -> KnownPair | None:
-    """Return the pair that the worst-case search finds for a number; None if there is no search.
-
-    A claim with ``search`` gets its own search, for its quantity, with fewer pairs if that many
-    would take minutes by the sizes of their laws. Any other claim on a bounded convex mechanism
-    gets a small search, of an objective near the quantity, which it shares with the other claims on
-    that mechanism. Both depend on the number of pairs and the seed, not on time: they find the same
-    pair on every machine.
-    """
-    mechanism, asked = claim.mechanism, claim.search
-    if mechanism is None or isinstance(mechanism, Composition) or _other_runs(claim):
-        return None
-    shared, asked = asked is None, asked or Search(evaluations=_DEFAULT_EVALUATIONS)
-    if shared and (claim.pair is not None or not _is_cheap(mechanism)):
-        return None
-    affordable = _MAX_REQUESTED_SECONDS / max(quick_seconds(mechanism), 1e-6)
-    evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
-    if evaluations == 0:
-        return None
-    options = {**vars(asked), "evaluations": evaluations}
-    found = _found(mechanism, objective=_objective(quantity, shared=shared), **options)
-    placed = None if found is None else _placed(found, batches)
-    return None if placed is None else known.one(placed)
-
-
 @functools.lru_cache(maxsize=256)
-def _found(mechanism: NoisySGD, **options: Any) -> Construction | None:
+def _found(
+    mechanism: NoisySGD, search: Search, objective: Epsilon | RenyiDivergence
+) -> Construction | None:
     try:
-        return worst_case(mechanism, **options).construction
+        return worst_case(mechanism, objective=objective, **vars(search)).construction
     except ValueError:  # no pair whose laws can be computed
         return None
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from audit import validate
-from audit.claims.claim import Claim, Search, Severity
+from audit.claims.claim import Claim, Search
 from audit.claims.claims_file import InputError, load
 from audit.claims.error_shares import in_threads
 from audit.claims.judgement import Evidence, Judgement
@@ -51,21 +51,12 @@ class Checked:
     @property
     def failures(self) -> tuple[Judgement, ...]:
         """Judgements with an unexpected verdict that fail a build."""
-        return self._unexpected(Severity.ERROR)
+        return tuple(j for j in self.judgements if j.mark == "FAIL")
 
     @property
     def warnings(self) -> tuple[Judgement, ...]:
         """Judgements with an unexpected verdict that only warn."""
-        return self._unexpected(Severity.WARN)
-
-    def _unexpected(self, severity: Severity) -> tuple[Judgement, ...]:
-        return tuple(
-            j
-            for j in self.judgements
-            if j.claim.severity is severity
-            and not j.as_expected
-            and j.verdict is not Verdict.ERROR  # reported as a complaint
-        )
+        return tuple(j for j in self.judgements if j.mark == "warn")
 
 
 def check(

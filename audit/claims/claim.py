@@ -7,7 +7,6 @@ quantities and from `NumberSource`.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 from collections.abc import Collection, Mapping
@@ -75,14 +74,6 @@ class NumberSource(enum.Enum):
 class Numbers:
     """The claim that some numbers are at most, or above, certain values.
 
-    Parameters
-    ----------
-    numbers : tuple of ClaimedNumber
-        The quantities with their values.
-    exceeded : bool, default: False
-        Whether the claim is that the worst pair has more: a larger certified number then proves
-        the claim instead of refuting it.
-
     Examples
     --------
     >>> from audit.curves.quantities import TotalVariation
@@ -92,7 +83,9 @@ class Numbers:
 
     kind: ClassVar[str] = "numbers"
 
-    numbers: tuple[ClaimedNumber, ...]
+    numbers: tuple[ClaimedNumber, ...]  #: The quantities with their values.
+    #: Whether the claim is that the worst pair has more: a larger certified number then proves the
+    #: claim instead of refuting it.
     exceeded: bool = False
 
     @property
@@ -105,17 +98,6 @@ class Numbers:
 class Asked:
     """The claim that a source makes about the mechanism.
 
-    Parameters
-    ----------
-    source : Source
-        The kind of source.
-    name : str
-        Its id, name or function.
-    deltas, orders : tuple of float, optional
-        The deltas at which epsilon is claimed, and the orders of claimed Renyi divergences.
-    options : mapping of str to float, optional
-        Free parameters of a bound by name.
-
     Raises
     ------
     ValueError
@@ -124,10 +106,11 @@ class Asked:
 
     kind: ClassVar[str] = "asked"
 
-    source: NumberSource
-    name: str
-    deltas: tuple[float, ...] = ()
-    orders: tuple[float, ...] = ()
+    source: NumberSource  #: The kind of source.
+    name: str  #: Its id, name or function.
+    deltas: tuple[float, ...] = ()  #: The deltas at which epsilon is claimed.
+    orders: tuple[float, ...] = ()  #: The orders of claimed Renyi divergences.
+    #: Free parameters of a bound by name.
     options: Mapping[str, int | float] = field(default_factory=dict)
 
     exceeded: ClassVar[bool] = False
@@ -374,20 +357,6 @@ class LooseBy:
 class Budget:
     """The work that the judge may spend on a claim.
 
-    Parameters
-    ----------
-    trials : int, optional
-        Samples per dataset if no exact law is available; 0 for exact evidence only.
-    seconds : float, optional
-        Limit on the estimated time of exact laws, in seconds. Pairs beyond it are not tried;
-        estimates are the same on every machine.
-    seed : int, optional
-        Seed of all samples.
-    callable_seconds : float, optional
-        Limit on the time of a user function, for all deltas together, in seconds.
-    callable_gigabytes : float, optional
-        Limit on the memory of a user function, in units of 1e9 bytes.
-
     Raises
     ------
     ValueError
@@ -399,10 +368,15 @@ class Budget:
     0
     """
 
+    #: Samples per dataset if no exact law is available; 0 for exact evidence only.
     trials: int = 0
+    #: Limit on the estimated time of exact laws, in seconds. Pairs beyond it are not tried;
+    #: estimates are the same on every machine.
     seconds: float = 2.5
-    seed: int = 0
+    seed: int = 0  #: Seed of all samples.
+    #: Limit on the time of a user function, for all deltas together, in seconds.
     callable_seconds: float = 30.0
+    #: Limit on the memory of a user function, in units of 1e9 bytes.
     callable_gigabytes: float = 4.0
 
     def __post_init__(self) -> None:
@@ -471,38 +445,6 @@ class UserPair:
 class Claim(ShortRepr):
     """A statement about a mechanism, with its expected verdict.
 
-    Parameters
-    ----------
-    id : str
-        Name of the claim, unique over all files.
-    mechanism : NoisySGD, Composition or None
-        The mechanism that the claim is about; None for explicit laws and samples.
-    statement : Numbers or Asked
-        Numbers that are claimed, or a source that is asked for them; `audit.claims.statement_of`
-        makes both.
-    citation : str, optional
-        Where the claim is published.
-    expected : Expected or LooseBy, optional
-        The expected verdict.
-    severity : Severity, optional
-        Whether another verdict fails the build.
-    budget : Budget, optional
-        The work that the judge may spend.
-    pair : Construction, ExplicitPair or UserPair, optional
-        A construction for the mechanism, or explicit distributions, if the judge must use this pair
-        only; by default it tries every admissible construction that fits.
-    search : Search, optional
-        Adds the pair of a worst-case search. By default the judge makes a small search if that
-        takes a second or two.
-    samples : Samples, optional
-        Recorded scores, which are then the only evidence.
-    source : str, optional
-        Description of the object of another library from which the mechanism was read.
-    unread : str, optional
-        Why the mechanism could not be read; the verdict is then an error.
-    location : Location, optional
-        Where the claim is written.
-
     Raises
     ------
     ValueError
@@ -530,19 +472,27 @@ class Claim(ShortRepr):
     'consistent'
     """
 
-    id: str
+    id: str  #: Name of the claim, unique over all files.
+    #: The mechanism that the claim is about; None for explicit laws and samples.
     mechanism: NoisySGD | Composition | None
+    #: Numbers that are claimed, or a source that is asked for them; `audit.claims.statement_of`
+    #: makes both.
     statement: Statement
-    citation: str = ""
-    expected: Expected | LooseBy = Expected.CONSISTENT
-    severity: Severity = Severity.ERROR
-    budget: Budget = Budget()
+    citation: str = ""  #: Where the claim is published.
+    expected: Expected | LooseBy = Expected.CONSISTENT  #: The expected verdict.
+    severity: Severity = Severity.ERROR  #: Whether another verdict fails the build.
+    budget: Budget = Budget()  #: The work that the judge may spend.
+    #: A construction for the mechanism, or explicit distributions, if the judge must use this pair
+    #: only; by default it tries every admissible construction that fits.
     pair: Pair | UserPair | None = None
+    #: Adds the pair of a worst-case search. By default the judge makes a small search if that takes
+    #: a second or two.
     search: Search | None = None
-    samples: Samples | None = None
+    samples: Samples | None = None  #: Recorded scores, which are then the only evidence.
+    #: Description of the object of another library from which the mechanism was read.
     source: str = ""
-    unread: str = ""
-    location: Location | None = None
+    unread: str = ""  #: Why the mechanism could not be read; the verdict is then an error.
+    location: Location | None = None  #: Where the claim is written.
 
     def __post_init__(self) -> None:
         if not getattr(self.pair, "is_neighbouring", True):
@@ -567,7 +517,7 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
     if isinstance(pair, UserPair):
         plain = {"kind": pair.kind.partition(":")[2], **pair.fields}
     elif pair is not None:
-        defaults = {field.name: field.default for field in dataclasses.fields(pair)}
+        defaults = {field.name: field.default for field in fields(pair)}
         plain = {
             name: value
             for name, value in encode_pair(pair).items()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -117,30 +117,22 @@ class Collected:
         self.spent = self.share.spent
 
 
-def collect(
-    found: Collected,
-    candidates: Candidates,
-    search: Callable[[ClaimedNumber], KnownPair | None],
-    *,
-    exhaustive: bool,
-) -> None:
+def collect(found: Collected, candidates: Candidates, *, exhaustive: bool) -> None:
     """Add the bounds that the pairs certify, up to the first pair that refutes a number.
 
-    ``search`` finds one more pair, against the number that is closest to being refuted. If
-    ``exhaustive``, the other pairs are tried after one refutes. A pair that refutes is always
+    If ``exhaustive``, the other pairs are tried after one refutes. A pair that refutes is always
     evaluated for all numbers, in both orders.
     """
-    for _ in itertools.chain(_by_laws(found, candidates, search), _by_samples(found, candidates)):
+    for _ in itertools.chain(_by_laws(found, candidates), _by_samples(found, candidates)):
         if found.refuted and not exhaustive:
             break
 
 
-def _by_laws(
-    found: Collected, candidates: Candidates, search: Callable[[ClaimedNumber], KnownPair | None]
-) -> Iterator[None]:
+def _by_laws(found: Collected, candidates: Candidates) -> Iterator[None]:
     """Add what the exact laws of the candidates certify, within the budget's seconds.
 
-    Then what the pair of a worst-case search certifies, unless pairs were left out before.
+    Then what the pair of a worst-case search certifies, against the number that is closest to being
+    refuted, unless pairs were left out before.
     """
     planned, seconds = 0.0, found.claim.budget.seconds
     deadline = Deadline(_DEADLINE_FACTOR * seconds)
@@ -156,7 +148,8 @@ def _by_laws(
         yield
     if found.left and found.claim.search is None:
         return
-    searched = search(found.closest.number if found.bounds else found.numbers[0])
+    number = found.closest.number if found.bounds else found.numbers[0]
+    searched = candidates.searched(found.claim, number.quantity)
     if searched is not None:
         _by_law(found, searched, candidates, deadline, searched=True)
         yield

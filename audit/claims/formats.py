@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import audit
 from audit.claims import wording
 from audit.claims.checking import Checked, complaint
-from audit.claims.claim import Severity, encode_claim
+from audit.claims.claim import encode_claim
 from audit.claims.judgement import Judgement
 from audit.codec import encode
 from audit.results import Verdict
@@ -39,21 +39,12 @@ def write(checked: Checked, form: Format) -> str:
     return _WRITERS[form](checked)
 
 
-def mark(judgement: Judgement) -> str:
-    """Return the mark of a judgement: ok, FAIL, warn or broken."""
-    if judgement.verdict is Verdict.ERROR:
-        return "broken"
-    if judgement.as_expected:
-        return "ok"
-    return "FAIL" if judgement.claim.severity is Severity.ERROR else "warn"
-
-
 def cells(judgement: Judgement) -> tuple[str, ...]:
     """Return the row of a judgement, one text for each of `COLUMNS`."""
     verdict = judgement.verdict.value
     if judgement.verification and judgement.verdict is Verdict.REFUTED:
         verdict += f", {judgement.verification}"
-    if mark(judgement) in ("FAIL", "warn"):
+    if judgement.mark in ("FAIL", "warn"):
         verdict += f" (expected {judgement.claim.expected.words})"
     claimed, certified = judgement.claimed, judgement.certified
     if claimed is not None and certified is not None:
@@ -63,7 +54,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
     ratio = judgement.tightness
     by = f"{judgement.pair}, {judgement.evidence}" if judgement.evidence else judgement.pair
     return (
-        mark(judgement),
+        judgement.mark,
         judgement.claim.id,
         verdict,
         right,
@@ -174,7 +165,6 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         "severity": claim.severity.value,
         "expected": claim.expected.words,
         "as_expected": judgement.as_expected,
-        "verdict": judgement.verdict.value,
         **properties(judgement),
         "order": None if judgement.order is None else judgement.order.value,
         "error": judgement.error,
@@ -187,8 +177,9 @@ def _entry(judgement: Judgement) -> dict[str, object]:
 
 
 def properties(judgement: Judgement) -> dict[str, object]:
-    """Return the numbers of a judgement and their evidence; None if there is none."""
+    """Return the verdict, its numbers and their evidence; None where there is none."""
     return {
+        "verdict": judgement.verdict.value,
         "quantity": None if judgement.quantity is None else judgement.quantity.name,
         "claimed": _finite(judgement.claimed),
         "certified": _finite(judgement.certified),
@@ -217,16 +208,15 @@ def _junit(checked: Checked) -> str:
         place = judgement.claim.location
         entry = case(str(place.file) if place else "", judgement.claim.id, judgement.seconds)
         held = ElementTree.SubElement(entry, "properties")
-        facts = {"verdict": judgement.verdict.value, **properties(judgement)}
-        for name, value in facts.items():
+        for name, value in properties(judgement).items():
             if value not in (None, ""):
                 ElementTree.SubElement(held, "property", name=name, value=_legal(str(value)))
         text = _legal(str(judgement))
-        if mark(judgement) == "FAIL":
+        if judgement.mark == "FAIL":
             ElementTree.SubElement(entry, "failure", message=text).text = text
-        elif mark(judgement) == "warn":
+        elif judgement.mark == "warn":
             ElementTree.SubElement(entry, "system-out").text = f"warning: {text}"
-        elif mark(judgement) == "broken":
+        elif judgement.mark == "broken":
             text = _legal(str(complaint(judgement)))
             ElementTree.SubElement(entry, "error", message=text).text = text
     told = {complaint(j) for j in checked.judgements if j.verdict is Verdict.ERROR}

@@ -16,12 +16,10 @@ from typing import Any
 
 from audit import bounds, validate
 from audit.claims.candidates import (
-    Candidates,
     KnownPair,
     KnownPairs,
     allowed_batches,
     candidates_for,
-    searched_for,
 )
 from audit.claims.claim import Claim, Numbers, UserPair
 from audit.claims.error_shares import (
@@ -133,7 +131,7 @@ def judge_numbers(claim: Claim, *, batches: range | None, shared: Shared) -> Jud
     assert not isinstance(claim.pair, UserPair)
     found = Collected(claim=claim, numbers=claim.statement.numbers, share=ErrorShare(0.5, 0.5))
     candidates = shared.pairs.of(claim.pair or claim.mechanism, batches)
-    _collect_pairs(found, candidates, batches, shared)
+    collect(found, candidates, exhaustive=shared.exhaustive)
     return _judgement(found)
 
 
@@ -149,9 +147,8 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
             if claim.samples is not None:
                 collect_recorded(found, claim.samples)
             else:
-                batches = allowed_batches(claim)
-                candidates = candidates_for(claim, batches, shared.pairs)
-                _collect_pairs(found, candidates, batches, shared)
+                candidates = candidates_for(claim, allowed_batches(claim), shared.pairs)
+                collect(found, candidates, exhaustive=shared.exhaustive)
             judgement = _judgement(found)
     except NothingClaimed as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
@@ -211,22 +208,10 @@ def judged_by_worker(
 _of_worker = functools.cache(Shared)  # resources shared by the claims of a worker
 
 
-def _collect_pairs(
-    found: Collected, candidates: Candidates, batches: range | None, shared: Shared
-) -> None:
-    """Collect what pairs certify; a fault is raised unless they refute."""
-    collect(
-        found,
-        candidates,
-        lambda number: searched_for(found.claim, number.quantity, batches, shared.pairs),
-        exhaustive=shared.exhaustive,
-    )
+def _judgement(found: Collected) -> Judgement:
+    """Return the verdict on a claim, of what was collected; a fault is raised unless it refutes."""
     if found.fault is not None and not found.refuted:
         raise found.fault
-
-
-def _judgement(found: Collected) -> Judgement:
-    """Return the verdict on a claim, of what was collected."""
     numbers = tuple(found.numbers)
     judgement = Judgement(
         claim=found.claim,

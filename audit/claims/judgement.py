@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from audit.claims.claim import Claim, Expected, LooseBy
+from audit.claims.claim import Claim, Expected, LooseBy, Severity
 from audit.claims.witness import Evidence as Evidence
 from audit.claims.witness import Witness
 from audit.claims.wording import apart, tidy
@@ -19,57 +19,30 @@ from audit.results import judge_upper_bound as judge_upper_bound
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement(ShortRepr):
-    """The verdict on one claim, and its evidence.
+    """The verdict on one claim, and its evidence."""
 
-    Attributes
-    ----------
-    claim : Claim
-        The claim.
-    verdict : Verdict
-        The verdict.
-    claimed, certified : float or None
-        The claimed number and the best certified lower bound, at the point where the claim is
-        tightest; None if there is none.
-    quantity : Quantity or None
-        The quantity of these numbers and where it is taken; None if nothing is claimed.
-    order : Order or None
-        The order of the pair at that point.
-    pair : str
-        The construction that certifies.
-    pairs_tried, pairs_left : int
-        Number of pairs that were tried, and number left when the budget ended.
-    evidence : Evidence or None
-        The kind of evidence; None if there is none.
-    error : float
-        Bound on the probability that this judgement refutes a true claim; 0 for exact evidence.
-    numbers : tuple of ClaimedNumber
-        All numbers of the claim; empty if nothing is claimed.
-    witness : Witness or None
-        For a refutation, everything that is needed to verify it.
-    verification : str
-        For a refutation, the answer of ``audit-verify``; empty if it was not asked.
-    message : str
-        One line that explains the verdict.
-    seconds : float
-        Time spent, in seconds.
-    """
-
-    claim: Claim
-    verdict: Verdict
+    claim: Claim  #: The claim.
+    verdict: Verdict  #: The verdict.
+    #: The claimed number at the point where the claim is tightest; None if there is none.
     claimed: float | None = None
-    certified: float | None = None
+    certified: float | None = None  #: The best certified lower bound there; None if there is none.
+    #: The quantity of these numbers and where it is taken; None if nothing is claimed.
     quantity: AnyQuantity | None = None
-    order: Order | None = None
-    pair: str = ""
-    pairs_tried: int = 0
-    pairs_left: int = 0
-    evidence: Evidence | None = None
+    order: Order | None = None  #: The order of the pair at that point.
+    pair: str = ""  #: The construction that certifies.
+    pairs_tried: int = 0  #: Number of pairs that were tried.
+    pairs_left: int = 0  #: Number of pairs left when the budget ended.
+    evidence: Evidence | None = None  #: The kind of evidence; None if there is none.
+    #: Bound on the probability that this judgement refutes a true claim; 0 for exact evidence.
     error: float = 0.0
+    #: All numbers of the claim; empty if nothing is claimed.
     numbers: tuple[ClaimedNumber, ...] = ()
+    #: For a refutation, everything that is needed to verify it.
     witness: Witness | None = None
+    #: For a refutation, the answer of ``audit-verify``; empty if it was not asked.
     verification: str = ""
-    message: str = ""
-    seconds: float = 0.0
+    message: str = ""  #: One line that explains the verdict.
+    seconds: float = 0.0  #: Time spent, in seconds.
 
     def _repr_html_(self) -> str:
         quantity = self.quantity
@@ -129,3 +102,12 @@ class Judgement(ShortRepr):
         return (
             self.verdict is Verdict.CONSISTENT and ratio is not None and ratio <= expected.loose_by
         )
+
+    @property
+    def mark(self) -> str:
+        """The verdict as a check reports it: ok, FAIL, warn or broken."""
+        if self.verdict is Verdict.ERROR:
+            return "broken"
+        if self.as_expected:
+            return "ok"
+        return "FAIL" if self.claim.severity is Severity.ERROR else "warn"

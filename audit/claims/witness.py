@@ -47,6 +47,7 @@ from audit.curves.quantities import (
 from audit.dominating.dispatch import collapsed
 from audit.mechanism import Composition
 from audit.numerics.display import ShortRepr
+from audit.simulation.program import pieces
 
 if TYPE_CHECKING:
     from audit.estimation import Audit
@@ -416,21 +417,12 @@ def _step(step: Step) -> dict[str, Any]:
 
 def _pieces(phi: UpdateMap) -> Pieces:
     """Return (from, slope, shift) of the affine pieces of a map; the first is from -inf."""
-    if isinstance(phi, Affine):
-        return [(-math.inf, phi.slope, phi.shift)]
-    if isinstance(phi, Staircase):
-        inner = [(x, 0.0, value) for x, value in zip(phi.edges, phi.values, strict=False)]
-        return [(-math.inf, 1.0, phi.stride), *inner, (phi.edges[-1], 1.0, -phi.stride)]
-    line = phi if isinstance(phi, PiecewiseLinear) else _recognised(phi)
-    points, values = line.points, line.values
-    rises = zip(itertools.pairwise(values), itertools.pairwise(points), strict=True)
-    slopes = [line.slopes[0], *((w - v) / (b - a) for (v, w), (a, b) in rises), line.slopes[1]]
-    through = zip([points[0], *points], [values[0], *values], slopes, strict=True)
-    starts = [-math.inf, *points]
-    return [
-        (x, slope, value - slope * at)
-        for x, (at, value, slope) in zip(starts, through, strict=True)
-    ]
+    known = isinstance(phi, Affine | PiecewiseLinear | Staircase)
+    found = []
+    for piece in pieces(phi if known else _recognised(phi)):
+        value, slope, *_ = (*piece.coefficients, 0.0)
+        found.append((piece.edge, slope, value - slope * piece.origin))
+    return found
 
 
 def _recognised(phi: UpdateMap) -> PiecewiseLinear:

@@ -244,11 +244,14 @@ class _Decoder:
             raise TypeError(f"classes of a union must have different kinds, got {names}")
         if None in by_kind and "kind" not in plain:
             return self.decode_dataclass(by_kind[None], plain, path, {})
-        kinds, place = tuple(kind for kind in by_kind if kind is not None), (*path, "kind")
+        kinds = [str(kind) for kind in by_kind if kind is not None]
         if "kind" not in plain:
             problem = f"must be one of {', '.join(kinds)}, got nothing"
-            raise DecodeError.at(self.name, place, problem)
-        kind = self.decode_literal(kinds, plain["kind"], place)
+            raise DecodeError.at(self.name, (*path, "kind"), problem)
+        kind = plain["kind"]
+        if kind not in kinds:
+            close = did_you_mean(kind, kinds)
+            raise self.error((*path, "kind"), f"one of {', '.join(kinds)}", kind, close)
         return self.decode_dataclass(by_kind[kind], plain, path, {})
 
     def decode_dataclass(self, cls: type, plain: Any, path: _Path, given: Mapping[str, Any]) -> Any:

@@ -100,8 +100,10 @@ def from_json(text: str) -> Result:  # numpydoc ignore=EX01
     if version != VERSION:
         raise ValueError(f"version must be {VERSION}, got {version!r}; run the scenario again")
     settings = plain.get("settings")
-    for i, setting in enumerate(settings if isinstance(settings, list) else ()):
-        _decode_pairs(setting, f"settings[{i}]")
+    if isinstance(settings, list):
+        plain["settings"] = [
+            _with_pairs(setting, f"settings[{i}]") for i, setting in enumerate(settings)
+        ]
     result: Result = codec.decode(Result, plain)
     return result
 
@@ -138,19 +140,24 @@ def schema() -> dict[str, Any]:
     return document(schemas.of(Result), schemas.definitions, title=_TITLE, id=_ID)
 
 
-def _decode_pairs(setting: Any, name: str) -> None:
-    """Decode the mechanism and the pairs of a setting, in place; pairs need the mechanism."""
-    if not isinstance(setting, dict) or setting.get("kind") != PairResult.kind:
-        return
+def _with_pairs(setting: Any, name: str) -> Any:
+    """Return a setting with its mechanism and pairs decoded; pairs need the mechanism."""
+    if not isinstance(setting, Mapping) or setting.get("kind") != PairResult.kind:
+        return setting
     mechanism = decode_mechanism(setting.get("mechanism"), f"{name}.mechanism")
-    setting["mechanism"] = mechanism
-    others = setting.get("other_pairs")
-    holders: dict[str, Any] = {name: setting}
-    for i, other in enumerate(others if isinstance(others, list) else ()):
-        holders[f"{name}.other_pairs[{i}]"] = other
-    for place, holder in holders.items():
-        if isinstance(holder, dict) and "pair" in holder:
-            holder["pair"] = _pair(holder["pair"], mechanism, f"{place}.pair")
+
+    def with_pair(one: Any, name: str) -> Any:
+        if not isinstance(one, Mapping) or "pair" not in one:
+            return one
+        return {**one, "pair": _pair(one["pair"], mechanism, f"{name}.pair")}
+
+    decoded = with_pair({**setting, "mechanism": mechanism}, name)
+    if isinstance(setting.get("other_pairs"), list):
+        decoded["other_pairs"] = [
+            with_pair(other, f"{name}.other_pairs[{i}]")
+            for i, other in enumerate(setting["other_pairs"])
+        ]
+    return decoded
 
 
 def _pair(plain: Any, mechanism: NoisySGD, name: str) -> Construction:

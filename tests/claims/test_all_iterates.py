@@ -20,7 +20,7 @@ from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta
 from tests.mechanisms import dp_sgd
 from tests.verifying import is_refuted
 
-from .written import judged
+from .written import judged, law_of
 
 BASE = dp_sgd(steps=10, dataset_size=40, batch_size=4, step_size=0.1, noise_std=0.25)
 DELTA = 1e-5
@@ -54,7 +54,7 @@ def holds(m: NoisySGD, id: str) -> bool:
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_below_is_refuted_and_above_is_proven(name: str) -> None:
     m = MECHANISMS[name]
-    low, high = audit.exact.dominating_curve(m).epsilon_bracket(DELTA)
+    low, high = law_of(AllIterates(m)).epsilon_bracket(DELTA)
     refuted = of_epsilon(m, 0.99 * low)
     assert refuted.verdict is Verdict.REFUTED
     assert refuted.pair == "AllIterates"
@@ -70,7 +70,7 @@ def test_below_is_refuted_and_above_is_proven(name: str) -> None:
 
 
 def test_a_claim_inside_the_bracket_stands_and_is_not_proven() -> None:
-    low, high = audit.exact.dominating_curve(BASE).epsilon_bracket(DELTA)
+    low, high = law_of(AllIterates(BASE)).epsilon_bracket(DELTA)
     assert low < high
     inside = of_epsilon(BASE, low)
     assert inside.verdict is Verdict.CONSISTENT

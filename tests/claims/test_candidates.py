@@ -20,7 +20,6 @@ from audit.claims.candidates import (
     KnownPairs,
     LawTooSlow,
     candidates_for,
-    searched_for,
 )
 from audit.claims.claim import Claim, Search, statement_of
 from audit.claims.sources import InvalidClaim
@@ -78,9 +77,10 @@ def known(law: Law) -> Any:
 
 
 def candidates(laws: Sequence[Law], quantities: Sequence[Any]) -> tuple[list[Any], Candidates]:
-    pairs = [known(law) for law in laws]
-    tried = Candidates(lambda: pairs)
-    tried.expect(quantities)
+    pairs, every = [known(law) for law in laws], KnownPairs()
+    tried = Candidates(every, CYCLIC, None)
+    tried.pairs = tuple(pairs)
+    every.expected[CYCLIC].update(quantities)
     return pairs, tried
 
 
@@ -252,7 +252,7 @@ def test_a_bound_on_other_runs_is_not_searched(monkeypatch: pytest.MonkeyPatch) 
     def searched(**options: int) -> object:
         statement = statement_of(bound="fmtt18.theorem_1", orders=[2.0], options=options)
         claim = Claim(id="x", mechanism=found.mechanism, statement=statement, search=asked)
-        return searched_for(claim, RenyiAtOrder(2.0), None, KnownPairs())
+        return KnownPairs().of(found.mechanism).searched(claim, RenyiAtOrder(2.0))
 
     assert searched() is not None
     assert searched(distance=3) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -46,10 +46,15 @@ def even(low: float) -> Lows:
 
 
 class Pairs:
-    """A stand-in for `Candidates`, which notes the pairs that were asked for."""
+    """A stand-in for `Candidates`, which notes what it was asked for."""
 
-    def __init__(self, pairs: Sequence[Any]) -> None:
+    def __init__(self, pairs: Sequence[Any], found: Any = None) -> None:
         self.pairs, self.asked = tuple(pairs), list[Any]()
+        self.found, self.sought = found, list[EpsilonAtDelta]()
+
+    def searched(self, claim: Claim, quantity: EpsilonAtDelta) -> Any:
+        self.sought.append(quantity)
+        return self.found
 
     def bracket(
         self, known: Any, quantity: EpsilonAtDelta, order: Order, *rest: object, **more: object
@@ -63,7 +68,6 @@ class Pairs:
 
 def collected(
     pairs: Sequence[Any] | Pairs,
-    search: Callable[[Any], Any] = lambda _: None,
     *,
     trials: int = 0,
     asked: Search | None = None,
@@ -73,7 +77,7 @@ def collected(
     claim: Any = SimpleNamespace(budget=budget, search=asked)
     found = Collected(claim=claim, numbers=NUMBERS, share=ErrorShare(0.02, 0.01))
     tried: Any = pairs if isinstance(pairs, Pairs) else Pairs(pairs)
-    collect(found, tried, search, exhaustive=exhaustive)
+    collect(found, tried, exhaustive=exhaustive)
     return found
 
 
@@ -120,25 +124,21 @@ def test_planned_times_end_the_laws_once_there_is_a_bound() -> None:
 
 
 def test_a_search_is_against_the_closest_number_and_left_out_without_time() -> None:
-    searched: list[ClaimedNumber] = []
-
-    def search(number: ClaimedNumber) -> Any:
-        searched.append(number)
-        return pair({(ALSO, Order.REVERSE): 1.5})
-
-    closest = pair({(ALSO, Order.FORWARD): 0.9, (AT, Order.FORWARD): 1.0})
-    found = collected([closest], search)
-    assert searched == [NUMBERS[1]]
+    refuting = pair({(ALSO, Order.REVERSE): 1.5})
+    tried = Pairs([pair({(ALSO, Order.FORWARD): 0.9, (AT, Order.FORWARD): 1.0})], refuting)
+    found = collected(tried)
+    assert tried.sought == [ALSO]
     assert (found.refuted, found.closest.order, found.tried) == (True, Order.REVERSE, 2)
-    assert collected([], search).refuted
-    assert searched.pop() == NUMBERS[0]
-    short = [pair(even(0.5), 0.6), pair(even(0.5), 0.6)]
-    assert not collected(short, search).refuted
-    assert collected(short, search, asked=Search(evaluations=1)).refuted
+    tried = Pairs([], refuting)
+    assert collected(tried).refuted
+    assert tried.sought == [AT]
+    short = Pairs([pair(even(0.5), 0.6), pair(even(0.5), 0.6)], refuting)
+    assert not collected(short).refuted
+    assert collected(short, asked=Search(evaluations=1)).refuted
 
 
 def test_that_a_searched_pair_has_no_law_explains_nothing() -> None:
-    found = collected([pair(even(0.5))], lambda _: pair(NoExactLaw("too coarse")))
+    found = collected(Pairs([pair(even(0.5))], pair(NoExactLaw("too coarse"))))
     assert (found.tried, found.reasons, found.fault) == (1, [], None)
 
 

@@ -260,8 +260,9 @@ def test_a_broken_bracket_at_one_place_leaves_the_claims_at_others():
 
 def test_what_exceeds_a_proven_bound_refutes_nothing(monkeypatch):
     """A certified number above a sound bound of the catalogue is an error, not a refutation."""
-    best = bounds.best(full(), delta=1e-5).epsilon
-    claim = claimed(at(best * 1.01))
+    m = full(smoothness=None)  # quick theorems
+    best = bounds.best(m, delta=1e-5).epsilon
+    claim = claimed(at(best * 1.01), m)
     assert judge(claim).verdict is Verdict.CONSISTENT
     monkeypatch.setattr(
         GaussianPairCurve,
@@ -534,7 +535,8 @@ def test_samples_decide_where_there_is_no_time():
 )
 def test_samples_that_could_not_refute_are_inconclusive(statement, verb):
     few = Budget(trials=20, seconds=1e-9, seed=3)
-    judged = judge(claimed(statement, full(diameter=2.0), pair=TWO_SIDED, budget=few))
+    m = full(diameter=2.0, smoothness=None)  # quick theorems
+    judged = judge(claimed(statement, m, pair=TWO_SIDED, budget=few))
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.evidence is Evidence.SAMPLED
     reason, _, tried = judged.message.partition("; ")

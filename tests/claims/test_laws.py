@@ -12,7 +12,6 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from audit import exact
 from audit.claims import formats, lock
 from audit.claims.judgement import Verdict
 from audit.constructions.explicit import ExplicitPair
@@ -27,7 +26,7 @@ from audit.constructions.registry import decode_laws
 from audit.curves import GaussianCurve, Order, PureCurve
 from tests.verifying import is_refuted
 
-from .written import checked, judged
+from .written import checked, judged, law_of
 
 
 def laplace_delta(sensitivity: float, scale: float, epsilon: float) -> float:
@@ -90,7 +89,7 @@ def test_true_claims_are_never_refuted_and_false_ones_always(seed: int) -> None:
 def test_compositions_by_two_ways(pair: ExplicitPair) -> None:
     """The bracket of the package holds the number of the program that shares nothing with it."""
     delta = 1e-4
-    low, high = exact.curve(pair).epsilon_bracket(delta)
+    low, high = law_of(pair).epsilon_bracket(delta)
     assert high - low < 1e-3 * high
     assert verdict(pair, high * (1 + 1e-9), delta) is Verdict.CONSISTENT
     found = judged(pair=pair, epsilon=0.9 * low, delta=delta)
@@ -100,7 +99,7 @@ def test_compositions_by_two_ways(pair: ExplicitPair) -> None:
 
 
 def test_divergences_and_powers_of_compositions() -> None:
-    curve = exact.curve(DiscreteGaussian(sensitivity=2, noise_std=6.0, times=9))
+    curve = law_of(DiscreteGaussian(sensitivity=2, noise_std=6.0, times=9))
     # a discrete Gaussian has the divergences of the continuous one (Canonne et al. 2020, Prop. 5)
     low, high = curve.renyi_bracket(3.0)
     assert low <= 3 * 9 * (2 / 6) ** 2 / 2 <= high

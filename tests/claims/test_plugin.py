@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from audit import pytest_plugin
+
 from .written import HEAD_LINES, write
 from .written import run as run_module
 
@@ -34,6 +36,8 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("user")
     (folder / "my_calls.py").write_text("def raises(mechanism, delta):\n    return 1 / 0\n")
+    (folder / "bad.claims.yaml").write_text("claims: {\n")
+    (folder / "other.claims.yaml").write_text("include: [a.yaml, b.yaml]\nclaims: [{id: x}]\n")
     write(folder, CLAIMS)
     return folder
 
@@ -54,16 +58,17 @@ def test_one_test_a_claim(done: subprocess.CompletedProcess[str]) -> None:
         ("raises", "FAILED"),
         (f"line-{HEAD_LINES + 6}", "FAILED"),
     ]
-    assert "3 failed, 3 passed, 1 warning" in done.stdout
+    # of the other files 5: a claim lacks a statement and a subject
+    assert "8 failed, 3 passed, 1 warning" in done.stdout
 
 
 def test_a_failure_is_one_line(done: subprocess.CompletedProcess[str]) -> None:
     lines = done.stdout.splitlines()
     heads = [i for i, line in enumerate(lines) if line.startswith("___")]
     shown = [lines[i + 1 : j] for i, j in itertools.pairwise(heads)]
-    assert [len(section) for section in shown] == [1, 1]  # the last is followed by the summary
-    assert shown[0] == [LIE]
-    assert shown[1][0].startswith(f"my.claims.yaml:{HEAD_LINES + 5}: claim 'raises': ")
+    assert [len(section) for section in shown] == [1] * 7  # the last is followed by the summary
+    assert shown[1] == [LIE]
+    assert shown[2][0].startswith(f"my.claims.yaml:{HEAD_LINES + 5}: claim 'raises': ")
     assert f"FAILED my.claims.yaml::lie - Failed: {LIE}" in lines
     assert f"my.claims.yaml:{HEAD_LINES + 6}: mu must be a number, got 'one'" in lines
 
@@ -86,18 +91,14 @@ def test_junit_has_the_properties(done: subprocess.CompletedProcess[str], folder
     assert LIE in str(failure.get("message"))
 
 
-def test_files_that_cannot_be_read_fail(tmp_path: Path) -> None:
-    (tmp_path / "bad.claims.yaml").write_text("claims: {\n")
-    (tmp_path / "other.claims.yaml").write_text("include: [a.yaml, b.yaml]\nclaims: [{id: x}]\n")
-    out = run(tmp_path).stdout
-    assert "5 failed" in out  # the claim lacks a statement and a subject
+def test_files_that_cannot_be_read_fail(done: subprocess.CompletedProcess[str]) -> None:
     for line in (
         "bad.claims.yaml::line-2 - Failed: bad.claims.yaml:2: not YAML",
         "other.claims.yaml::line-1 - Failed: other.claims.yaml:1: include must be a file that",
         "other.claims.yaml::line-1-2 - Failed: other.claims.yaml:1: include must be a file that",
         "other.claims.yaml::line-2 - Failed: other.claims.yaml:2: a claim needs",
     ):
-        assert f"FAILED {line}" in out
+        assert f"FAILED {line}" in done.stdout
 
 
 SPY = """\
@@ -128,10 +129,11 @@ def test_each_claim_gets_its_share_of_the_error(tmp_path: Path) -> None:
     assert spent == ["c0 0.0025 7", "c2 0.0025 7", "c3 0.05 3", "doubtful 0.05 3"]
 
 
-def test_a_bad_setting(folder: Path) -> None:
-    done = run(folder, "-o", "claims_error=2")
-    assert done.returncode != 0
-    assert "claims_error must be in (0, 1), got '2'" in done.stdout + done.stderr
+@pytest.mark.parametrize("setting", ["2", "0", "nan", "much"])
+def test_a_bad_setting(setting: str) -> None:
+    with pytest.raises(pytest.UsageError) as caught:
+        pytest_plugin._error(setting)
+    assert str(caught.value) == f"claims_error must be in (0, 1), got {setting!r}"
 
 
 HEAVY = ("numpy", "numba", "scipy", "yaml", "audit.mechanism", "audit.bounds", "audit.claims")

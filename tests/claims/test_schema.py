@@ -181,7 +181,7 @@ def test_what_the_reader_takes_fits(tmp_path: Path) -> None:
 
 
 def test_the_schema_has_the_keys_of_the_reader() -> None:
-    found = schema()
+    found = validator().schema
     assert set(found["properties"]) == set(claims_file.FILE_KEYS)
     assert set(found["properties"]["defaults"]["properties"]) == set(claims_file.COMMON_KEYS)
     assert set(found["$defs"]["Claim"]["properties"]) == {

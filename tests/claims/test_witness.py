@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Relation, exact
+from audit import Batching, NoisySGD, Relation
 from audit.claims.claim import statement_of
 from audit.claims.partition import partition_of
 from audit.claims.witness import Witness, counted, plain_pair
@@ -41,7 +41,7 @@ from audit.curves.quantities import QUANTITIES, ClaimedNumber, EpsilonAtDelta, M
 from audit.estimation import PilotSplit, audit_samples
 from tests.mechanisms import noisy_sgd
 
-from .written import full, judged
+from .written import full, judged, law_of
 
 pytest.importorskip("flint")
 
@@ -81,7 +81,7 @@ def pure(epsilon):
     return statement_of(epsilon=0.99 * epsilon, delta=0.0)
 
 
-WALK_EPSILON = exact.curve(TwoSidedWalk(BOUNDED)).epsilon(0.0)
+WALK_EPSILON = law_of(TwoSidedWalk(BOUNDED)).epsilon(0.0)
 # at delta = 0, by the largest likelihood ratio, which is infinite in the second ones
 PURE = {
     "response, pure": (pure(math.log(3)), Finite((0.75, 0.25), (0.25, 0.75)), None),
@@ -184,7 +184,7 @@ def test_rare_events_are_verified():
 @pytest.mark.parametrize("alpha", [2.0, 8.0])
 def test_a_witness_on_a_renyi_divergence_ends_where_it_is_decided(alpha):
     """A window around all cells would be twice as wide."""
-    low, _ = exact.curve(TwoSidedWalk(LINE)).renyi_bracket(alpha)
+    low, _ = law_of(TwoSidedWalk(LINE)).renyi_bracket(alpha)
     found = witness(statement_of(renyi={alpha: 0.95 * low}), TwoSidedWalk(LINE), LINE)
     left, right = found.partition["window"]
     assert right - left < 7
@@ -259,7 +259,7 @@ def test_lattice_walks_are_verified_on_their_stairs(name):
         **LATTICES[name],
     )  # fmt: skip
     pair = LatticeWalk.suited(m, spacing=7.0)
-    low = exact.curve(pair).epsilon_bracket(1e-2)[0]
+    low = law_of(pair).epsilon_bracket(1e-2)[0]
     found = witness(statement_of(epsilon=0.9 * low, delta=1e-2), pair, m)
     assert answer(found) is Answer.REFUTED
     # the planted errors: the truth, and a record that pushes nowhere
@@ -327,7 +327,7 @@ SMALL_DELTA_LAWS = {
 def test_lies_of_one_percent_are_verified(name, order):
     """A planted lie is refuted, and the truth never."""
     pair = SMALL_DELTA_LAWS[name]
-    curve, plain = exact.curve(pair), plain_pair(pair)
+    curve, plain = law_of(pair), plain_pair(pair)
     # Laplace laws have a largest loss, which every delta shows
     for delta in reversed(DELTAS[:1] if name == "Laplace" else DELTAS):
         low = curve.epsilon_bracket(delta, order)[0]
@@ -343,7 +343,7 @@ def test_lies_of_one_percent_are_verified(name, order):
 @pytest.mark.parametrize("name", ["mixtures", "many counts", "discrete"])
 def test_other_numbers_of_several_draws(name, order):
     pair = SMALL_DELTA_LAWS[name]
-    curve, plain = exact.curve(pair), plain_pair(pair)
+    curve, plain = law_of(pair), plain_pair(pair)
     brackets = [
         ("Renyi divergence", 2.0, curve.renyi_bracket(2.0, order)),
         ("Renyi divergence", 20.0, curve.renyi_bracket(20.0, order)),
@@ -383,11 +383,11 @@ def test_several_draws_that_one_law_never_gives_are_infinitely_far():
     # 1 - .99^40 of the first law's draws show an outcome that the second does not have
     pair = Finite((0.4, 0.4, 0.19, 0.01), (0.5, 0.3, 0.2, 0.0), times=40)
     plain = plain_pair(pair)
-    assert exact.curve(pair).epsilon_bracket(1e-5) == (math.inf, math.inf)
+    assert law_of(pair).epsilon_bracket(1e-5) == (math.inf, math.inf)
     found = verified(plain, Order.FORWARD, "epsilon", 1e-5, 1e3, math.inf)
     assert found is Answer.REFUTED
     # and where that is rarer than delta it is not
-    low, high = exact.curve(pair).epsilon_bracket(0.4)
+    low, high = law_of(pair).epsilon_bracket(0.4)
     assert verified(plain, Order.FORWARD, "epsilon", 0.4, 0.99 * low, low) is Answer.REFUTED
     assert verified(plain, Order.FORWARD, "epsilon", 0.4, high, high) is Answer.NOT_REFUTED
 
@@ -395,7 +395,7 @@ def test_several_draws_that_one_law_never_gives_are_infinitely_far():
 def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     """The sampled tail proves mu = .159 by a delta of 1e-241: minutes of exact integers."""
     pair = laws.Gaussian(sensitivity=1.0, noise_std=2.73, sampling_rate=0.001, times=1000)
-    law, small = exact.curve(pair), witness(statement_of(mu=0.01), pair)
+    law, small = law_of(pair), witness(statement_of(mu=0.01), pair)
     assert small.bracket[0] > 0.15
     best = law.mu_bracket(Order.FORWARD).epsilon
     assert small.at == 0.0 < Mu().witness_at(law, Order.FORWARD, 0.1) <= best
@@ -424,7 +424,7 @@ def test_rare_large_losses_leave_scores_fine_enough(noise_std, times, wrong) -> 
 def test_few_cells_keep_the_divergence_of_a_rare_part(order, alpha, share) -> None:
     """Cells of equal masses hid half a percent of what a part of one in a thousand adds."""
     pair = laws.Gaussian(sensitivity=1.0, noise_std=1.19, sampling_rate=0.001, times=1000)
-    low = exact.curve(pair).renyi_bracket(alpha, order)[0]
+    low = law_of(pair).renyi_bracket(alpha, order)[0]
     plain = plain_pair(pair)
     content = refutation(plain, order, "Renyi divergence", alpha, (1 - share) * low, low)
     assert verify(content).answer is Answer.REFUTED

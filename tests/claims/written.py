@@ -12,9 +12,10 @@ from typing import Any
 
 from audit import Composition, NoisySGD
 from audit.claims.checking import Checked, check
-from audit.claims.claim import Claim, statement_of
-from audit.claims.judge import judge
+from audit.claims.claim import Claim, Pair, statement_of
+from audit.claims.judge import Shared, judge
 from audit.claims.judgement import Judgement
+from audit.exact import BracketedCurve
 from tests.mechanisms import noisy_sgd
 
 # one step, one record, sensitivity 2, noise 2: the pair of linear losses is Gaussian with mu = 1
@@ -45,11 +46,22 @@ def checked(folder: Path, text: str, error: float = 0.01, **options: Any) -> Che
     return check([file], error=error, **options)
 
 
-def judged(mechanism: NoisySGD | Composition | None = None, **keys: Any) -> Judgement:
-    """Judge a claim of some fields and of the keys of its statement."""
+SHARED = Shared()
+
+
+def judged(
+    mechanism: NoisySGD | Composition | None = None, *, shared: Shared = SHARED, **keys: Any
+) -> Judgement:
+    """Judge a claim of some fields and of the keys of its statement; tests share the laws."""
     fields = {field.name for field in dataclasses.fields(Claim)} & keys.keys()
     given = {"id": "x", "mechanism": mechanism, **{name: keys.pop(name) for name in fields}}
-    return judge(Claim(**{"statement": statement_of(**keys)} | given if keys else given))
+    claim = Claim(**{"statement": statement_of(**keys)} | given if keys else given)
+    return judge(claim, shared=shared)
+
+
+def law_of(pair: Pair) -> BracketedCurve:
+    """The exact law of a pair, which `judged` uses too."""
+    return SHARED.pairs.one(pair).law()
 
 
 def environment() -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dp_sgd  # of the shipped scenarios
 import pure_dp
@@ -103,6 +104,25 @@ def test_the_correct_training_is_consistent() -> None:
     assert row.best == row.bounds[0].id
     # the last use alone has mu = 1: more than half of that is found
     assert row.sampled.epsilon > 0.5 * GaussianCurve(1.0).epsilon(DELTA)
+
+
+def test_true_claims_are_refuted_no_oftener_than_allowed() -> None:
+    """20 audits of mu = 1 with its true epsilon as the claim, at confidence 0.9."""
+    runs, confidence = 20, 0.9
+    true = GaussianCurve(1.0).epsilon(DELTA)
+    claim = UserClaim("true", true * (1 + 1e-9), DELTA)
+    below = UserClaim("half", true / 2, DELTA)
+    wrong = right = 0
+    for seed in range(runs):
+        verdicts = {
+            bound.id: bound.verdict
+            for bound in audited(own("shifted", claim, below, trials=1000), seed, confidence).bounds
+        }
+        wrong += verdicts["true"] is Verdict.REFUTED
+        right += verdicts["half"] is Verdict.REFUTED
+    # an audit that errs at exactly its allowed rate crosses this with probability below 1e-4
+    assert wrong <= int(stats.binom.isf(1e-4, runs, 1 - confidence))
+    assert right > runs / 2
 
 
 def test_nothing_is_certified_where_nothing_leaks() -> None:
@@ -226,6 +246,8 @@ def test_files_that_are_not_there_or_of_another_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
+        ("no_such_module_at_all:f", "function must name a module .*, got 'no_such_module_at_all'"),
+        ("nowhere", "function must name a function or class of .*, got 'nowhere'"),
         ("short", "must return one score for each of the 1000 trials, got 3"),
         ("broken", "must hold finite numbers only, got nan at position 0"),
     ],
