@@ -122,9 +122,9 @@ def check(
     if seed is not None:
         claims = tuple(with_seed(claim, seed) for claim in claims)
     if search is not None:
-        seeds = (0 if claim.search is None else claim.search.seed for claim in claims)
-        searches = (Search(evaluations=search, seed=seed) for seed in seeds)
-        claims = tuple(replace(c, search=s) for c, s in zip(claims, searches, strict=True))
+        searches = (claim.search or Search(evaluations=search) for claim in claims)
+        wanted = (replace(one, evaluations=search) for one in searches)
+        claims = tuple(replace(c, search=s) for c, s in zip(claims, wanted, strict=True))
     judgements: tuple[Judgement, ...] = ()
     if claims:
         from audit.claims.judge import Shared, judge_all  # imported late: it needs every room

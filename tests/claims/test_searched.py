@@ -105,14 +105,16 @@ mechanisms:
       lipschitz: 1.0, smoothness: 1.0, diameter: 1.0}
 claims:
   - {id: default, mechanism: m, epsilon: 9, delta: 1e-5}
-  - {id: own, mechanism: m, epsilon: 9, delta: 1e-5, search: {evaluations: 5, seed: 2}}
+  - {id: own, mechanism: m, epsilon: 9, delta: 1e-5,
+     search: {evaluations: 5, seed: 2, many_dimensions: true}}
 """
 
 
 def test_in_claims_files(tmp_path: Path) -> None:
     judgements = checked(tmp_path, FILE).judgements
     asked = [j.claim.search for j in judgements]
-    assert asked == [Search(evaluations=3), Search(evaluations=5, seed=2)]
+    own = Search(evaluations=5, seed=2, many_dimensions=True)
+    assert asked == [Search(evaluations=3), own]
     for_all = [j.claim.search for j in checked(tmp_path, FILE, search=4).judgements]
-    assert for_all == [Search(evaluations=4), Search(evaluations=4, seed=2)]
+    assert for_all == [Search(evaluations=4), dataclasses.replace(own, evaluations=4)]
     assert all(j.claim.expected is Expected.CONSISTENT for j in judgements)
