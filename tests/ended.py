@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from hydra._internal.hydra import Hydra
 from hydra.core.config_store import ConfigStore
 
 
@@ -39,6 +40,8 @@ def ended(
         store = ConfigStore.instance()
         kept = {name: node for name, node in store.repo.items() if name != "scenario"}
         monkeypatch.setattr(store, "repo", kept)
+        # Hydra would compose all twice, first to read a mode that nobody sets
+        monkeypatch.setattr(Hydra, "get_mode", lambda *_, **__: None)
         capsys.readouterr()
         status = 0
         try:

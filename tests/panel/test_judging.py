@@ -155,7 +155,9 @@ def test_a_broken_statement_takes_no_other_one_with_it(tmp_path: Path) -> None:
             return tuple(ask("values", number, {}, panel.DELTAS, ())["epsilons"])
 
     with panel_file.PanelFile(file_of(tmp_path / "outside.py", HANGING), seconds=2.0) as file:
-        with pytest.raises(UserCodeError, match=r"^outside\.hangs took longer than its limit of 2"):
+        with pytest.raises(
+            UserCodeError, match=r"^outside\.hangs took longer than its limit of 2 s$"
+        ):
             epsilons(file, "outside.hangs")
         assert len(epsilons(file, "outside.theorem_2")) == len(panel.DELTAS)
 
