@@ -40,7 +40,7 @@ CASES: dict[str, tuple[Draw, Make, int, tuple[int, ...], dict[int, float]]] = {
     "short": (short_run, evaluated("own.forgetting", "own.coupling"), 78, (3, 5, 7, 8), {7: 0.8}),
     "sampled": (sampled_run, SHIFTS, 5, (0, 3), {3: 0.8}),
     "poisson": (
-        poisson_run, evaluated("own.adaptive_shifts", "own.forgetting"), 4, (0, 1, 3), {3: 0.8}
+        poisson_run, evaluated("own.adaptive_shifts", "own.forgetting"), 4, (0, 1, 3), {1: 0.9}
     ),
     "fixed": (fixed_run, evaluated(*FIXED), 3, (1, 3, 6, 10, 14), {10: 0.75}),
     "changing": (changing_run, evaluated(*CHANGING), 20, (2, 4, 8, 9), {4: 0.5, 9: 0.6}),
