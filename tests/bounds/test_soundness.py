@@ -68,17 +68,12 @@ def repulsive_pair(random: np.random.Generator) -> QuadraticPair:
     Without walls, and with the record in an early batch, they come near bounds for that batch.
     """
     n, steepest = int(random.integers(8, 14)), float(random.uniform(0.1, 0.4))
+    losses = {"smoothness": steepest} if random.random() < 0.5 else {"holder": (steepest, 1.0)}
     m = NoisySGD(
-        steps=n,
-        dataset_size=n,
-        batch_size=1,
-        step_size=1.0,
-        noise_std=float(random.uniform(0.3, 3.0)),
-        gradient_sensitivity=2.0,
-        convex=False,
-        batching=Batching.CYCLIC,
-        **{"smoothness": steepest} if random.random() < 0.5 else {"holder": (steepest, 1.0)},
-    )
+        steps=n, dataset_size=n, batch_size=1, step_size=1.0,
+        noise_std=float(random.uniform(0.3, 3.0)), gradient_sensitivity=2.0, convex=False,
+        batching=Batching.CYCLIC, **losses,
+    )  # fmt: skip
     return QuadraticPair(m, -steepest, position=int(random.integers(3)))
 
 
@@ -162,18 +157,15 @@ def test_a_planted_violation_is_found():
     assert len(found) >= 10
 
 
-@pytest.mark.parametrize("assumption", ["smoothness", "holder"])
-def test_half_an_expansion_is_found(assumption, monkeypatch):
-    """A bound that takes repulsion for half as steep is passed by some pair of each kind."""
+def test_half_an_expansion_is_found(monkeypatch):
+    """A bound that takes repulsion for half as steep is passed, by either assumption."""
     excess, modulus = cl25.excess, cl25.holder_modulus
     for module in (cl25, cl25_cyclic):
         monkeypatch.setattr(module, "excess", lambda *given: excess(*given) / 2)
         monkeypatch.setattr(module, "holder_modulus", lambda m, part=1.0: modulus(m, part / 2))
-    random = np.random.default_rng(1)
-    found = []
+    random, found = np.random.default_rng(1), set()
     for pair in (repulsive_pair(random) for _ in range(20)):
-        if getattr(pair.mechanism, assumption) is not None:
-            claims = all_claims(pair.mechanism, random)
-            every = [*claims, *claims_for_record(pair.mechanism, pair, claims)]
-            found += violations(pair.mechanism, pair, every, random)
-    assert found
+        m, claims = pair.mechanism, all_claims(pair.mechanism, random)
+        if violations(m, pair, [*claims, *claims_for_record(m, pair, claims)], random):
+            found.add(m.holder is None)
+    assert found == {True, False}
