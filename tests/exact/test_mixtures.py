@@ -79,6 +79,26 @@ def test_divergences_of_mixtures_hold_the_truth(monkeypatch: pytest.MonkeyPatch)
     assert low - coarse[0] > 1e-3 < coarse[1] - high
 
 
+@pytest.mark.parametrize("alpha", [1.5, 8.0])
+@pytest.mark.parametrize("share", [1e-2, 1e-8, 1e-12, -1e-3])
+def test_orders_at_which_divergences_become_infinite_hold_the_truth(
+    alpha: float, share: float
+) -> None:
+    """The integrand of N(0, 1) and N(gap, std^2) has the precision alpha - (alpha - 1)/std^2."""
+    std, gap = float(np.sqrt((alpha - 1) / (alpha * (1 - share)))), 0.3
+    truth = mpmath.inf
+    with mpmath.workdps(60):
+        a, variance = mpmath.mpf(alpha), mpmath.mpf(std) ** 2
+        precision = a - (a - 1) / variance
+        if precision > 0:
+            far = a * mpmath.mpf(gap) ** 2 / (2 * precision * variance)
+            truth = mpmath.log(variance) / 2 - mpmath.log(precision) / (2 * (a - 1)) + far
+    first, second = (Mixture((1.0,), (m,), (s,)) for m, s in ((0.0, 1.0), (gap, std)))
+    low, high = exact.curve(Mixtures(first, second)).renyi_bracket(alpha, Order.FORWARD)
+    assert low <= truth <= high
+    assert share != 1e-2 or high - low < WIDTH * high
+
+
 def test_a_deviation_whose_square_rounds_up_keeps_its_divergence() -> None:
     """The power of a float and the square of an array may differ in the last bit."""
     std = 1.6046076340668478
