@@ -90,7 +90,10 @@ def _request(control: socket.socket, going: Callable[[], bool]) -> dict[str, Any
         while not select.select([control], [], [], _CHECK_S)[0]:
             if not going():
                 return {}
-        received, found, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        try:
+            received, found, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        except ConnectionResetError:  # the parent ended and left a report unread
+            return {}
         if not received:
             return {}
         line, descriptors = line + received, [*descriptors, *found]

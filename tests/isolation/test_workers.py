@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from audit.isolation import Limits, UserCodeError, Workers
+from audit.isolation import Limits, UserCodeError, Workers, process
 
 NASTY = f"{__package__}.nasty"
 LIMITS = Limits(seconds=20, gigabytes=2)
@@ -236,6 +237,15 @@ def test_nothing_outlives_the_process_that_asked(end: signal.Signals) -> None:
         parent.wait(10)
     assert gone(daemon)
     assert gone(process)
+
+
+def test_a_parent_that_left_a_report_unread_ends_its_keeper() -> None:
+    """Its end of the socket is reset then, instead of closed."""
+    parent, keeper = socket.socketpair()
+    with keeper:
+        keeper.sendall(b"report")
+        parent.close()
+        assert process._request(keeper, lambda: True) == {}
 
 
 def test_limits_are_checked() -> None:
