@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 58_170,
+    "audit": 57_840,
     "audit/bounds": 9_630,
     "audit/claims": 4_840,
     "audit/estimation": 6_680,

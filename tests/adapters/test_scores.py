@@ -220,7 +220,7 @@ def test_settings_on_a_table(tmp_path: Path):
     table = {"file": str(file), "score": "loss", "member": "in"}
     claims = [{"name": "a", "epsilon": 1.0, "delta": 1e-2}]
     one = read_setting("one", {"one_run": {**table, "claims": claims, "canaries": "independent"}})
-    read, coins = one.draw(0)  # type: ignore[attr-defined]
+    read, coins = one.one_run.draw(0)  # type: ignore[attr-defined]
     assert np.array_equal(read, scores)
     assert np.array_equal(coins, member)
     own = read_setting("own", {"own": table, "claims": claims})

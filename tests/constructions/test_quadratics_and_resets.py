@@ -145,13 +145,12 @@ def test_zero_out_pushes_one_dataset_only():
 
 def test_whole_gradients_stay_within_the_lipschitz_constant() -> None:
     """Without strong convexity nothing says that the curvature is a regulariser's."""
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=2,
         dataset_size=4,
         batch_size=2,
         step_size=0.1,
         noise_std=3.0,
-        lipschitz=1.0,
         smoothness=10.0,
         diameter=0.15,
         batching=Batching.CYCLIC,

@@ -62,7 +62,7 @@ def changed(pair, random):
 def most(assumption):
     """The largest excess of members of each kind, for mechanisms with a given assumption."""
     random, found = np.random.default_rng(20240607), {}
-    for number in range(240):
+    for number in range(120):
         m = any_mechanism(random, number // 2) if number % 2 else random_mechanism(random)
         for name, kind in kinds().items() if getattr(m, assumption) is not None else ():
             for pair in itertools.islice(kind.random(m, random), 1):

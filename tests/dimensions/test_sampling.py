@@ -54,7 +54,7 @@ def test_scores_go_to_an_audit() -> None:
     """Linear losses without walls: along the record's gradients, the Gaussian mechanism."""
     dataset = Dataset(np.eye(3))
     m = audit.NoisySGD(
-        steps=4, dataset_size=3, batch_size=3, step_size=0.5, noise_std=1.5, lipschitz=1.0,
+        steps=4, dataset_size=3, batch_size=3, step_size=0.5, noise_std=1.5, lipschitz=1.0
     )  # fmt: skip
     made = NoisySGDPair(
         mechanism=m,

@@ -81,9 +81,7 @@ def test_divergences_of_mixtures_hold_the_truth(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("alpha", [1.5, 8.0])
 @pytest.mark.parametrize("share", [1e-2, 1e-8, 1e-12, -1e-3])
-def test_orders_at_which_divergences_become_infinite_hold_the_truth(
-    alpha: float, share: float
-) -> None:
+def test_divergences_near_infinite_orders_hold_the_truth(alpha: float, share: float) -> None:
     """The integrand of N(0, 1) and N(gap, std^2) has the precision alpha - (alpha - 1)/std^2."""
     std, gap = float(np.sqrt((alpha - 1) / (alpha * (1 - share)))), 0.3
     truth = mpmath.inf

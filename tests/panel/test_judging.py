@@ -138,13 +138,6 @@ def odd(m):
 """
 
 
-def file_of(path: Path, first: str) -> Path:
-    """A file with a broken statement before a good one."""
-    text = f"import time\n{HEAD}{first}\n\n{THEOREM}"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def test_a_broken_statement_takes_no_other_one_with_it(tmp_path: Path) -> None:
     alone = Assumption("alone", lambda m: m.dataset_size == 1 and m.diameter is None, str)
     entry = entry_of("x.alone", FULL_BATCHES, LAST_ITERATE, CONVEX, alone)
@@ -154,7 +147,9 @@ def test_a_broken_statement_takes_no_other_one_with_it(tmp_path: Path) -> None:
         with file.asking(id) as ask:
             return tuple(ask("values", number, {}, panel.DELTAS, ())["epsilons"])
 
-    with panel_file.PanelFile(file_of(tmp_path / "outside.py", HANGING), seconds=2.0) as file:
+    path = tmp_path / "outside.py"
+    path.write_text(f"import time\n{HEAD}{HANGING}\n\n{THEOREM}", encoding="utf-8")
+    with panel_file.PanelFile(path, seconds=2.0) as file:
         with pytest.raises(
             UserCodeError, match=r"^outside\.hangs took longer than its limit of 2 s$"
         ):

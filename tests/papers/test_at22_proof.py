@@ -162,10 +162,7 @@ class TestAuxiliaryEvents:
     def test_the_papers_constants(self) -> None:
         """Footnote 9: P[E] is about 1 - 1.57e-5, and omega''_T is positive but for e^-30 or so."""
         m = mechanism(
-            steps=7500,
-            step_size=1.0,
-            diameter=1000.0,
-            noise_std=math.sqrt(1000.0**2 / 1000 / 7500),
+            steps=7500, step_size=1.0, diameter=1000.0, noise_std=math.sqrt(1000.0**2 / 1000 / 7500)
         )
         seen: list[tuple[int, int]] = []
         events = auxiliary_events(

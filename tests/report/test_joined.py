@@ -13,12 +13,11 @@ import pytest
 from audit import report
 from audit.bounds import Status
 from audit.cli.report import run
-from audit.mechanism import NoisySGD
 from audit.report import joined, joined_rows
 from audit.report.document import Table
 from audit.report.figures import sweep
 from audit.report.runs import status
-from audit.results import AtDelta, AtOrder, ByOrder, PairResult, Result, Verdict, to_json
+from audit.results import AtOrder, ByOrder, PairResult, Result, Verdict, to_json
 
 from .example import around, at_least, bound, example, pair_settings, result, study, with_setting
 
@@ -47,19 +46,9 @@ def swept(steps: int, noise: float, ratio: float, name: str = "at22_lower_bound"
         rows.append(
             replace(row, bounds=(claim,), best="a" if claim.verdict is Verdict.CONSISTENT else None)
         )
-    return result(with_mechanism(setting, mechanism, tuple(rows)), name=name)
-
-
-def with_mechanism(
-    setting: PairResult, mechanism: NoisySGD, rows: tuple[AtDelta, ...]
-) -> PairResult:
-    return replace(
-        setting,
-        mechanism=mechanism,
-        pair=replace(setting.pair, mechanism=mechanism),
-        other_pairs=(),
-        deltas=rows,
-    )
+    pair = replace(setting.pair, mechanism=mechanism)
+    changes = {"mechanism": mechanism, "pair": pair, "other_pairs": (), "deltas": tuple(rows)}
+    return result(replace(setting, **changes), name=name)
 
 
 @pytest.fixture

@@ -16,11 +16,7 @@ ODD = r"a_b 50% & $x$ #1 {y} ~ ^ \z <q> |r| “s” – δ ≥ η σ ∞"
 
 
 def content(*rows: tuple[Cell, ...]) -> Table:
-    return Table(
-        caption="Epsilon & δ",
-        columns=(("What_1", TEXT), ("Value", COUNT)),
-        rows=rows,
-    )
+    return Table(caption="Epsilon & δ", columns=(("What_1", TEXT), ("Value", COUNT)), rows=rows)
 
 
 @pytest.mark.parametrize("letter", list(r"\{}$&#%_~^<>|"))

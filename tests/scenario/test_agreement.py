@@ -60,12 +60,7 @@ def test_a_wrong_law_is_noticed() -> None:
 def test_what_a_million_samples_reach() -> None:
     """65 % of the exact epsilon at delta 1e-5 and 95 % at 1e-2, on a pair like mu = 1 Gaussians."""
     m = audit.NoisySGD(
-        steps=25,
-        dataset_size=1,
-        batch_size=1,
-        step_size=0.1,
-        noise_std=1.0,
-        lipschitz=0.1,
+        steps=25, dataset_size=1, batch_size=1, step_size=0.1, noise_std=1.0, lipschitz=0.1
     )
     pair = TwoSidedWalk(m)
     curve = exact.curve(pair)
