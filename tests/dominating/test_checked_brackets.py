@@ -15,7 +15,7 @@ from scipy.stats import binom
 from audit import Relation
 from audit.curves import Order
 from audit.curves.brackets import BracketError, checked, checked_all
-from audit.dominating import GridPair, dominating_curve, layer, runs
+from audit.dominating import GridPair, dominating_curve, layer
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.curve import GridComposition
 from audit.dominating.poisson import poisson_curve
@@ -51,10 +51,8 @@ def test_brackets_that_were_wrong_once_are_true(row):
     assert math.isfinite(row.bracket()[1])
 
 
-def test_rare_steps_are_answered_on_a_grid_that_fits(monkeypatch):
+def test_rare_steps_are_answered_on_a_grid_that_fits():
     """Some four of 10,000 steps have losses of 190: the first grid has too many cells for them."""
-    monkeypatch.setattr(layer, "_MAX_SIZE", 2**21)  # an eighth, which an eighth of the time fills
-    monkeypatch.setattr(runs, "_MAX_LAYER", 2**17)
     sigma, rate, steps, epsilon = 0.052, 1e-7, 10**4, 765.0
     curve = poisson_curve(sigma, rate, steps, Relation.ADD_REMOVE, accuracy=1e-6)
 
@@ -66,7 +64,7 @@ def test_rare_steps_are_answered_on_a_grid_that_fits(monkeypatch):
         return float(binom.pmf(counts, steps, rate) @ (ndtr(mu / 2 - rest / mu) - second))
 
     low, high = curve.delta_bracket(epsilon, FORWARD)
-    assert low <= high <= low * (1 + 1e-4)
+    assert low <= high <= low * (1 + 1e-5)
     assert low == pytest.approx(expected(epsilon), rel=1e-3)
     low, high = curve.epsilon_bracket(1e-16, FORWARD)
     assert low <= high <= low * (1 + 1e-6)
@@ -105,7 +103,7 @@ def test_mass_outside_of_windows_is_counted(monkeypatch):
 def test_a_random_sample_is_true_or_refused():
     """A few settings of every kind; ten thousand are a program of their own."""
     kinds: dict[str, int] = {}
-    for number in {*range(60)} - {14, 57}:  # which take seconds
+    for number in range(60):
         kind, setting = random_setting(number)
         kinds[kind] = kinds.get(kind, 0) + 1
         if kinds[kind] <= 2 or kind == "one step":

@@ -161,12 +161,12 @@ def test_polynomials_of_few_outcomes_are_those_of_all_products() -> None:
 def test_the_lower_side_of_several_participations_is_near_the_samples(
     z: float, steps: int, k: int
 ) -> None:
-    """Within 10 % of epsilon, where merging by the sum alone lost a fifth to a third."""
+    """Within 7 % of epsilon, where merging by the sum alone lost a fifth to a third."""
     random = np.random.Generator(np.random.PCG64(6))
     x = random.normal(0.0, z, (100_000, steps))
     x[:, :k] += 1.0  # all sets of k outputs are alike
     losses = np.log(subsets_mean(np.exp((x - 0.5) / z**2), k))
-    curve = allocation(z, steps, steps, k, cells=2048)
+    curve = allocation(z, steps, steps, k, cells=4096)
     low, high = curve.epsilon_bracket(1e-2, Order.FORWARD)
     sampled = [float(np.mean(np.maximum(-np.expm1(e - losses), 0))) for e in (low, high)]
     error = 4 * 0.1 / math.sqrt(len(x))  # of a mean near 1e-2 of numbers up to 1
@@ -174,7 +174,7 @@ def test_the_lower_side_of_several_participations_is_near_the_samples(
     at_most = brentq(
         lambda e: float(np.mean(np.maximum(-np.expm1(e - losses), 0))) - 1e-2 - error, 0, 30
     )
-    assert low > 0.9 * at_most
+    assert low > 0.93 * at_most
 
 
 def test_small_masses_are_merged_and_none_is_lost() -> None:
