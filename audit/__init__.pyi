@@ -1,9 +1,11 @@
 __version__: str
 
+from . import adapters as adapters
 from . import bounds as bounds
 from . import claims as claims
 from . import constructions as constructions
 from . import curves as curves
+from . import dominating as dominating
 from . import estimation as estimation
 from . import exact as exact
 from . import report as report

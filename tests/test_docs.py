@@ -253,6 +253,11 @@ def test_the_reference_lists_few_names_and_all_of_them_exist() -> None:
     assert len([each for each in names if each.startswith("audit.")]) <= MAX_NAMES
     for each in names:
         named(each)  # fails where one is gone
+    # what ``import audit`` gives, without an import of the room itself
+    for package in (audit, audit.adapters):
+        root = f"{package.__name__}."
+        inside = {each.removeprefix(root).split(".")[0] for each in names if each.startswith(root)}
+        assert inside <= {*dir(package)}
 
 
 def test_what_the_pages_use_is_public() -> None:

@@ -5,3 +5,7 @@ objects and accountants. The library is imported only when one of its objects is
 is missing, the error names the extra that installs it. Information that an object lacks must be
 given as arguments. Objects without a counterpart in this package are refused by name.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

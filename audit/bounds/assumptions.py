@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from audit.mechanism import Batching, Divisor, NoisySGD, Relation, Release
+from audit.numerics.display import ShortRepr
 
 ROUNDING = 1e-12
 """Relative tolerance of comparisons, for parameters rounded to double precision."""
@@ -26,7 +27,7 @@ class NotApplicable(ValueError):
 
 
 @dataclass(frozen=True)
-class Assumption:
+class Assumption(ShortRepr):
     """One condition of a theorem.
 
     Parameters

@@ -23,6 +23,7 @@ from audit.curves.gaussian import NormalPairCurve
 from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.layer import LAYER_EXCESS, TILTS, Layer, Piece
+from audit.numerics.display import ShortRepr
 from audit.numerics.roots import certified_crossing
 
 Array = NDArray[np.float64]
@@ -37,7 +38,7 @@ _LOG_SMALL_SHARE = -30.0
 _LOG_LARGE_BOUND = -1.0
 
 
-class GridComposition:
+class GridComposition(ShortRepr):
     """Composition of independent pairs on one side.
 
     parts: Pairs on the same side with the same interval, and the number of repetitions of each.

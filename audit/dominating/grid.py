@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.numerics.display import ShortRepr
+
 Array = NDArray[np.float64]
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -25,7 +27,7 @@ _MAX_LOSS = 640.0
 
 
 @dataclass(frozen=True, eq=False)
-class GridPair:
+class GridPair(ShortRepr):
     """Pair of laws on a grid of losses that dominates a pair (P, Q), or that (P, Q) dominates.
 
     Cell i stands for an outcome of loss log(P/Q) near i times ``interval``.

@@ -23,6 +23,7 @@ from audit.estimation.regions import (
     joint,
     kept_inside,
 )
+from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -93,7 +94,7 @@ def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> N
 
 
 @dataclass(frozen=True)
-class CountedTest:
+class CountedTest(ShortRepr):
     """A test, its counts, and a confidence region of its two rates."""
 
     test: ThresholdTest
@@ -164,7 +165,7 @@ class CountedTest:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(ShortRepr):
     """A certified lower bound and the counts it is computed from.
 
     Attributes

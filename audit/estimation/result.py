@@ -117,7 +117,7 @@ def per_record_epsilon(lower: Callable[[float], float], delta: float, group_size
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpsilonEvidence:
+class EpsilonEvidence(ShortRepr):
     """The certified epsilon at a delta that was named in advance."""
 
     delta: float  #: The delta.
@@ -141,7 +141,7 @@ class CountedEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradeoffVertices:
+class TradeoffVertices(ShortRepr):
     """The vertices of an upper bound on the tradeoff function, ``alpha`` ascending."""
 
     alpha: tuple[float, ...]
@@ -149,7 +149,7 @@ class TradeoffVertices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradeoffUpper:
+class TradeoffUpper(ShortRepr):
     """Upper bounds on the tradeoff functions of both orders."""
 
     forward: TradeoffVertices

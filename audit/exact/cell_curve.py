@@ -24,6 +24,7 @@ from audit.curves.brackets import TINY, Bracket, checked_all
 from audit.curves.finite_pair import Cells
 from audit.exact.law import UNIT
 from audit.numerics.arrays import Array
+from audit.numerics.display import ShortRepr
 
 # Rounds of refinement, and the relative width at which it ends.
 _ROUNDS, _CONVERGENCE = 24, 4e-14
@@ -33,7 +34,7 @@ _EVEN_CUTS = np.arange(9) / 9
 _MOMENT_CELLS = 200_000  # cells over which a Renyi moment is summed
 
 
-class Grid(ABC):
+class Grid(ShortRepr, ABC):
     """A partition of the outcomes of a pair, in the order FORWARD.
 
     Its first cells lie between rising ``points`` on a line, where they can be cut. By default there

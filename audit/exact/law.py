@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, log_ndtr, ndtri
 
 from audit.numerics.arrays import Array
+from audit.numerics.display import ShortRepr
 from audit.numerics.normal import log_interval
 
 UNIT = 2.0**-53
@@ -28,7 +29,7 @@ _FEW_NORMALS = 8  # normals, whose blocks may be of any width
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class Law(ShortRepr):
     """Law of an iterate: normals, whose mass beyond the two ends is projected onto them.
 
     After the last step of noise the law is a mixture of normals around the images of the nodes of
@@ -266,7 +267,7 @@ class Law:
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeTable:
+class EdgeTable(ShortRepr):
     """Values of a law at points, shape (n,) each.
 
     The log density with its derivative ``score``; a logarithm ``top`` near it; masses above each

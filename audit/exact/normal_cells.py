@@ -173,9 +173,10 @@ class NormalCells(Grid):
             logs.append(np.concatenate([masses, ends]))
             outer = law.error_at(np.maximum(np.array(ends), -1e300), WINDOW**2 / 4)
             errors.append(np.concatenate([rounding, outer]))
-        low, high = self._loss_ranges()
-        slack = shapes[0] + shapes[1]
-        low, high = low - slack, high + slack
+        p, q = (table.ends for table in self.tables)
+        width, slack = np.diff(self.points), shapes[0] + shapes[1]
+        low = -largest_ratio(width, q, p, self.stds) - slack
+        high = largest_ratio(width, p, q, self.stds) + slack
         ends_low, ends_high = self._end_ranges(logs, errors)
         return Cells(
             logs[0],
@@ -187,12 +188,6 @@ class NormalCells(Grid):
             lost[0],
             lost[1],
         )
-
-    def _loss_ranges(self) -> tuple[Array, Array]:
-        p, q = (table.ends for table in self.tables)
-        width = np.diff(self.points)
-        std = self.stds
-        return -largest_ratio(width, q, p, std), largest_ratio(width, p, q, std)
 
     def _end_masses(self, law: Law) -> tuple[float, float]:
         """Log masses of the two ends: atoms of the domain, or half-lines beyond all points."""

@@ -19,12 +19,13 @@ from audit.estimation.verdicts import UserClaim as UserClaim
 from audit.estimation.verdicts import Verdict as Verdict
 from audit.estimation.verdicts import judge_interval as judge_interval
 from audit.estimation.verdicts import judge_upper_bound as judge_upper_bound
+from audit.numerics.display import ShortRepr
 
 CLAIMED: Literal["claimed"] = "claimed"
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(ShortRepr):
     """A number with an error bracket: the true value lies in [low, high]."""
 
     value: float  #: The best approximation, in [low, high].
@@ -42,7 +43,7 @@ class Number:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByOrder:
+class ByOrder(ShortRepr):
     """A divergence of the pair (X, X') in both orders, and the larger of the two."""
 
     forward: Number  #: The divergence of X from X'.
@@ -51,7 +52,7 @@ class ByOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampledEvidence:
+class SampledEvidence(ShortRepr):
     """An epsilon certified from samples, and the counts it is computed from."""
 
     epsilon: float  #: The certified lower bound.
@@ -68,7 +69,7 @@ class SampledEvidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certified:
+class Certified(ShortRepr):
     """The largest certified epsilon, against which claims are judged."""
 
     epsilon: float  #: The certified lower bound.
@@ -76,7 +77,7 @@ class Certified:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundRow:
+class BoundRow(ShortRepr):
     """A claimed upper bound on one quantity, and the verdict on it."""
 
     id: str  #: The bound's id in the catalogue, or the name of the user's own claim.
@@ -116,7 +117,7 @@ class Estimator(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RefutedAfter:
+class RefutedAfter(ShortRepr):
     """The number of pairs of runs after which the sequential audit refuted a claim."""
 
     claim: str  #: The claim's name.
@@ -124,7 +125,7 @@ class RefutedAfter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Estimate(ShortRepr):
     """The epsilon that one estimator certifies."""
 
     estimator: Estimator  #: The estimator.
@@ -133,7 +134,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtDelta:
+class AtDelta(ShortRepr):
     """Sampled, exact and claimed values of epsilon at one delta."""
 
     delta: float  #: The delta, in [0, 1).
@@ -156,7 +157,7 @@ class AtDelta:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtOrder:
+class AtOrder(ShortRepr):
     """Sampled, exact and claimed values of the setting's Renyi divergence of one order."""
 
     order: float  #: The Renyi order, above 1.
@@ -169,7 +170,7 @@ class AtOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpsilonAtDelta:
+class EpsilonAtDelta(ShortRepr):
     """The exact epsilon of a pair at one delta, the worse of both orders."""
 
     delta: float  #: The delta, in [0, 1).
@@ -177,7 +178,7 @@ class EpsilonAtDelta:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundBy:
+class FoundBy(ShortRepr):
     """The search that found a pair."""
 
     delta: float  #: The delta at which the search maximised epsilon.
@@ -186,7 +187,7 @@ class FoundBy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OtherPair:
+class OtherPair(ShortRepr):
     """Another pair for the same mechanism, whose exact law is computed but not sampled."""
 
     pair: Construction  #: The pair.
@@ -195,7 +196,7 @@ class OtherPair:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamedEpsilon:
+class NamedEpsilon(ShortRepr):
     """The exact epsilon of a pair given by name, the worse of both orders."""
 
     pair: str  #: Name of the pair.
@@ -203,7 +204,7 @@ class NamedEpsilon:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PositionAtDelta:
+class PositionAtDelta(ShortRepr):
     """Exact, certified and claimed values of epsilon at one delta for the records of one batch."""
 
     delta: float  #: The delta, in [0, 1).
@@ -213,7 +214,7 @@ class PositionAtDelta:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtPosition:
+class AtPosition(ShortRepr):
     """The privacy loss of the records of one batch of the cycle."""
 
     position: int  #: The batch, from 0.
@@ -227,7 +228,7 @@ Floats = tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundCurve:
+class BoundCurve(ShortRepr):
     """The values of a bound along a curve."""
 
     id: str  #: The id of the bound.
@@ -235,7 +236,7 @@ class BoundCurve:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LawCurves:
+class LawCurves(ShortRepr):
     """One law of the last iterate, computed and sampled."""
 
     density: Floats  #: The density at the points of the grid.
@@ -245,7 +246,7 @@ class LawCurves:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laws:
+class Laws(ShortRepr):
     """The laws of X and X' over the range that holds the mass of either."""
 
     grid: Floats  #: The points of the densities.
@@ -256,7 +257,7 @@ class Laws:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradeoffCurves:
+class TradeoffCurves(ShortRepr):
     """Tradeoff functions on one grid of type I errors: exact, an upper bound, and claimed ones."""
 
     alpha: Floats  #: The type I errors.
@@ -266,7 +267,7 @@ class TradeoffCurves:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BurnIn:
+class BurnIn(ShortRepr):
     """The number of steps after which epsilon stops growing, according to a theorem."""
 
     steps: float  #: The number of steps.
@@ -274,7 +275,7 @@ class BurnIn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpsilonAgainstSteps:
+class EpsilonAgainstSteps(ShortRepr):
     """The exact epsilon and the bounds after each number of steps, at one delta."""
 
     delta: float  #: The delta, in [0, 1).
@@ -285,7 +286,7 @@ class EpsilonAgainstSteps:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreHistograms:
+class ScoreHistograms(ShortRepr):
     """Histograms of the scores of X and X'."""
 
     edges: Floats  #: The edges of the bins.

@@ -30,7 +30,7 @@ Parameter = Value | tuple[Value | None, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Derived:
+class Derived(ShortRepr):
     """Quantities that follow from a mechanism's parameters."""
 
     #: Standard deviation of the noise of one step; None if it differs between steps.
@@ -147,7 +147,7 @@ SettingResult = PairResult | UserMechanismResult | StudyResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScenarioHeading:
+class ScenarioHeading(ShortRepr):
     """The name and description of a scenario."""
 
     name: str  #: Short name, used in file names.
@@ -161,7 +161,7 @@ class ScenarioHeading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environment:
+class Environment(ShortRepr):
     """The properties of a run that change between runs: time, machine, source tree and versions."""
 
     started: str  #: Start of the run, ISO 8601 in UTC.
@@ -174,7 +174,7 @@ class Environment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Provenance:
+class Provenance(ShortRepr):
     """The provenance of a result."""
 
     version: str  #: Version of this package.

@@ -35,7 +35,7 @@ def write(path: Path, scores: Any, member: Any) -> Path:
         with path.open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
             rows.writerow(["id", "loss", "in"])
-            rows.writerows(enumerate_rows(scores, member))
+            rows.writerows(zip(range(len(scores)), scores, member, strict=True))
     elif path.suffix == ".npz":
         np.savez(path, **{"loss": scores, "in": member, "auc": np.float64(0.7)})
     else:
@@ -43,10 +43,6 @@ def write(path: Path, scores: Any, member: Any) -> Path:
         table["loss"], table["in"] = scores, member
         np.save(path, table)
     return path
-
-
-def enumerate_rows(scores: Any, member: Any) -> list[list[Any]]:
-    return [[i, s, m] for i, (s, m) in enumerate(zip(scores, member, strict=True))]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".npz", ".npy"])

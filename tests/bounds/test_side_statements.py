@@ -65,10 +65,6 @@ def test_equation_5_3_is_nowhere_below_b_3_and_refuted_with_it():
     assert exact.curve(forgetting_pair(m)).renyi_bracket(2.0)[0] > 200 * equation_5_3(m, 2.0)
 
 
-def full_batch(steps):
-    return noisy_sgd(steps=steps, dataset_size=50, step_size=0.01, noise_std=2.0, diameter=0.2)
-
-
 def test_remark_1_4_holds_up_to_a_constant():
     """(1.3) against Gaussian bounds with constants, and an exact pair: full batches, epsilon < 1.
 
@@ -76,7 +72,8 @@ def test_remark_1_4_holds_up_to_a_constant():
     """
     ratios, reached = [], []
     for steps in (1, 10, 100, 1000, 4000, 10**6):
-        m = full_batch(steps)
+        shared = {"dataset_size": 50, "step_size": 0.01, "noise_std": 2.0, "diameter": 0.2}
+        m = noisy_sgd(steps=steps, **shared)
         rate = math.sqrt(min(steps, 1000) * math.log(1e5)) / (50 * 2.0)
         sampled = dataclasses.replace(m, batching=Batching.WITHOUT_REPLACEMENT)
         assert bounds.evaluate("at22.eq_1_3", sampled).epsilon(1e-5) == pytest.approx(rate)

@@ -41,10 +41,6 @@ def poisson(**changes):
     return mechanism(**{"batch_size": 1, "diameter": 50.0, **poisson_changes, **changes})
 
 
-def applying(m):
-    return [id for id in bounds.applicable(m) if id in SOUND]
-
-
 # ------------------------------------------------------------------------------------- accountants
 
 
@@ -316,6 +312,6 @@ def test_sampled_quadratics_are_sound(relation):
         for end in ends:
             maps = (Affine(end, 1 - pull), Affine(others, 1 - pull))
             laws.append(process([(maps, (1 / 3, 2 / 3), std, steps)], half=15.0))
-        ids = applying(m)
+        ids = [id for id in bounds.applicable(m) if id in SOUND]
         assert "survey.theorem_vii_2" in ids
         assert_sound(ids, m, pair(m, *laws))

@@ -19,7 +19,6 @@ from audit.results import (
     Number,
     OtherPair,
     PositionAtDelta,
-    Result,
     Verdict,
 )
 
@@ -53,10 +52,6 @@ def by_record(*claimed: float, status: Status = Status.AS_PRINTED) -> tuple[AtPo
     )
 
 
-def with_positions(*claimed: float) -> Result:
-    return with_setting(example(), 0, positions=by_record(*claimed))
-
-
 def test_the_leak_of_each_record_in_words_and_rows() -> None:
     text = curves.positions_caption(by_record(2.0, 6.0, 3.3))
     assert text == (
@@ -72,10 +67,8 @@ def test_the_leak_of_each_record_in_words_and_rows() -> None:
 
 def test_a_claim_refuted_for_one_record_is_in_the_first_sentence() -> None:
     assert "for some records" not in conclusion(example())[0]
-    assert (
-        "for some records fmtt18.theorem_23 is refuted"
-        in conclusion(with_positions(2.0, 1.5))[0].lower()
-    )
+    refuted = conclusion(with_setting(example(), 0, positions=by_record(2.0, 1.5)))[0].lower()
+    assert "for some records fmtt18.theorem_23 is refuted" in refuted
     assert "Refuted at some record: fmtt18.theorem_23." in curves.positions_caption(
         by_record(2.0, 1.5)
     )

@@ -472,7 +472,7 @@ def test_it_is_the_audit_of_the_library() -> None:
 def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
     unfinished = Unfinished(tmp_path, "mine-0123", "audit scenario=mine")
     broken = training(train=f"{trainings.__name__}:fails_at", arguments={"at": 0}, trials=20)
-    seeds = [trial.seed for trial in audited_trials(broken)]
+    seeds = [trial.seed for trial in trials_of(broken.design, 11)]
     # the last one fails, then the module is mended
     failing = training(
         train=f"{trainings.__name__}:fails_at", arguments={"at": seeds[-1]}, trials=20
@@ -484,10 +484,6 @@ def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
     with unfinished.kept():
         pass  # what a run that ended leaves
     assert not unfinished.folder.exists()
-
-
-def audited_trials(one: TrainingSetting) -> list[Any]:
-    return list(trials_of(one.design, 11))
 
 
 def test_plain_data_goes_round() -> None:

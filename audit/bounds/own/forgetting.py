@@ -33,6 +33,7 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.profile import ProfileCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array, Integers
+from audit.numerics.display import ShortRepr
 from audit.numerics.normal import gaussian_delta_above, log_density
 from audit.numerics.panels import Panels
 from audit.numerics.roots import decreasing_root
@@ -211,7 +212,7 @@ def merged_walk(run: WorstRun, start: float, smallest: float) -> tuple[KilledWal
 
 
 @dataclass(frozen=True)
-class Lengths:
+class Lengths(ShortRepr):
     """Candidate lengths m in increasing order, and beta_m of each.
 
     The last is T itself, with beta = 0: composition.
