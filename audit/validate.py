@@ -51,10 +51,15 @@ def with_article(noun: str) -> str:
     return f"{'an' if vowel else 'a'} {noun}"
 
 
+def _is_boolean(value: object) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
 def _is_real(value: object) -> bool:
+    """Return whether a value is a number with which Python computes in double precision."""
     if type(value) is float:  # by far the most, and abstract classes take long to ask
         return True
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, float | Integral) and not _is_boolean(value)
 
 
 def _as_float(value: Real) -> float:
@@ -64,8 +69,30 @@ def _as_float(value: Real) -> float:
         return math.inf
 
 
+def convert_numbers(instance: object) -> None:
+    """Make Python's numbers of NumPy's and of fractions in the fields of a frozen dataclass.
+
+    Numbers of fewer bits would be computed with in their own precision. Lists and arrays become
+    tuples.
+    """
+    for name, value in vars(instance).items():
+        object.__setattr__(instance, name, _python_number(value))
+
+
+def _python_number(value: Any) -> Any:
+    if type(value) in (int, float, bool, str):
+        return value
+    if isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim):
+        return tuple(map(_python_number, value))
+    if isinstance(value, Integral):
+        return int(value)
+    return _as_float(value) if isinstance(value, Real) else value
+
+
 def _check(requirement: str, test: Any, named: dict[str, Any]) -> None:
     for name, value in named.items():
+        if not _is_real(value) and isinstance(value, Real) and not _is_boolean(value):
+            raise ValueError(f"{name} must be a float, got {shown(value)}; write float(...)")
         if not (_is_real(value) and test(_as_float(value))):
             raise fail(name, requirement, value)
 
@@ -108,7 +135,7 @@ def above_one(**named: Any) -> None:
 def integer(minimum: int, **named: Any) -> None:
     """Require whole numbers of at least ``minimum``."""
     for name, value in named.items():
-        whole = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+        whole = isinstance(value, Integral) and not _is_boolean(value)
         if not (whole and int(value) >= minimum):
             raise fail(name, f"a whole number of at least {minimum}", value)
 

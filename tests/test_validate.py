@@ -17,8 +17,8 @@ INF, NAN = math.inf, math.nan
 @pytest.mark.parametrize(
     ("check", "good", "bad", "requirement"),
     [
-        (validate.finite, [0, -1.5, np.float32(2)], [INF, NAN], "a finite number"),
-        (validate.positive, [1, 5e-324, Fraction(1, 3)], [0, -1, INF], "a positive finite number"),
+        (validate.finite, [0, -1.5, np.float64(2), np.uint8(2)], [INF, NAN], "a finite number"),
+        (validate.positive, [1, 5e-324], [0, -1, INF], "a positive finite number"),
         (validate.nonnegative, [0, 2.5], [-1e-300, NAN], "a finite number of at least 0"),
         (validate.open_unit, [5e-324, 1 - 1e-16], [0, 1, NAN, -INF], r"in \(0, 1\)"),
         (validate.closed_unit, [0, 1, 0.5], [-1e-9, 1.0000001, NAN], r"in \[0, 1\]"),
@@ -30,6 +30,11 @@ def test_numbers(check, good, bad, requirement: str) -> None:  # type: ignore[no
         check(eta=value)
     for value in [*bad, "1", None, True, np.True_, [1.0], np.array([0.5]), 1j, 10**400]:
         with pytest.raises(ValueError, match=f"^eta must be {requirement}, got "):
+            check(eta=value)
+    for value in (np.float32(0.5), np.longdouble(0.5), Fraction(1, 2)):  # of another precision
+        with pytest.raises(
+            ValueError, match=r"^eta must be a float, got .*; write float\(\.\.\.\)$"
+        ):
             check(eta=value)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from audit import bounds, validate
+from audit import validate
 from audit.claims.candidates import (
     KnownPair,
     KnownPairs,
@@ -42,6 +43,7 @@ from audit.curves.quantities import Quantity
 from audit.isolation import Limits, UserCodeError
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
+from audit.search import tightest_bound
 from audit.validate import shown
 
 Progress = Callable[[Judgement], None]
@@ -305,10 +307,10 @@ def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
         high = max(quantity.bracket(law, order)[1] for order in Order)
         if high < number.value - number.slack:
             return f"the laws have {quantity.name} at most {high:.6g}{quantity.at_where}"
-    upper = _least_upper_bound(claim.mechanism, quantity)
-    if upper is None or upper[1] >= number.value:
+    id, least = _least_upper_bound(claim.mechanism, quantity, slow=True)
+    if least >= number.value:
         return ""
-    return f"{upper[0]} proves: {quantity.name} at most {upper[1]:.6g}{quantity.at_where}"
+    return f"{id} proves: {quantity.name} at most {least:.6g}{quantity.at_where}"
 
 
 def _of_scores(found: Collected, recorded: Recorded) -> str:
@@ -341,28 +343,21 @@ def _contradiction(bound: LowerBound) -> str:
     pair, quantity = bound.known.pair, bound.number.quantity
     if bound.evidence is not Evidence.EXACT or not isinstance(pair, Construction | AllIterates):
         return ""
-    upper = _least_upper_bound(pair.mechanism, quantity, slow=False)
-    if upper is None or bound.low <= upper[1]:
+    id, least = _least_upper_bound(pair.mechanism, quantity, slow=False)
+    if bound.low <= least:
         return ""
     return (
         f"certified {quantity.name} {bound.low:.6g}{quantity.at_where} of {bound.known.name} in "
-        f"{bound.order.value} order exceeds {upper[1]:.6g}, which {upper[0]} proves: "
+        f"{bound.order.value} order exceeds {least:.6g}, which {id} proves: "
         "one of the two is wrong"
     )
 
 
 def _least_upper_bound(
-    mechanism: NoisySGD | Composition | None, quantity: Quantity, *, slow: bool = True
-) -> tuple[str, float] | None:
-    """Return the tightest sound bound of the catalogue on a quantity: its id and its value."""
-    if mechanism is None or isinstance(mechanism, Composition):
-        return None
-    found = []
-    for id in bounds.applicable(mechanism):
-        entry = bounds.entry(id)
-        if entry.status.sound and (slow or not entry.slow):
-            with contextlib.suppress(ValueError):  # it cannot be computed here
-                value = quantity.upper_bound(entry.evaluate(mechanism))
-                if value is not None:
-                    found.append((value * (1 + 1e-9), id))
-    return min(found)[::-1] if found else None
+    mechanism: NoisySGD | Composition | None, quantity: Quantity, *, slow: bool
+) -> tuple[str, float]:
+    """Return the id and the value of the tightest sound bound, with what it may err by."""
+    if not isinstance(mechanism, NoisySGD):
+        return "", math.inf
+    id, value = tightest_bound(mechanism, quantity, slow=slow)
+    return id, value * (1 + 1e-9)

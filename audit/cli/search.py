@@ -97,22 +97,17 @@ def _search(mechanism: NoisySGD, request: SearchRequest) -> None:
 def _summary(
     found: Found, mechanism: NoisySGD, objective: Epsilon | RenyiDivergence
 ) -> tuple[str, ...]:
-    from audit.search import Epsilon, tightest_bound
+    from audit.search import tightest_bound
 
-    low, high = found.bracket
-    name = (
-        f"epsilon at delta {objective.delta:g}"
-        if isinstance(objective, Epsilon)
-        else f"Renyi divergence of order {objective.alpha:g}"
-    )
+    (low, high), quantity = found.bracket, objective.quantity
+    name = f"{quantity.name}{quantity.at_where}"
     lines = [
         f"{found.evaluations} pairs tried in {found.seconds:.1f} s.",
         f"Certified {name}: {low:.9g} (at most {high:.9g} for this pair).",
     ]
-    bound = tightest_bound(mechanism, objective)
-    if bound is None:
+    id, value = tightest_bound(mechanism, quantity)
+    if not id:
         return (*lines, "No sound bound applies.")
-    value, id = bound
     ratio = f", {value / low:.4g} times as much" if low > 0 else ""
     return (*lines, f"Tightest sound bound: {value:.9g} ({id}){ratio}.")
 

@@ -43,6 +43,9 @@ class Pair(Tagged):
     covers: ClassVar[tuple[Choice, ...]] = ()
     unsuggested: ClassVar[str] = ""
 
+    def __post_init__(self) -> None:
+        validate.convert_numbers(self)
+
     @property
     def name(self) -> str:
         """Name of the pair in tables and files."""
@@ -101,6 +104,7 @@ class Construction(Pair, ShortRepr, ABC):
     is_neighbouring: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.instance(NoisySGD, mechanism=self.mechanism)
         # fixed losses are a special case of changing ones
         self._require_covered(self.mechanism, Losses.CHANGING)

@@ -72,6 +72,7 @@ class Mixtures(ExplicitPair):
     times: int = 1  #: Number of independent draws.
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.integer(1, times=self.times)
 
 
@@ -108,6 +109,7 @@ class NormalVectors(ExplicitPair):
     times: int = 1  #: Number of independent draws.
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.positive(noise_std=self.noise_std)
         validate.integer(1, times=self.times)
         _convert(self, _rows, "strategy")
@@ -166,6 +168,7 @@ class LaplaceMixtures(ExplicitPair):
     times: int = 1  #: Number of independent draws.
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.positive(scale=self.scale)
         validate.integer(1, times=self.times)
         _convert(self, _numbers, "means")
@@ -184,6 +187,7 @@ class Finite(ExplicitPair):
     times: int = 1  #: Number of independent draws.
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _convert(self, _probabilities, "first", "second")
         validate.integer(1, times=self.times)
         _check_one_each("second", self.second, "outcomes", self.first)
@@ -204,6 +208,7 @@ class Densities(ExplicitPair):
     high: float  #: Upper end of the interval.
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.positive(slope=self.slope)
         validate.finite(low=self.low, high=self.high)
         if not self.low < self.high:
@@ -224,6 +229,7 @@ class Repeated(ExplicitPair):
     unsuggested: ClassVar[str] = "the number of runs is a claim's"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         m = self.mechanism
         self._require_covered(m)
         validate.integer(1, times=self.times)

@@ -32,6 +32,7 @@ class TextbookMechanism(ExplicitPair):
     times: int = 1  #: Number of independent runs, all released.
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.positive(sampling_rate=self.sampling_rate)
         validate.closed_unit(sampling_rate=self.sampling_rate)
         validate.integer(1, times=self.times)
@@ -61,8 +62,7 @@ class Gaussian(TextbookMechanism):
 
     def distributions(self) -> Mixtures:
         """Return two normal laws, of the sum of the runs if the record is in all of them."""
-        q, std = float(self.sampling_rate), float(self.noise_std)
-        distance = float(self.sensitivity)
+        q, std, distance = self.sampling_rate, self.noise_std, self.sensitivity
         without = Mixture((1.0,), (0.0,), (std,))
         if q == 1:
             return Mixtures(Mixture((1.0,), (distance * math.sqrt(self.times),), (std,)), without)
@@ -87,9 +87,10 @@ class Laplace(TextbookMechanism):
 
     def distributions(self) -> LaplaceMixtures:
         """Return the two (mixtures of) Laplace laws."""
-        q = float(self.sampling_rate)
-        means = (0.0, float(self.sensitivity))
-        return LaplaceMixtures(float(self.scale), means, (1 - q, q), (1.0, 0.0), self.times)
+        q = self.sampling_rate
+        return LaplaceMixtures(
+            self.scale, (0.0, self.sensitivity), (1 - q, q), (1.0, 0.0), self.times
+        )
 
 
 @construction

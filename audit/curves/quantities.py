@@ -113,7 +113,9 @@ class Quantity(ABC):
         return self.brackets(law, self.at, order)
 
     @classmethod
-    def brackets(cls, law: BracketedCurve, places: Number, order: Order) -> tuple[Number, Number]:
+    def brackets(
+        cls, law: BracketedCurve, places: Number, order: Order | None
+    ) -> tuple[Number, Number]:
         """Return (lows, highs) like `bracket`, for numbers at several places."""
         found: tuple[Number, Number] = getattr(law, f"{cls.asked}_bracket")(places, order)
         return found

@@ -109,8 +109,11 @@ class Runner:
         self.size = panels.nodes.size + 2
         self.dense = not banded and self.size <= MAX_DENSE
         self.counter = counter
-        # Numba loads only where it is needed
-        self.form: Any = DenseOperator if self.dense else _banded()
+        self.form: Any = DenseOperator
+        if not self.dense:
+            from audit.exact.banded import BandedOperator  # loads Numba
+
+            self.form = BandedOperator
         # a followed record has a map for each memory
         self.operator = lru_cache(maxsize=max(8, process.memories + 2))(self._operator)
         self.terms = 0  # largest number of roundings of a sum of a step
@@ -201,12 +204,6 @@ class Runner:
             operator = self.form.of(step, self.panels, self.absorbing, self.reach)
         self.terms = max(self.terms, operator.terms)
         return operator
-
-
-def _banded() -> type:
-    from audit.exact.banded import BandedOperator
-
-    return BandedOperator
 
 
 @lru_cache(maxsize=4096)

@@ -156,6 +156,7 @@ class NoisySGD(ShortRepr):
     shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"step_size": StepSchedule})
 
     def __post_init__(self) -> None:
+        validate.convert_numbers(self)
         validate.integer(
             1, steps=self.steps, dataset_size=self.dataset_size, batch_size=self.batch_size
         )
@@ -171,8 +172,7 @@ class NoisySGD(ShortRepr):
         self._check_losses()
 
     def _check_step_size(self) -> None:
-        if isinstance(self.step_size, (tuple, list)):
-            object.__setattr__(self, "step_size", tuple(self.step_size))
+        if isinstance(self.step_size, tuple):
             if len(self.step_size) != self.steps:
                 raise ValueError(
                     f"step_size must have one number a step ({self.steps}), "
@@ -271,7 +271,6 @@ class NoisySGD(ShortRepr):
                 constant, order = self.holder
             except (TypeError, ValueError):
                 raise validate.fail("holder", "(constant, order)", self.holder) from None
-            object.__setattr__(self, "holder", (constant, order))
             validate.nonnegative(holder_constant=constant)
             validate.closed_unit(holder_order=order)
 

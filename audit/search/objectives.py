@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from audit import bounds, validate
-from audit.curves.base import PrivacyCurve
+from audit.curves.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.from_pair import TAIL
 from audit.mechanism import NoisySGD
@@ -26,10 +27,18 @@ class Objective(ABC):
 
     @property
     @abstractmethod
+    def quantity(self) -> EpsilonAtDelta | RenyiAtOrder:
+        """The number that is maximised, for the worse order of the pair."""
+
+    @property
+    @abstractmethod
     def tail(self) -> float:
         """Number of standard deviations of an unbounded side that matter."""
 
     @abstractmethod
+    def _quick(self, log_p: Array, log_q: Array) -> float:
+        """Return `quick` for the order in which P comes first."""
+
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return the objective from coarse laws.
 
@@ -43,8 +52,8 @@ class Objective(ABC):
         float
             The approximate value.
         """
+        return max(self._quick(log_p, log_q), self._quick(log_q, log_p))
 
-    @abstractmethod
     def bracket(self, curve: ExactCurve) -> Bracket:
         """Return an error bracket of the objective.
 
@@ -60,21 +69,7 @@ class Objective(ABC):
         high : float
             The upper end.
         """
-
-    @abstractmethod
-    def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the largest objective that an upper bound allows.
-
-        Parameters
-        ----------
-        bound : PrivacyCurve
-            The bound.
-
-        Returns
-        -------
-        float
-            The value.
-        """
+        return self.quantity.brackets(curve, self.quantity.at, None)
 
 
 @dataclass(frozen=True)
@@ -95,24 +90,20 @@ class Epsilon(Objective):
     delta: float
 
     def __post_init__(self) -> None:
-        validate.half_open_unit(delta=self.delta)
+        self.quantity.check()
+
+    @property
+    def quantity(self) -> EpsilonAtDelta:
+        """Epsilon at delta."""
+        return EpsilonAtDelta(self.delta)
 
     @property
     def tail(self) -> float:
         """Number of standard deviations beyond which the mass is below 1e-20 delta."""
         return TAIL if self.delta == 0 else min(math.sqrt(2 * math.log(1e20 / self.delta)), TAIL)
 
-    def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return epsilon from coarse laws."""
-        return max(_epsilon(log_p, log_q, self.delta), _epsilon(log_q, log_p, self.delta))
-
-    def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return an error bracket of epsilon."""
-        return curve.epsilon_bracket(self.delta)
-
-    def claimed(self, bound: PrivacyCurve) -> float:
-        """Return epsilon that an upper bound allows."""
-        return bound.epsilon(self.delta)
+    def _quick(self, log_p: Array, log_q: Array) -> float:
+        return _epsilon(log_p, log_q, self.delta)
 
 
 @dataclass(frozen=True)
@@ -136,44 +127,37 @@ class RenyiDivergence(Objective):
         validate.above_one(alpha=self.alpha)
 
     @property
+    def quantity(self) -> RenyiAtOrder:
+        """The divergence of this order."""
+        return RenyiAtOrder(self.alpha)
+
+    @property
     def tail(self) -> float:
         """All standard deviations: a divergence may come from the far tails."""
         return TAIL
 
-    def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return the Renyi divergence from coarse laws."""
-        return max(self._divergence(log_p, log_q), self._divergence(log_q, log_p))
-
-    def _divergence(self, log_p: Array, log_q: Array) -> float:
+    def _quick(self, log_p: Array, log_q: Array) -> float:
         held = log_p > -np.inf
         if np.any(np.isneginf(log_q[held])):
             return math.inf
         terms = self.alpha * log_p[held] - (self.alpha - 1) * log_q[held]
         return float(logsumexp(terms)) / (self.alpha - 1)
 
-    def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return an error bracket of the Renyi divergence."""
-        return curve.renyi_bracket(self.alpha)
 
-    def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the Renyi divergence that an upper bound allows."""
-        return bound.renyi(self.alpha)
-
-
-def tightest_bound(mechanism: NoisySGD, objective: Objective) -> tuple[float, str] | None:
-    """Return the smallest value that a sound bound of the catalogue allows."""
-    if isinstance(objective, Epsilon) and objective.delta > 0:
-        try:
-            best = bounds.best(mechanism, delta=objective.delta)
-        except bounds.NotApplicable:
-            return None
-        return best.epsilon, best.id
-    values = [
-        (objective.claimed(bounds.evaluate(id, mechanism)), id)
-        for id in bounds.applicable(mechanism)
-        if bounds.entry(id).status.sound
-    ]
-    return min(values, default=None)
+def tightest_bound(
+    mechanism: NoisySGD, quantity: Quantity, *, slow: bool = False
+) -> tuple[str, float]:
+    """Return the id and the value of the tightest sound bound; empty and infinite without one."""
+    found: dict[str, float] = {}
+    for id in bounds.applicable(mechanism):
+        entry = bounds.entry(id)
+        if entry.status.sound and (slow or not entry.slow):
+            with contextlib.suppress(ValueError):  # it cannot be computed here
+                value = quantity.upper_bound(entry.evaluate(mechanism))
+                if value is not None:
+                    found[id] = value
+    winner = bounds.tightest(found) if found else ""
+    return winner, found.get(winner, math.inf)
 
 
 def _epsilon(log_p: Array, log_q: Array, delta: float) -> float:

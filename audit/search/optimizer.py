@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import bounds, validate
+from audit import validate
 from audit.constructions import Construction, GradientPair, Inadmissible, suggested_members
+from audit.curves.quantities import EpsilonAtDelta
 from audit.mechanism import Losses, NoisySGD
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
@@ -30,6 +31,7 @@ _QUICK_ACCURACY = 0.99  # quick values are more accurate than this
 # Duration of a certificate in quick values, at least, and a margin because pairs differ.
 _MIN_CERTIFICATE, _MARGIN = 4.0, 1.5
 _LAW_SHARE = 0.8  # share of the time of a certificate for its law
+_SIMPLEX_SIZE = 0.08
 _GOAL_TOLERANCE = 1e-9  # relative; a pair this close to an upper bound cannot be improved
 
 
@@ -66,12 +68,10 @@ class Found(ShortRepr):
 
     def _marks(self, delta: float) -> Marks:
         """Return the pair's epsilon below the tightest sound bound of the catalogue."""
-        try:
-            upper = bounds.best(self.construction.mechanism, delta=delta).epsilon
-        except bounds.NotApplicable:
-            upper = None
-        exact = self.law.epsilon_bracket(delta)
-        return Marks(f"epsilon at delta {delta:g}", exact=exact, upper=upper)
+        quantity = EpsilonAtDelta(delta)
+        id, upper = tightest_bound(self.construction.mechanism, quantity)
+        label, exact = f"{quantity.name}{quantity.at_where}", self.law.epsilon_bracket(delta)
+        return Marks(label, exact=exact, upper=upper if id else None)
 
 
 def worst_case(
@@ -284,11 +284,11 @@ class _Evaluator:
 
 def _is_tight(mechanism: NoisySGD, evaluator: _Evaluator) -> bool:
     """Return whether the best pair so far attains an upper bound."""
-    bound = tightest_bound(mechanism, evaluator.objective)
-    if bound is None or not evaluator.best or evaluator.best[0][0] < _QUICK_ACCURACY * bound[0]:
+    _, bound = tightest_bound(mechanism, evaluator.objective.quantity)
+    if not evaluator.best or evaluator.best[0][0] < _QUICK_ACCURACY * bound:
         return False
     found = evaluator.certified()
-    return found is not None and found.bracket[1] >= bound[0] * (1 - _GOAL_TOLERANCE)
+    return found is not None and found.bracket[1] >= bound * (1 - _GOAL_TOLERANCE)
 
 
 def _explore(members: list[Family], evaluator: _Evaluator, seed: int, first: Array) -> None:
@@ -375,12 +375,13 @@ def _refined(
         if start.size == 0:
             results.append(_LocalOptimum(-losses[0][0], family, start))
             continue
+        sides = np.where(start <= 1 - _SIMPLEX_SIZE, _SIMPLEX_SIZE, -_SIMPLEX_SIZE)  # in the cube
         ended = minimize(
             loss,
             start,
             method="Nelder-Mead",
             options={
-                "initial_simplex": _simplex(start),
+                "initial_simplex": np.vstack([start, start + np.diag(sides)]),
                 "maxfev": 30 * start.size + 20,
                 "xatol": 1e-4,
                 "fatol": 1e-7,
@@ -388,9 +389,3 @@ def _refined(
         )
         results.append(_LocalOptimum(-float(ended.fun), family, np.clip(ended.x, 0, 1)))
     return sorted(results, key=lambda optimum: -optimum.value)
-
-
-def _simplex(start: Array) -> Array:
-    """Return corners around a point, inside the cube."""
-    size = 0.08
-    return np.vstack([start, start + np.diag(np.where(start <= 1 - size, size, -size))])

@@ -55,11 +55,6 @@ def lemma_3_5(m: NoisySGD, losses: Branch | None = None) -> Array:
     return distances(growth_of(m, m.dataset_size, modulus), m.steps)
 
 
-def lemma_3_10(m: NoisySGD) -> Array:
-    """The same with g(x) = x + eta L x^lambda for c x: Hoelder continuous gradients."""
-    return distances(growth_of(m, m.dataset_size, holder_modulus(m)), m.steps)
-
-
 def lemma_a_2(m: NoisySGD, position: int) -> Array:
     """Cyclic batches: 0 until the batch with the record, which has g(.; eta L (b-1)/b)."""
     free, met = holder_modulus(m), holder_modulus(m, others_share(m))
@@ -211,7 +206,9 @@ def test_distance_tracking():
     holder = figure_1(steps=3, convex=False, smoothness=None, holder=(0.5, 0.5))
     first = 0.08
     second = first + 0.05 * math.sqrt(first) + 0.08
-    assert lemma_3_10(holder)[:3] == pytest.approx([0, first, second])
+    # Lemma 3.10: g(x) = x + eta L x^lambda for c x
+    tracked = distances(growth_of(holder, holder.dataset_size, holder_modulus(holder)), 3)
+    assert tracked[:3] == pytest.approx([0, first, second])
     cyclic = dataclasses.replace(
         holder, steps=6, dataset_size=6, batch_size=2, batching=Batching.CYCLIC
     )

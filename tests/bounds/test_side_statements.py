@@ -72,8 +72,7 @@ def test_remark_1_4_holds_up_to_a_constant():
     """
     ratios, reached = [], []
     for steps in (1, 10, 100, 1000, 4000, 10**6):
-        shared = {"dataset_size": 50, "step_size": 0.01, "noise_std": 2.0, "diameter": 0.2}
-        m = noisy_sgd(steps=steps, **shared)
+        m = noisy_sgd(steps=steps, dataset_size=50, step_size=0.01, noise_std=2.0, diameter=0.2)
         rate = math.sqrt(min(steps, 1000) * math.log(1e5)) / (50 * 2.0)
         sampled = dataclasses.replace(m, batching=Batching.WITHOUT_REPLACEMENT)
         assert bounds.evaluate("at22.eq_1_3", sampled).epsilon(1e-5) == pytest.approx(rate)

@@ -144,16 +144,13 @@ def test_brackets_of_laws_contain_their_values_up_to_the_ends(walk):
 
 def test_the_bracket_of_beta_grows_with_the_slope_of_the_tradeoff_function(walk):
     # what the second law lost may be spent: it counts as often as the tradeoff is steep
-    lost = LawCurve(*(_with_lost_mass(law, 1e-9) for law in (walk.first, walk.second)))
+    laws = (walk.first, walk.second)
+    lost = LawCurve(*(dataclasses.replace(law, log_lost=math.log(1e-9)) for law in laws))
     for alpha in (1e-6, 1e-3, 0.5):
         low, high = lost.beta_bracket(alpha, Order.FORWARD)
         shifted = float(walk.beta(alpha - 1e-9, Order.FORWARD))
         assert low <= float(walk.beta(alpha, Order.FORWARD))
         assert high >= shifted
-
-
-def _with_lost_mass(law, lost):
-    return dataclasses.replace(law, log_lost=math.log(lost))
 
 
 def test_the_error_of_a_computed_bound_is_what_rounding_delta_changes():

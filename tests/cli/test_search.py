@@ -40,4 +40,4 @@ def test_a_renyi_divergence(ended: Command) -> None:
     words = ["evaluations=5", "seed=0"]  # without a budget
     done = ended(main, *MECHANISM, *words, "renyi_order=4", "batching=FULL")
     assert done.status == 0
-    assert "Certified Renyi divergence of order 4: " in done.out
+    assert "Certified Renyi divergence at order 4: " in done.out

@@ -43,10 +43,6 @@ def mixture(means: list[float], weights: list[float], x: Array, z: float) -> Arr
     return np.asarray(sum(parts))
 
 
-def delta_of(p: Array, q: Array, epsilon: float, width: float) -> float:
-    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * width)
-
-
 def test_one_step_of_both_adversaries_by_enumeration() -> None:
     """Every size of the sample, and every outcome for the record, of five records."""
     n, q, largest, z = 5, 0.6, 2, 1.0
@@ -66,10 +62,9 @@ def test_one_step_of_both_adversaries_by_enumeration() -> None:
     curve = truncated(z, n, q, largest, 1)
     for epsilon in (0.1, 0.5, 1.5):
         for order, first in ((Order.FORWARD, 0), (Order.REVERSE, 1)):
-            exact = max(
-                delta_of(pair[first], pair[1 - first], epsilon, x[1] - x[0])
-                for pair in pairs.values()
-            )
+            ordered = ((pair[first], pair[1 - first]) for pair in pairs.values())
+            sums = [np.maximum(p - math.exp(epsilon) * q, 0).sum() for p, q in ordered]
+            exact = max(sums) * (x[1] - x[0])
             low, high = curve.delta_bracket(epsilon, order)
             # a Riemann sum with a kink, and 2048 cells
             assert exact - 1e-3 < low < exact + 1e-6

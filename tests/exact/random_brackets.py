@@ -406,7 +406,7 @@ def _epsilon(question: Question, low: float, high: float, reference: Reference) 
         least, _ = excess(Draw(cells), arb(high))
         if least > arb(question.at):
             return f"high {high!r} has delta {least}"
-    elif _infinite(cells) < arb(question.at) and low == math.inf:
+    elif low == math.inf and sum((p for p, q in cells if q.is_zero()), arb(0)) < arb(question.at):
         return "infinite"
     if 0 < low < math.inf:
         # epsilon is at least low if delta is still reached just before
@@ -414,10 +414,6 @@ def _epsilon(question: Question, low: float, high: float, reference: Reference) 
         if most * (1 + TOLERANCE) < arb(question.at):
             return f"low {low!r} has delta {most}"
     return ""
-
-
-def _infinite(cells: list[Cell]) -> arb:
-    return sum((p for p, q in cells if q.is_zero()), arb(0))
 
 
 def _pure(question: Question, low: float, high: float, reference: Reference) -> str:

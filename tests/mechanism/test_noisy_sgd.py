@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
+from audit.constructions.explicit_laws import Gaussian
 
 GOOD: dict[str, object] = {
     "steps": 1000,
@@ -110,13 +114,30 @@ def test_choices_that_nothing_covers_by_default() -> None:
 
 
 def test_schedules() -> None:
-    m = mechanism(steps=3, step_size=[0.1, 0.2, 0.3])
-    assert m.step_size == (0.1, 0.2, 0.3)
+    for sizes in ([0.1, 0.2, 0.3], np.array([0.1, 0.2, 0.3])):
+        m = mechanism(steps=3, step_size=sizes)
+        assert m.step_size == (0.1, 0.2, 0.3)
     np.testing.assert_array_equal(m.step_sizes, [0.1, 0.2, 0.3])
     with pytest.raises(ValueError, match="step_size must be one number here, got a schedule"):
         _ = m.step_std
     assert mechanism(steps=2, step_size=(0.1, 0.1)).step_std == pytest.approx(0.05)
     np.testing.assert_array_equal(mechanism(steps=3).step_sizes, [0.1] * 3)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.longdouble, Fraction])
+def test_all_is_computed_in_double_precision(kind: type) -> None:
+    """Brackets of numbers of 32 bits were wrong in the eighth digit, steps of 8 bits overflowed."""
+
+    def bracket(number: Callable[[Any], Any], count: Callable[[int], Any]) -> Any:
+        half, seventh = (number(kind(1) / kind(n)) for n in (2, 7))
+        counts = dict.fromkeys(("steps", "dataset_size", "batch_size"), count(200))
+        m = mechanism(**counts, step_size=seventh, noise_std=half, diameter=half)
+        pair = audit.constructions.DriftedWalk(m, drift=-seventh / 8, start=number(kind(0)))
+        assert {type(value) for value in (m.steps, m.noise_std, pair.drift)} == {int, float}
+        step = Gaussian(sensitivity=half, noise_std=seventh, times=count(200))
+        return [audit.exact.curve(one).epsilon_bracket(1e-5) for one in (pair, step)]
+
+    assert bracket(lambda x: x, np.uint8) == bracket(float, int)
 
 
 def test_mechanisms_are_values() -> None:

@@ -30,7 +30,10 @@ def _both(laws: Laws) -> tuple[tuple[LawCurves, str], tuple[LawCurves, str]]:
 
 def draw(laws: Laws, trials: int, stem: str) -> Picture:
     """Draw both laws between two narrow panels for the atoms at the ends of the domain."""
-    logarithmic = _needs_log(laws)
+    densities = np.array(laws.first.density), np.array(laws.second.density)
+    common = float(np.trapezoid(np.minimum(*densities), laws.grid))
+    least, most = sorted(float(density.max()) for density in densities)
+    logarithmic = common < _MIN_OVERLAP or most > _MAX_PEAK_RATIO * max(least, 1e-300)
     ends = [i for i in (0, 1) if max(laws.first.atoms[i], laws.second.atoms[i]) > _MIN_END_MASS]
     masses = [
         mass
@@ -49,13 +52,6 @@ def draw(laws: Laws, trials: int, stem: str) -> Picture:
 
     words = caption(laws, trials, logarithmic=logarithmic)
     return style.picture(f"{stem}-laws", "The laws of the last iterate", words, on, 3.1)
-
-
-def _needs_log(laws: Laws) -> bool:
-    first, second = np.array(laws.first.density), np.array(laws.second.density)
-    common = float(np.trapezoid(np.minimum(first, second), laws.grid))
-    peaks = float(first.max()), float(second.max())
-    return common < _MIN_OVERLAP or max(peaks) > _MAX_PEAK_RATIO * max(min(peaks), 1e-300)
 
 
 def _densities(axes: Axes, laws: Laws, logarithmic: bool) -> None:
