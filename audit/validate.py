@@ -72,18 +72,18 @@ def _as_float(value: Real) -> float:
 def convert_numbers(instance: object) -> None:
     """Make Python's numbers of NumPy's and of fractions in the fields of a frozen dataclass.
 
-    Numbers of fewer bits would be computed with in their own precision. Lists and arrays become
-    tuples.
+    Numbers of fewer bits would lower the precision of all that follows. Arrays become tuples.
     """
     for name, value in vars(instance).items():
-        object.__setattr__(instance, name, _python_number(value))
+        object.__setattr__(instance, name, python_number(value))
 
 
-def _python_number(value: Any) -> Any:
+def python_number(value: Any) -> Any:
+    """Return what `convert_numbers` makes of a value."""
     if type(value) in (int, float, bool, str):
         return value
     if isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim):
-        return tuple(map(_python_number, value))
+        return tuple(map(python_number, value))
     if isinstance(value, Integral):
         return int(value)
     return _as_float(value) if isinstance(value, Real) else value

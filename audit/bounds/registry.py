@@ -184,7 +184,8 @@ class Entry(ShortRepr):
         self._check_options(options)
         for failure in self.failures(mechanism):
             raise NotApplicable(f"{self.id} {failure}")
-        return self.function(mechanism, **options)
+        plain = {name: validate.python_number(value) for name, value in options.items()}
+        return self.function(mechanism, **plain)
 
 
 def rank(epsilon: float) -> float:

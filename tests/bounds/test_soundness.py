@@ -109,10 +109,10 @@ def violations(
     objectives = (RenyiDivergence(float(random.choice([1.3, 2.0, 5.0, 20.0]))), Epsilon(delta))
     found = []
     for objective in objectives:
-        value = ranked(pair, objective)
+        value, upper = ranked(pair, objective), objective.quantity.upper_bound
         # an epsilon of a Renyi curve is converted from what was just compared
         converted = RenyiCurve if isinstance(objective, Epsilon) else ()
-        claimed = {id: objective.claimed(c) for id, c in claims if not isinstance(c, converted)}
+        claimed = {id: upper(c) for id, c in claims if not isinstance(c, converted)}
         near = [id for id in claimed if value * (1 + QUICK) + SLACK >= claimed[id]]
         least = objective.bracket(exact.curve(pair))[0] if near else 0.0
         found += [
