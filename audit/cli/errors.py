@@ -6,6 +6,7 @@ Hydra is imported only if a command that uses it has failed.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import select
@@ -51,11 +52,8 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra raise instead of printing several lines
     try:
-        try:
-            with _termination_as_interrupt():
-                command()
-        finally:
-            sys.stdout.flush()
+        with _flushed_output(), _termination_as_interrupt():
+            command()
     except _Terminated as error:
         print(f"{name}: terminated; {_left_behind(error)}", file=sys.stderr)
         sys.exit(TERMINATED)
@@ -77,6 +75,17 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
         if isinstance(error, OSError):
             _end_with(name, error)
         raise
+
+
+@contextmanager
+def _flushed_output() -> Iterator[None]:
+    """Flush standard output at the end; a terminal may lack letters, which are escaped."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
 
 
 def let_the_status_stand() -> None:
@@ -120,10 +129,8 @@ def exit_status(command: Callable[[], int]) -> int:
     If the reader of standard output goes away, the command ends quietly.
     """
     try:
-        try:
+        with _flushed_output():
             return command()
-        finally:
-            sys.stdout.flush()
     except BrokenPipeError:
         if not reader_is_gone():
             raise
@@ -159,10 +166,6 @@ def _left_behind(error: BaseException) -> str:
     return "; ".join(getattr(error, "__notes__", ())) or "nothing was written"
 
 
-def _joined(text: str) -> str:
-    return " ".join(line.strip() for line in text.splitlines() if line.strip())
-
-
 def _is_of_hydra(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in ("hydra", "omegaconf")
 
@@ -170,7 +173,7 @@ def _is_of_hydra(error: BaseException) -> bool:
 def _message(error: BaseException) -> str:
     if _is_of_hydra(error):
         return _message_of_hydra(error)
-    return _joined(str(error)) or type(error).__name__
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _message_of_hydra(error: BaseException) -> str:
@@ -180,8 +183,8 @@ def _message_of_hydra(error: BaseException) -> str:
 
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _no_such_choice(error)
+    problem = " ".join(_ADVICE_OF_HYDRA.sub("", str(error)).split()) or type(error).__name__
     if isinstance(error, OverrideParseException):
-        problem = _joined(_ADVICE_OF_HYDRA.sub("", error.message))
         return f"{error.override!r} must be KEY=VALUE in Hydra's grammar ({problem})"
     for one in (error.__cause__, error):
         if isinstance(one, OmegaConfBaseException):
@@ -190,7 +193,7 @@ def _message_of_hydra(error: BaseException) -> str:
     if several is not None:
         key, value = several.groups()
         return f"{key} must be one value ([a,b] is a list, and -m sweeps over a,b), got {value!r}"
-    return _joined(_ADVICE_OF_HYDRA.sub("", str(error))) or type(error).__name__
+    return problem
 
 
 def _no_such_choice(error: MissingConfigException) -> str:

@@ -41,7 +41,7 @@ def document(
 
 def json_text(schema: Mapping[str, Any]) -> str:
     """Return a schema as the text of a JSON file."""
-    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(schema, indent=1) + "\n"
 
 
 class Schemas:

@@ -87,10 +87,8 @@ class Laplace(TextbookMechanism):
 
     def distributions(self) -> LaplaceMixtures:
         """Return the two (mixtures of) Laplace laws."""
-        q = self.sampling_rate
-        return LaplaceMixtures(
-            self.scale, (0.0, self.sensitivity), (1 - q, q), (1.0, 0.0), self.times
-        )
+        q, means = self.sampling_rate, (0.0, self.sensitivity)
+        return LaplaceMixtures(self.scale, means, (1 - q, q), (1.0, 0.0), self.times)
 
 
 @construction

@@ -228,7 +228,9 @@ class MatrixMechanism(ShortRepr):
         if self._decreasing():
             first = np.arange(participation.times(self.steps)) * participation.separation
             return self._over(iter([first]))
-        if self._number_of_sets() <= _MAX_PATTERNS:
+        gap, times = participation.separation, participation.times(self.steps)
+        counts = (math.comb(self.steps - (k - 1) * (gap - 1), k) for k in range(1, times + 1))
+        if sum(counts) <= _MAX_PATTERNS:
             return self._over(self._sets())
         most = np.abs(gram) + self._slips
         bound = largest_sum(
@@ -272,10 +274,6 @@ class MatrixMechanism(ShortRepr):
             room = self.steps - (count - 1) * (gap - 1)
             for chosen in itertools.combinations(range(room), count):
                 yield np.array(chosen) + np.arange(count) * (gap - 1)
-
-    def _number_of_sets(self) -> int:
-        gap, times = self.participation.separation, self.participation.times(self.steps)
-        return sum(math.comb(self.steps - (k - 1) * (gap - 1), k) for k in range(1, times + 1))
 
     def _over(self, sets: Iterator[NDArray[np.intp]]) -> Sensitivity:
         low = high = 0.0

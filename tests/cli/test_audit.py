@@ -53,7 +53,7 @@ def test_a_run_writes_its_folder_whole(ended: Callable[..., Ended], tmp_path: Pa
 LIGHT = """
 import os, sys
 from audit.cli import audit, plan
-
+sys.stdout.reconfigure(encoding="ascii")  # as on a terminal that lacks the letters of names
 def loaded(*names):
     print(sorted(set(names) & set(sys.modules)))
 
