@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 # Booleans, integers, floats, and objects, which are converted one by one.
 _REAL_KINDS = "biufO"
 
+_BOOLEANS = bool | np.bool_
 _MAX_SHOWN = 100  # characters of a value quoted in a message
 
 
@@ -51,15 +52,11 @@ def with_article(noun: str) -> str:
     return f"{'an' if vowel else 'a'} {noun}"
 
 
-def _is_boolean(value: object) -> bool:
-    return isinstance(value, bool | np.bool_)
-
-
 def _is_real(value: object) -> bool:
     """Return whether a value is a number with which Python computes in double precision."""
     if type(value) is float:  # by far the most, and abstract classes take long to ask
         return True
-    return isinstance(value, float | Integral) and not _is_boolean(value)
+    return isinstance(value, float | Integral) and not isinstance(value, _BOOLEANS)
 
 
 def _as_float(value: Real) -> float:
@@ -91,7 +88,7 @@ def python_number(value: Any) -> Any:
 
 def _check(requirement: str, test: Any, named: dict[str, Any]) -> None:
     for name, value in named.items():
-        if not _is_real(value) and isinstance(value, Real) and not _is_boolean(value):
+        if not _is_real(value) and isinstance(value, Real) and not isinstance(value, _BOOLEANS):
             raise ValueError(f"{name} must be a float, got {shown(value)}; write float(...)")
         if not (_is_real(value) and test(_as_float(value))):
             raise fail(name, requirement, value)
@@ -135,7 +132,7 @@ def above_one(**named: Any) -> None:
 def integer(minimum: int, **named: Any) -> None:
     """Require whole numbers of at least ``minimum``."""
     for name, value in named.items():
-        whole = isinstance(value, Integral) and not _is_boolean(value)
+        whole = isinstance(value, Integral) and not isinstance(value, _BOOLEANS)
         if not (whole and int(value) >= minimum):
             raise fail(name, f"a whole number of at least {minimum}", value)
 

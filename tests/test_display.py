@@ -118,8 +118,7 @@ def held(thing: object) -> Iterator[object]:
             continue
         elif type(one).__module__.startswith("audit."):
             found[type(one)] = one
-            fields = getattr(one, "__dict__", {}).items()
-            waiting += [value for key, value in fields if not key.startswith("_")]
+            waiting += [v for k, v in getattr(one, "__dict__", {}).items() if k[0] != "_"]
     return iter(found.values())
 
 

@@ -51,14 +51,10 @@ def _run(options: argparse.Namespace) -> None:
 
 def _search(mechanism: NoisySGD, request: SearchRequest) -> None:
     from audit import progress
-    from audit.search import Epsilon, RenyiDivergence, to_yaml, worst_case, write_found
+    from audit.search import Epsilon, to_yaml, worst_case, write_found
+    from audit.search.found_pairs import FoundObjective
 
-    objective: Epsilon | RenyiDivergence
-    if request.delta is not None:
-        objective = Epsilon(request.delta)
-    else:
-        assert request.renyi_order is not None  # one of the two is given
-        objective = RenyiDivergence(request.renyi_order)
+    objective = FoundObjective(request.delta, request.renyi_order).objective()
     with progress.on_terminal() as bars:
         report = bars.stage("search")
 

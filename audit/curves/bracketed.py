@@ -213,14 +213,18 @@ class BracketedCurve(PrivacyCurve):
         """Return brackets of one order, or of the worse one for None, each checked."""
         if order is not None:
             validate.instance(Order, order=order)
-            orders = [order]
+        if order is None and not self.symmetric:
+            lows, highs = self._worse(asked, at.ravel())
         else:
-            orders = [Order.FORWARD] if self.symmetric else list(Order)
-        found = [self._checked(asked, at.ravel(), one) for one in orders]
-        lows, highs = np.max(found, axis=0)
+            lows, highs = self._checked(asked, at.ravel(), order or Order.FORWARD)
         if at.ndim == 0:
             return float(lows[0]), float(highs[0])
         return lows.reshape(at.shape), highs.reshape(at.shape)
+
+    def _worse(self, asked: Measure, at: Array) -> Brackets:
+        """Return brackets of the worse order at several places."""
+        lows, highs = np.max([self._checked(asked, at, one) for one in Order], axis=0)
+        return lows, highs
 
     def _checked(self, asked: Measure, at: Array, order: Order) -> Brackets:
         quantity, most = asked.value

@@ -7,9 +7,9 @@ Q to X'. Steps are composed on a grid of the logarithm of dP/dQ:
 - `GridPair` (`grid.py`) is one side of a pair: cells of losses with their masses under P and Q.
   An upper one dominates the true pair, a lower one is dominated by it (data processing).
   `dominating` and `dominated` construct them from two laws on finitely many outcomes.
-- `compose` (`curve.py`) takes (lower, upper, times), ... and returns a `DominatingCurve`: a
-  `PrivacyCurve` whose brackets contain the true value in each order. Each side is a
-  `GridComposition`, which convolves the pairs with errors relative to delta (`layer.py`).
+- `ComposedCurve` (`curve.py`) is a `DominatingCurve`: a `PrivacyCurve` whose brackets contain the
+  true value in each order. Each side is a `GridComposition`, which convolves pairs with errors
+  relative to delta (`layer.py`).
 - `RefinedCurve` (`runs.py`) refines the grid where a bracket is wide. Pairs that are given on grids
   are composed with its runs on one grid (`composed_runs`).
 - Each sampler has a function from numbers (noise multiplier, rate or steps of an
@@ -23,7 +23,7 @@ others 0), and the composition of dominating pairs dominates adaptive compositio
 Su 2022; Zhu, Dong and Wang 2022, Theorem 10).
 """
 
-from audit.dominating.curve import ComposedCurve, DominatingCurve, compose
+from audit.dominating.curve import ComposedCurve, DominatingCurve
 from audit.dominating.dispatch import SAMPLERS, dominating_curve
 from audit.dominating.grid import GridPair
 from audit.dominating.matrix_mechanism import (
@@ -44,7 +44,6 @@ __all__ = [
     "Participation",
     "Pattern",
     "Sensitivity",
-    "compose",
     "dominating_curve",
     "square_root_strategy",
     "tree_strategy",

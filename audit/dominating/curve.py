@@ -253,11 +253,11 @@ class DominatingCurve(BracketedCurve):
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         ask = self._epsilon_ends if delta else self._pure_ends
-        bracket = checked(f"epsilon at delta {delta:g}", ask(delta, order), order)
-        return self._limited(delta, bracket, order)
+        return self._limited(delta, ask(delta, order), order)
 
     def _limited(self, delta: float, bracket: Bracket, order: Order) -> Bracket:
         """Return the part of a bracket within the limits, which it must not contradict."""
+        checked(f"epsilon at delta {delta:g}", bracket, order)
         if self.limits is None:
             return bracket
         self.limits.check_epsilon(delta, bracket, order)
@@ -314,6 +314,11 @@ class ComposedCurve(DominatingCurve):
         if self.lower.above or not self.upper.above:
             raise ValueError("lower must be dominated and upper must dominate, got them otherwise")
 
+    @classmethod
+    def of(cls, lower: GridPair, upper: GridPair, times: int) -> ComposedCurve:
+        """Return the curve of repeated pairs, one dominated and one dominating."""
+        return cls(GridComposition([(lower, times)]), GridComposition([(upper, times)]))
+
     def _sides(self, order: Order) -> tuple[GridComposition, GridComposition]:
         if order is Order.FORWARD or self.same:
             return self.lower, self.upper
@@ -362,21 +367,6 @@ def _exact(side: GridComposition) -> GridComposition:
 
 class GaussianDominatingCurve(NormalPairCurve, DominatingCurve):
     """Curve of N(mu, 1) against N(0, 1), in closed form."""
-
-
-def compose(
-    parts: Sequence[tuple[GridPair, GridPair, int]],
-    moments: Moments | None = None,
-    *,
-    same: bool = False,
-) -> ComposedCurve:
-    """Return the curve of pairs (dominated, dominating, times) on one interval, composed."""
-    return ComposedCurve(
-        GridComposition([(lower, times) for lower, _, times in parts]),
-        GridComposition([(upper, times) for _, upper, times in parts]),
-        moments,
-        same,
-    )
 
 
 @dataclass(frozen=True, eq=False)

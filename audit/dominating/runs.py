@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from audit.curves import Order
+from audit.curves.bracketed import Brackets, Measure
 from audit.curves.brackets import Bracket
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.curve import (
@@ -229,42 +230,60 @@ class RefinedCurve(DominatingCurve):
         """Return an upper side on a coarse grid, from which tilts are taken."""
         return self._composed(0.0, tails, 0.0, Order.FORWARD)._sides(order)[1]
 
-    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+    def epsilon(self, delta: Any, order: Order | None = None) -> Any:
+        """Return the upper end of the bracket of epsilon, as for every curve."""
+        return self.epsilon_bracket(delta, order)[1]
+
+    def _worse(self, asked: Measure, at: Array) -> Brackets:
+        """Return brackets of the worse order, for which that of the other one may be wide."""
+        if asked is not Measure.EPSILON or not np.all(at):
+            return super()._worse(asked, at)
+        found = []
+        for delta in at.tolist():
+            low, high = self._epsilon_bracket(delta, Order.FORWARD)
+            ends = self._epsilon_ends(delta, Order.REVERSE, low)
+            found.append(np.maximum((low, high), self._limited(delta, ends, Order.REVERSE)))
+        lows, highs = np.array(found).reshape(-1, 2).T
+        return lows, highs
+
+    def _epsilon_ends(self, delta: float, order: Order, enough: float = 0.0) -> Bracket:
+        """Return a bracket of epsilon; one that lies below ``enough`` may be wide."""
         if self._closed is not None:
             return self._closed.epsilon_bracket(delta, order)
         tails = log_tails(self._steps, delta, order)
-        rough = self._rough(tails, order)
-        tilt, interval = rough.tilt(rough.epsilon_guess(delta)), self._width
+        rough, interval, finest = self._rough(tails, order), self._width, self._finest
+        tilt = rough.tilt(rough.epsilon_guess(delta))
         bounded = math.isfinite(self.limits.largest(order))
         if bounded:
             # next to the largest loss a rough grid is often enough
             with suppress(TooManyCells):
                 ends = self._composed(0.0, tails, 0.0, Order.FORWARD)._epsilon_ends(delta, order)
-                if self._relative_width(delta, ends, order) <= _TOLERANCE:
+                if ends[1] <= enough or self._relative_width(delta, ends, order) <= _TOLERANCE:
                     return ends
-        low, high = 0.0, math.inf
-        rounds = 0
+        low, high, rounds, fitting = 0.0, math.inf, 0, 0.0
         while rounds < _ROUNDS:
             try:
-                curve = self._composed(interval, tails, tilt, order)
-                ends = curve._epsilon_ends(delta, order)
+                ends = self._composed(interval, tails, tilt, order)._epsilon_ends(delta, order)
             except TooManyCells:
-                interval = self._wider(interval, tails)
-                if math.isfinite(high) or interval == math.inf:
+                if fitting:  # between this grid and the last one that fitted
+                    interval = finest = math.sqrt(interval * fitting)
+                else:
+                    interval = self._wider(interval, tails)
+                if interval == math.inf or 0 < fitting < 2 * interval:
                     break
                 continue
-            rounds += 1
+            rounds, fitting = rounds + 1, interval
             before, low, high = high - low, max(low, ends[0]), min(high, ends[1])
             if math.isfinite(before) and high - low > _MAX_RATIO * before:
                 break  # limited by rounding, not by the grid
             wide = self._relative_width(delta, (low, high), order)
-            if wide <= _TOLERANCE or interval <= self._finest:
+            if wide <= _TOLERANCE or interval <= finest or high <= enough:
                 break
             near = bounded and self._limited(delta, (low, high), order)[1] < high
             if near and wide * self.accuracy < _NEAR_WIDTH:
                 break  # the limits are the upper end, and finer grids cost much for little
             # the width of a bracket is quadratic in the interval
-            interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), self._finest)
+            interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), finest)
         return low, high
 
     def _relative_width(self, delta: float, bracket: Bracket, order: Order) -> float:

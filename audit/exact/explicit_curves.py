@@ -23,7 +23,7 @@ from audit.curves import Order
 from audit.curves.bracketed import BracketedCurve, bracket_width
 from audit.curves.brackets import Bracket
 from audit.curves.finite_pair import Cells
-from audit.dominating.curve import DominatingCurve, EnclosedCurve, compose
+from audit.dominating.curve import ComposedCurve, DominatingCurve, EnclosedCurve
 from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
@@ -181,7 +181,7 @@ def _composed(pair: Drawn) -> RepeatedCurve:
         cells = FiniteCells.of(once).cells()
     else:
         cells = ExponentialCells.of(once, _PER_PAIR).cells()
-    return _repeated([pair], compose([(*_grid_pairs(cells), pair.times)]))
+    return _repeated([pair], ComposedCurve.of(*_grid_pairs(cells), pair.times))
 
 
 def _grid_pairs(cells: Cells) -> tuple[GridPair, GridPair]:

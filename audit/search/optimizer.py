@@ -63,15 +63,13 @@ class Found(ShortRepr):
     seed: int
 
     def _repr_html_(self) -> str:
-        marks = [self._marks(delta) for delta in display.FEW_DELTAS]
+        marks = []
+        for delta in display.FEW_DELTAS:
+            quantity, exact = EpsilonAtDelta(delta), self.law.epsilon_bracket(delta)
+            id, upper = tightest_bound(self.construction.mechanism, quantity)
+            label = f"{quantity.name}{quantity.at_where}"
+            marks.append(Marks(label, exact=exact, upper=upper if id else None))
         return display.sandwich(repr(self.construction), marks)
-
-    def _marks(self, delta: float) -> Marks:
-        """Return the pair's epsilon below the tightest sound bound of the catalogue."""
-        quantity = EpsilonAtDelta(delta)
-        id, upper = tightest_bound(self.construction.mechanism, quantity)
-        label, exact = f"{quantity.name}{quantity.at_where}", self.law.epsilon_bracket(delta)
-        return Marks(label, exact=exact, upper=upper if id else None)
 
 
 def worst_case(

@@ -134,15 +134,13 @@ def _arrays(value: Any) -> Iterator[Array]:
         for key in sorted(value):
             yield from _arrays(value[key])
         return
-    if isinstance(value, list | tuple) and any(map(_is_nested, value)):
+    if isinstance(value, list | tuple) and any(
+        isinstance(one, Mapping | list | tuple) or getattr(one, "ndim", 0) > 0 for one in value
+    ):
         for one in value:
             yield from _arrays(one)
         return
     yield np.asarray(detached(value), dtype=np.float64)
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, Mapping | list | tuple) or getattr(value, "ndim", 0) > 0
 
 
 def detached(value: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
-from audit.dominating.curve import ComposedCurve, DominatingCurve, GridComposition, compose
+from audit.dominating.curve import ComposedCurve, GridComposition
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated, dominating, mixed
 from audit.numerics.normal import log_density
 
@@ -29,10 +29,6 @@ def gaussian_sides(mu: float, interval: float) -> tuple[GridPair, GridPair]:
     return dominated(log_p, log_q, interval), dominating(log_p, log_q, interval)
 
 
-def composed(sides: tuple[GridPair, GridPair], times: int) -> DominatingCurve:
-    return compose([(*sides, times)])
-
-
 @pytest.mark.parametrize(
     ("mu", "times", "delta"),
     [(1.0, 1, 1e-6), (0.5, 50, 0.3), (0.5, 50, 1e-12), (2.0, 20, 1e-12), (0.02, 2500, 1e-6)],
@@ -40,7 +36,7 @@ def composed(sides: tuple[GridPair, GridPair], times: int) -> DominatingCurve:
 def test_gaussians_compose(mu: float, times: int, delta: float) -> None:
     """Both orders, small delta and an epsilon of 102."""
     interval = 0.01 * mu
-    curve = composed(gaussian_sides(mu, interval), times)
+    curve = ComposedCurve.of(*gaussian_sides(mu, interval), times)
     exact = GaussianCurve(mu * math.sqrt(times)).epsilon(delta)
     for order in Order:
         low, high = curve.epsilon_bracket(delta, order)
@@ -78,7 +74,7 @@ def finite_sides(interval: float) -> tuple[GridPair, GridPair]:
 @pytest.mark.parametrize("times", [1, 4])
 def test_finite_laws_are_bracketed(times: int, interval: float) -> None:
     """Losses of both signs and outcomes of one law only, by enumeration of all runs."""
-    curve = composed(finite_sides(interval), times)
+    curve = ComposedCurve.of(*finite_sides(interval), times)
     for epsilon in np.linspace(-3.0, 3.0, 13):
         for order, p, q in ((Order.FORWARD, P, Q), (Order.REVERSE, Q, P)):
             exact = exact_delta(p, q, times, float(epsilon))
@@ -107,7 +103,7 @@ def test_different_pairs_compose_and_mix() -> None:
 def test_the_largest_loss_is_bounded_from_below() -> None:
     """By what is reached with some probability, not by the next point of a wide grid."""
     laws = np.log([0.75, 0.25]), np.log([0.25, 0.75])
-    curve = compose([(dominated(*laws, 0.3), dominating(*laws, 0.3), 1)])
+    curve = ComposedCurve.of(dominated(*laws, 0.3), dominating(*laws, 0.3), 1)
     assert 1.0 < curve.epsilon_bracket(0.0)[0] <= math.log(3)
 
 
@@ -130,7 +126,7 @@ def test_a_planted_error_is_caught(planted: str) -> None:
     else:
         lower = replace(lower, lifted=lower.p * math.exp(-0.005))
     with pytest.raises(BracketError, match=r"at delta 1e-06 in forward order .* low <= high"):
-        composed((lower, upper), 10).epsilon_bracket(1e-6, Order.FORWARD)
+        ComposedCurve.of(lower, upper, 10).epsilon_bracket(1e-6, Order.FORWARD)
 
 
 def test_exchanged_laws_state_their_rounding() -> None:

@@ -15,9 +15,9 @@ import scipy.fft
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
 from audit.dominating import layer
-from audit.dominating.curve import ComposedCurve, compose
+from audit.dominating.curve import ComposedCurve
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
-from tests.dominating.test_grid_composition import composed, gaussian_sides
+from tests.dominating.test_grid_composition import gaussian_sides
 
 CELLS, LOSS, TIMES = 64, 0.1, 1000
 EPSILONS = (1.0, 20.0, 45.0, 70.0, 95.0)
@@ -26,12 +26,12 @@ EPSILONS = (1.0, 20.0, 45.0, 70.0, 95.0)
 @pytest.mark.parametrize("side", [0, 1])
 def test_cells_on_the_wrong_side(monkeypatch: pytest.MonkeyPatch, side: int) -> None:
     """Cells merged above lose information where none may be lost; split below, they gain some."""
-    curve, exact = composed(gaussian_sides(0.5, 0.005), 50), GaussianCurve(0.5 * math.sqrt(50))
-    low, high = curve.delta_bracket(5.0, Order.FORWARD)
+    sides, exact = gaussian_sides(0.5, 0.005), GaussianCurve(0.5 * math.sqrt(50))
+    low, high = ComposedCurve.of(*sides, 50).delta_bracket(5.0, Order.FORWARD)
     assert low < exact.delta(5.0) < high
     right = ComposedCurve._sides
     monkeypatch.setattr(ComposedCurve, "_sides", lambda *given: (right(*given)[side],) * 2)
-    low, high = composed(gaussian_sides(0.5, 0.005), 50).delta_bracket(5.0, Order.FORWARD)
+    low, high = ComposedCurve.of(*sides, 50).delta_bracket(5.0, Order.FORWARD)
     assert not low <= exact.delta(5.0) <= high
 
 
@@ -55,7 +55,7 @@ def misses(slip: float, rounding: float) -> int:
     sides = [
         GridPair(above, LOSS / CELLS, -CELLS, p, p, rounding=rounding) for above in (False, True)
     ]
-    curve = compose([(sides[0], sides[1], TIMES)])
+    curve = ComposedCurve.of(*sides, TIMES)
     count = 0
     with mp.workdps(60):
         for epsilon in EPSILONS:

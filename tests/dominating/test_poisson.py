@@ -151,8 +151,22 @@ def test_a_grid_is_refined_where_a_bracket_is_wide():
     curve = poisson_curve(0.5, 0.03, 7, ONE_SIDED, accuracy=1e-3)
     low, high = curve.epsilon_bracket(1e-11, Order.REVERSE)
     assert 0 < low <= high < low * 1.0016
-    wide = poisson_curve(0.5, 0.03, 7, ONE_SIDED, accuracy=0.1).epsilon_bracket(
-        1e-11, Order.REVERSE
-    )
+    rough = poisson_curve(0.5, 0.03, 7, ONE_SIDED, accuracy=0.1)
+    wide = rough.epsilon_bracket(1e-11, Order.REVERSE)
     assert wide[0] <= low <= high <= wide[1]
     assert wide[1] - wide[0] > 2 * (high - low)
+
+
+def test_a_grid_is_refined_as_far_as_cells_allow():
+    curve = poisson_curve(0.274, 0.378, 72_600, ONE_SIDED, accuracy=3e-7)
+    low, high = curve.epsilon_bracket(1e-3, Order.FORWARD)
+    assert low < high < low * (1 + 1e-5)  # the grid that the accuracy asks for is too fine
+
+
+@pytest.mark.parametrize(("rate", "noise", "delta"), [(0.01, 0.8, 1e-5), (0.6, 2.0, 0.3)])
+def test_the_smaller_order_is_refined_no_further_than_it_matters(rate, noise, delta):
+    curve, other = (poisson_curve(noise, rate, 50, ONE_SIDED, accuracy=1e-6) for _ in range(2))
+    lows, highs = zip(*(other.epsilon_bracket(delta, order) for order in Order), strict=True)
+    assert curve.epsilon_bracket(delta) == (max(lows), max(highs))
+    assert curve.epsilon(delta) == max(highs)
+    assert len(curve._known) < len(other._known)

@@ -74,9 +74,8 @@ def test_a_pair_whose_bracket_is_broken_is_skipped(monkeypatch):
     assert len(left) == 2
     assert 0 < found.bracket[0] <= found.bracket[1]
     left.clear()
-    wrong = mock.Mock(side_effect=BracketError("0 <= low <= high, got (2, 1)"))
-    monkeypatch.setattr(Epsilon, "bracket", wrong)
-    with pytest.raises(ValueError, match=r"0 <= low <= high, got \(2, 1\)"):
+    monkeypatch.setattr(Epsilon, "bracket", mock.Mock(side_effect=BracketError("low > high")))
+    with pytest.raises(ValueError, match="low > high"):
         search(m, 10)
 
 

@@ -69,11 +69,7 @@ def two_lengths() -> TwoLengths:
     return TwoLengths(mechanism(steps=160, dataset_size=10, lipschitz=0.5, noise_std=0.1))
 
 
-def _schedule() -> Process:
-    sizes = tuple(0.1 / (1 + k % 5) for k in range(37))
-    return BiasedWalk(mechanism(steps=37, step_size=sizes)).processes()[1]
-
-
+SIZES = tuple(0.1 / (1 + k % 5) for k in range(37))
 AFFINE: dict[str, Callable[[], Process]] = {
     "symmetric": lambda: BiasedWalk(mechanism()).processes()[0],
     "biased": lambda: BiasedWalk(mechanism()).processes()[1],
@@ -103,7 +99,7 @@ AFFINE: dict[str, Callable[[], Process]] = {
         mechanism(batching=audit.Batching.TRUNCATED_POISSON, batch_size=2, max_batch_size=3),
         drift=0.03,
     ).processes()[0],
-    "schedule": _schedule,
+    "schedule": lambda: BiasedWalk(mechanism(steps=37, step_size=SIZES)).processes()[1],
     "one wall": lambda: two_lengths().processes()[1],
     "unbounded": lambda: TwoSidedWalk(mechanism(diameter=None)).processes()[1],
     "absorbing": lambda: process(
