@@ -80,8 +80,7 @@ def _search(mechanism: NoisySGD, request: SearchRequest) -> None:
     if request.output is not None:
         write_found(found, objective, request.output)
     print(to_yaml(found, objective))
-    for line in _summary(found, mechanism, objective):
-        print(line)
+    print(*_summary(found, mechanism, objective), sep="\n")
     if request.verbose and isinstance(objective, Epsilon):
         widths = found.law.errors(objective.delta)
         parts = ", ".join(f"{cause} {width:.2g}" for cause, width in widths.items())

@@ -45,9 +45,9 @@ _ROUGH_CELLS = 1 << 12
 _LAYER_RATIO = 8
 _RARE_COUNT = 0.3
 _COUNT_POINTS = 300
-# Most refinements of a grid, the tolerated width of a bracket in units of the target, and the
-# largest ratio of widths for which a finer grid pays.
-_ROUNDS, _TOLERANCE, _MAX_RATIO = 5, 1.5, 0.7
+# Most refinements of a grid, the tolerated width of a bracket in units of the target, and the least
+# share of the grid in that width for which a finer one pays.
+_ROUNDS, _TOLERANCE, _MIN_SHARE = 5, 1.5, 0.3
 # Largest factor by which a grid is widened, in steps of 2, before its layers get fewer cells.
 _MAX_COARSENING = 32
 _NEAR_WIDTH = 0.002  # relative width
@@ -272,17 +272,18 @@ class RefinedCurve(DominatingCurve):
                 if interval == math.inf or 0 < fitting < 2 * interval:
                     break
                 continue
-            rounds, fitting = rounds + 1, interval
             before, low, high = high - low, max(low, ends[0]), min(high, ends[1])
-            if math.isfinite(before) and high - low > _MAX_RATIO * before:
-                break  # limited by rounding, not by the grid
+            # the grid's part of the width is quadratic in small intervals, and at least linear
+            grid = (before - (high - low)) / max(fitting / interval - 1, 1e-9)
+            if grid < _MIN_SHARE * (high - low):
+                break  # the rest is rounding
+            rounds, fitting = rounds + 1, interval
             wide = self._relative_width(delta, (low, high), order)
             if wide <= _TOLERANCE or interval <= finest or high <= enough:
                 break
             near = bounded and self._limited(delta, (low, high), order)[1] < high
             if near and wide * self.accuracy < _NEAR_WIDTH:
                 break  # the limits are the upper end, and finer grids cost much for little
-            # the width of a bracket is quadratic in the interval
             interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), finest)
         return low, high
 
