@@ -38,16 +38,10 @@ LATE = {
 OUTSIDE = {"papers", "results", "tests"}
 
 
-def is_type_checking(node: ast.AST) -> bool:
-    """Whether a statement is run by type checkers alone."""
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-
-
 def walked(tree: ast.AST) -> Iterator[ast.AST]:
     """Every node of a source file that can run, those inside functions too."""
     for child in ast.iter_child_nodes(tree):
-        if is_type_checking(child):
-            assert isinstance(child, ast.If)
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
             for other in child.orelse:
                 yield other
                 yield from walked(other)

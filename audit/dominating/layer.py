@@ -226,16 +226,17 @@ class Layer:
         # each mass is tilted and divided by the sum
         units = np.array([max(one.units for one in group) for group in tilted])
         units += 2 * np.abs(scales)
+        slip = float(self.times @ units) * UNIT_ROUNDOFF
         low, high = self._window(tilt, here, log_outside)
         size = fft.next_fast_len(max(high - low + 1, 16), real=True)
         if size > _MAX_SIZE:
             raise TooManyCells(self.interval, size)
-        transform = _Transform(size, low)
-        drift = 0.0
+        transform, drift = _Transform(size, low), 0.0
         for group, scale, times in zip(tilted, scales, self.times, strict=True):
             transform.take(group, float(scale), int(times))
             drift += times * sum(one.drift(float(scale)) for one in group)
         p, p_error = transform.law()
+        p_error = p_error if slip < _MAX_EXPONENT else math.inf  # such a side says nothing
         sums = discounted_sums(np.maximum(p, 0.0), theta * self.interval)
         skews, skew_error = None, 0.0
         if not self.above:
@@ -258,7 +259,7 @@ class Layer:
             p_error=p_error,
             skew_error=skew_error,
             units=rounding * UNIT_ROUNDOFF,
-            masses=math.expm1(float(self.times @ units) * UNIT_ROUNDOFF),
+            masses=math.expm1(slip) if math.isfinite(p_error) else 0.0,
             drift=drift,
         )
 

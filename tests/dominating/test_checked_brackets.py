@@ -51,6 +51,12 @@ def test_brackets_that_were_wrong_once_are_true(row):
     assert math.isfinite(row.bracket()[1])
 
 
+def test_errors_beyond_all_numbers_are_no_error():
+    """Far apart laws: all that tells that the record is not there is that no step has it."""
+    low, high = Setting(poisson(10**4, 23.4, 10**7, 1), False, 2.5e-5, REVERSE).bracket()
+    assert low <= -math.expm1(2.5e-5 + 10**4 * math.log1p(-1e-7)) <= high < low * (1 + 1e-6)
+
+
 def test_rare_steps_are_answered_on_a_grid_that_fits():
     """Some four of 10,000 steps have losses of 190: the first grid has too many cells for them."""
     sigma, rate, steps, epsilon = 0.052, 1e-7, 10**4, 765.0
