@@ -346,9 +346,8 @@ class _Tilted:
     def __init__(self, cells: _Cells, theta: float) -> None:
         self.cells = cells
         exponents = cells.log_p + theta * cells.loss
-        top = float(exponents.max(initial=-1e300))
+        self._top = top = float(exponents.max(initial=-1e300))
         self.weights = np.exp(exponents - top)
-        self._top = top
         # logarithms, products, sums and exponentials are each rounded once
         sizes = 2 * np.abs(cells.log_p) + 3 * np.abs(theta * cells.loss) + 2 * np.abs(exponents)
         self.units = 8 + 2 * abs(max(top, -1e4)) + float(sizes[self.weights > 0].max(initial=0.0))
