@@ -49,8 +49,8 @@ class Setting:
             if self.of_epsilon and self.at == 0:
                 return bool(low <= largest_loss(self.mechanism, self.order) <= high)
             if not self.of_epsilon:
-                exact = delta(self.at, self.order)
-                return None if exact is None else bool(low <= exact <= high)
+                exact = delta(self.at, self.order)  # perhaps a ball that reaches past an end
+                return None if exact is None else not (exact < low or exact > high)
             # epsilon is at least low if delta is still reached there, or only just before
             before = math.inf if low == 0 else delta(low * (1 - 1e-14), self.order)
             if before is None or before <= self.at:
