@@ -69,7 +69,7 @@ def _as_float(value: Real) -> float:
 def convert_numbers(instance: object) -> None:
     """Make Python's numbers of NumPy's and of fractions in the fields of a frozen dataclass.
 
-    Numbers of fewer bits would lower the precision of all that follows. Arrays become tuples.
+    Numbers of fewer bits would lower the precision of all that follows.
     """
     for name, value in vars(instance).items():
         object.__setattr__(instance, name, python_number(value))
@@ -79,7 +79,7 @@ def python_number(value: Any) -> Any:
     """Return what `convert_numbers` makes of a value."""
     if type(value) in (int, float, bool, str):
         return value
-    if isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim):
+    if isinstance(value, tuple):
         return tuple(map(python_number, value))
     if isinstance(value, Integral):
         return int(value)

@@ -156,6 +156,9 @@ class NoisySGD(ShortRepr):
     shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"step_size": StepSchedule})
 
     def __post_init__(self) -> None:
+        for name in ("step_size", "holder"):
+            if isinstance(given := getattr(self, name), list | np.ndarray) and np.ndim(given):
+                object.__setattr__(self, name, tuple(given))
         validate.convert_numbers(self)
         validate.integer(
             1, steps=self.steps, dataset_size=self.dataset_size, batch_size=self.batch_size
@@ -172,16 +175,13 @@ class NoisySGD(ShortRepr):
         self._check_losses()
 
     def _check_step_size(self) -> None:
-        if isinstance(self.step_size, tuple):
-            if len(self.step_size) != self.steps:
-                raise ValueError(
-                    f"step_size must have one number a step ({self.steps}), "
-                    f"got {len(self.step_size)} numbers"
-                )
-            for size in self.step_size:
-                validate.positive(step_size=size)
-        else:
-            validate.positive(step_size=self.step_size)
+        sizes = self.step_size if isinstance(self.step_size, tuple) else (self.step_size,)
+        if isinstance(self.step_size, tuple) and len(sizes) != self.steps:
+            raise ValueError(
+                f"step_size must have one number a step ({self.steps}), got {len(sizes)} numbers"
+            )
+        for size in sizes:
+            validate.positive(step_size=size)
 
     def _check_batches(self) -> None:
         n, b = self.dataset_size, self.batch_size

@@ -31,7 +31,6 @@ _QUICK_ACCURACY = 0.99  # quick values are more accurate than this
 # Duration of a certificate in quick values, at least, and a margin because pairs differ.
 _MIN_CERTIFICATE, _MARGIN = 4.0, 1.5
 _LAW_SHARE = 0.8  # share of the time of a certificate for its law
-_SIMPLEX_SIZE = 0.08
 _GOAL_TOLERANCE = 1e-9  # relative; a pair this close to an upper bound cannot be improved
 
 
@@ -373,7 +372,7 @@ def _refined(
         if start.size == 0:
             results.append(_LocalOptimum(-losses[0][0], family, start))
             continue
-        sides = np.where(start <= 1 - _SIMPLEX_SIZE, _SIMPLEX_SIZE, -_SIMPLEX_SIZE)  # in the cube
+        sides = np.where(start <= 0.92, 0.08, -0.08)  # corners inside the cube
         ended = minimize(
             loss,
             start,
