@@ -67,7 +67,7 @@ _AROUND = np.array([1e-13, 1e-10, 1e-7, 1e-4])
 _POINTS = 40
 _FARTHEST = 45.0
 _BITS = 400  # of explicit laws, whose masses are relatively accurate
-_MAX_BITS, _MAX_NODES = 1000, 900
+_MAX_BITS, _MAX_NODES, UNKNOWN = 1000, 900, "no reference"
 _NONE = np.zeros(0)
 
 
@@ -499,6 +499,8 @@ def _renyi(question: Question, low: float, high: float, reference: Reference) ->
     ends = cells if reference.points.size == 0 else []
     if reference.atoms:
         ends = [cells[0], cells[-1]]
+        if any(one.rad() > 1e-15 * abs(one.mid()) for end in ends for one in end):
+            return UNKNOWN  # beyond walls far away, below the reference's bits
     infinite = False
     for p, q in ends:
         if p.mid() > 0:
@@ -785,15 +787,14 @@ def judged_pair(kind: str, rng: np.random.Generator) -> list[Outcome]:
             reference = walk_reference(pair, _bits(asked, brackets))
     except (TooLongError, ValueError) as error:
         return [
-            Outcome(kind, repr(pair), q, b, "no reference", str(error))
+            Outcome(kind, repr(pair), q, b, UNKNOWN, str(error))
             for q, b in zip(asked, brackets, strict=True)
         ]
     done = []
     for question, bracket in zip(asked, brackets, strict=True):
         wrong = judged(question, bracket, reference)
-        done.append(
-            Outcome(kind, repr(pair), question, bracket, "wrong" if wrong else "true", wrong)
-        )
+        word = wrong if wrong == UNKNOWN else "wrong" if wrong else "true"
+        done.append(Outcome(kind, repr(pair), question, bracket, word, wrong))
     return done
 
 
@@ -818,13 +819,12 @@ def _bits(asked: list[Question], brackets: list[tuple[float, float]]) -> int:
 def main() -> None:
     """Count the outcomes of settings, and print those that are wrong or wide."""
     count, seed, first = (*(int(word) for word in sys.argv[1:4]), 0, 0)[:3]
-    words: Counter[str] = Counter()
-    widths = []
+    words, widths = Counter[str](), list[float]()
     for number in range(first, first + count):
         begun = time.process_time()
         for found in outcomes(number, seed):
             words[f"{found.kind}: {found.word}"] += 1
-            known = found.word in ("true", "no reference")
+            known = found.word in ("true", UNKNOWN)
             if known and found.bracket[0] <= 50 and math.isfinite(found.bracket[1]):
                 widths.append(found.width)
             if not known or (widths and found.width == widths[-1] > 1e-6):
