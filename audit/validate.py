@@ -67,16 +67,16 @@ def _as_float(value: Real) -> float:
 
 
 def convert_numbers(instance: object) -> None:
-    """Make Python's numbers of NumPy's and of fractions in the fields of a frozen dataclass.
+    """Convert the numbers in the fields of a frozen dataclass to Python's int and float.
 
-    Numbers of fewer bits would lower the precision of all that follows.
+    NumPy computes with numbers of fewer bits in their own precision.
     """
     for name, value in vars(instance).items():
         object.__setattr__(instance, name, python_number(value))
 
 
 def python_number(value: Any) -> Any:
-    """Return what `convert_numbers` makes of a value."""
+    """Return a number as an int or a float, a tuple with such entries, else the value itself."""
     if type(value) in (int, float, bool, str):
         return value
     if isinstance(value, tuple):

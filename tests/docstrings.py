@@ -119,16 +119,11 @@ def members(name: str, cls: type, seen: set[int]) -> Iterator[Public]:
             prop = isinstance(value, (property, functools.cached_property))
             if prop:
                 checks = checks - {"SS05"}
-            elif not overrides_documented(base, key):
+            elif not any(code(vars(c)[key]).__doc__ for c in base.__mro__[1:] if key in vars(c)):
                 checks = checks | PARAMETERS | RETURNS
             elif not function.__doc__:
                 continue  # the base's docstring is shown
             yield Public(f"{name}.{key}", value if prop else function, frozenset(checks))
-
-
-def overrides_documented(cls: type, key: str) -> bool:
-    """Whether a base has documented the method that a class defines anew."""
-    return any(code(vars(base).get(key)).__doc__ for base in cls.__mro__[1:] if key in vars(base))
 
 
 def fields_of(cls: type) -> tuple[str, ...]:

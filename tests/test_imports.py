@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -64,14 +65,9 @@ def imported(source: str, module: str, *, hints: bool = False) -> set[str]:
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "audit":  # the package loads its rooms when they are asked for
                 names.add(f"audit.{node.attr}")
-        elif isinstance(node, ast.Constant) and module_name(node.value):  # import_module("...")
+        elif isinstance(node, ast.Constant) and re.match(r"audit\.\S+$", str(node.value)):
             names.add(str(node.value).partition(":")[0])
     return names
-
-
-def module_name(value: object) -> bool:
-    """Whether a constant reads like the name of one of the package's modules."""
-    return isinstance(value, str) and value.startswith("audit.") and " " not in value
 
 
 def room(name: str) -> str | None:

@@ -79,7 +79,7 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
 
 @contextmanager
 def _flushed_output() -> Iterator[None]:
-    """Flush standard output at the end; a terminal may lack letters, which are escaped."""
+    """Escape characters that standard output cannot encode, and flush it at the end."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -236,7 +236,7 @@ class Layer:
             transform.take(group, float(scale), int(times))
             drift += times * sum(one.drift(float(scale)) for one in group)
         p, p_error = transform.law()
-        p_error = p_error if slip < _MAX_EXPONENT else math.inf  # such a side says nothing
+        p_error = p_error if slip < _MAX_EXPONENT else math.inf  # then no bound follows
         sums = discounted_sums(np.maximum(p, 0.0), theta * self.interval)
         skews, skew_error = None, 0.0
         if not self.above:

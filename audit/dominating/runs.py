@@ -235,7 +235,7 @@ class RefinedCurve(DominatingCurve):
         return self.epsilon_bracket(delta, order)[1]
 
     def _worse(self, asked: Measure, at: Array) -> Brackets:
-        """Return brackets of the worse order, for which that of the other one may be wide."""
+        """Return brackets of the worse order; the other one is refined as far as it matters."""
         if asked is not Measure.EPSILON or not np.all(at):
             return super()._worse(asked, at)
         found = []
@@ -273,7 +273,7 @@ class RefinedCurve(DominatingCurve):
                     break
                 continue
             before, low, high = high - low, max(low, ends[0]), min(high, ends[1])
-            # the grid's part of the width is quadratic in small intervals, and at least linear
+            # the grid's part of the width shrinks at least in proportion to the interval
             grid = (before - (high - low)) / max(fitting / interval - 1, 1e-9)
             if grid < _MIN_SHARE * (high - low):
                 break  # the rest is rounding

@@ -157,7 +157,8 @@ class NoisySGD(ShortRepr):
 
     def __post_init__(self) -> None:
         for name in ("step_size", "holder"):
-            if isinstance(given := getattr(self, name), list | np.ndarray) and np.ndim(given):
+            given = getattr(self, name)
+            if isinstance(given, list) or getattr(given, "ndim", False):
                 object.__setattr__(self, name, tuple(given))
         validate.convert_numbers(self)
         validate.integer(

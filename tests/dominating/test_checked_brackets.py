@@ -51,8 +51,8 @@ def test_brackets_that_were_wrong_once_are_true(row):
     assert math.isfinite(row.bracket()[1])
 
 
-def test_errors_beyond_all_numbers_are_no_error():
-    """Far apart laws: all that tells that the record is not there is that no step has it."""
+def test_an_error_bound_that_overflows_leaves_a_bracket():
+    """Laws far apart: the best event is that no step samples the record."""
     low, high = Setting(poisson(10**4, 23.4, 10**7, 1), False, 2.5e-5, REVERSE).bracket()
     assert low <= -math.expm1(2.5e-5 + 10**4 * math.log1p(-1e-7)) <= high < low * (1 + 1e-6)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from audit.curves import GaussianCurve, Order
+from audit.curves.brackets import BracketError
 from audit.dominating.mixture import MixturePair
 from audit.dominating.poisson import poisson_curve
+from audit.dominating.runs import RefinedCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Relation
 
@@ -163,10 +166,20 @@ def test_a_grid_is_refined_as_far_as_cells_allow():
     assert low < high < low * (1 + 1e-5)  # the grid that the accuracy asks for is too fine
 
 
-@pytest.mark.parametrize(("rate", "noise", "delta"), [(0.01, 0.8, 1e-5), (0.6, 2.0, 0.3)])
-def test_the_smaller_order_is_refined_no_further_than_it_matters(rate, noise, delta):
-    curve, other = (poisson_curve(noise, rate, 50, ONE_SIDED, accuracy=1e-6) for _ in range(2))
-    lows, highs = zip(*(other.epsilon_bracket(delta, order) for order in Order), strict=True)
-    assert curve.epsilon_bracket(delta) == (max(lows), max(highs))
-    assert curve.epsilon(delta) == max(highs)
+def test_the_smaller_order_is_refined_no_further_than_it_matters():
+    curve, other = (poisson_curve(0.8, 0.01, 50, ONE_SIDED, accuracy=1e-6) for _ in range(2))
+    lows, highs = zip(*(other.epsilon_bracket(1e-5, order) for order in Order), strict=True)
+    assert curve.epsilon_bracket(1e-5) == (max(lows), max(highs))
+    assert curve.epsilon(1e-5) == max(highs)
     assert len(curve._known) < len(other._known)
+
+
+def test_the_worse_order_has_the_larger_ends(monkeypatch):
+    curve = poisson_curve(1.0, 0.1, 9, ONE_SIDED, accuracy=1e-3)
+    asked = mock.Mock(side_effect=[(1.0, 2.0), (1.5, 3.0), (1.0, 2.0), (3.0, 1.5)])
+    monkeypatch.setattr(RefinedCurve, "_epsilon_ends", asked)
+    monkeypatch.setattr(RefinedCurve, "limits", None)
+    assert curve.epsilon_bracket(0.1) == (1.5, 3.0)
+    assert asked.call_args.args == (0.1, Order.REVERSE, 1.0)
+    with pytest.raises(BracketError, match="low <= high"):
+        curve.epsilon_bracket(0.1)

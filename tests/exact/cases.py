@@ -59,11 +59,6 @@ def huber(push: float) -> PiecewiseLinear:
     return PiecewiseLinear((-0.7, 1.3), (-0.1 + push, 0.7 + push), (1.0, 1.0))
 
 
-def double_well(push: float) -> Mapped:
-    """Pushed away from the middle and held further out: x + 0.15 (x - x^3 / 4) + push."""
-    return Mapped(PolynomialUpdate((push, 1.15, 0.0, -0.0375)))
-
-
 def expanding(push: float) -> Affine:
     """Slope 1.2: errors and differences grow."""
     return Affine(push, 1.2)
@@ -140,7 +135,10 @@ CASES: dict[str, Callable[[], Construction]] = {
     "Huber, cyclic": lambda: huber_pair(0),
     "Huber, cyclic, last": lambda: huber_pair(2),
     "clipped": lambda: mapped_pair(clipped),
-    "double well": lambda: mapped_pair(double_well),
+    # pushed away from the middle and held further out: x + 0.15 (x - x^3 / 4) + push
+    "double well": lambda: mapped_pair(
+        lambda push: Mapped(PolynomialUpdate((push, 1.15, 0.0, -0.0375)))
+    ),
     "expanding": lambda: mapped_pair(expanding),
     "contracting": lambda: mapped_pair(contracting),
     "flipping": lambda: mapped_pair(flipping),

@@ -29,12 +29,6 @@ def random_mixture(rng: np.random.Generator, normals: int) -> Mixture:
     return Mixture(tuple(weights / weights.sum()), tuple(means), tuple(stds))
 
 
-def random_pair(seed: int) -> Mixtures:
-    rng = np.random.default_rng(seed)
-    first, second = rng.integers(1, 4, 2)
-    return Mixtures(random_mixture(rng, int(first)), random_mixture(rng, int(second)))
-
-
 def parts(law: Mixture):
     return zip(law.weights, law.means, law.stds, strict=True)
 
@@ -121,10 +115,9 @@ def test_tails_of_moments_are_bounded() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_losses_lie_in_their_ranges(seed: int, ratio: float) -> None:
     """Also of normals of which some are much wider than others, and on half-lines."""
-    rng = np.random.default_rng(seed)
-    pair = random_pair(seed)
+    rng, drawn = np.random.default_rng(seed), np.random.default_rng(seed)
     laws = []
-    for law in (pair.first, pair.second):
+    for law in [random_mixture(drawn, int(count)) for count in drawn.integers(1, 4, 2)]:
         stds = np.array(law.stds) * ratio ** rng.uniform(0, 1, len(law.stds))
         laws.append(Mixture(law.weights, law.means, tuple(stds)))
     grid = NormalCells.of(mixture_law(laws[0]), mixture_law(laws[1]))

@@ -131,11 +131,13 @@ def test_all_is_computed_in_double_precision(kind: type) -> None:
     def bracket(number: Callable[[Any], Any], count: Callable[[int], Any]) -> Any:
         half, seventh = (number(kind(1) / kind(n)) for n in (2, 7))
         counts = dict.fromkeys(("steps", "dataset_size", "batch_size"), count(200))
-        m = mechanism(**counts, step_size=seventh, noise_std=half, diameter=half)
+        m = mechanism(**counts, step_size=(seventh,) * 200, noise_std=half, diameter=half)
         pair = audit.constructions.DriftedWalk(m, drift=-seventh / 8, start=number(kind(0)))
-        assert {type(value) for value in (m.steps, m.noise_std, pair.drift)} == {int, float}
+        assert {*map(type, (m.steps, m.noise_std, *m.step_size, pair.drift))} == {int, float}
         step = Gaussian(sensitivity=half, noise_std=seventh, times=count(200))
-        return [audit.exact.curve(one).epsilon_bracket(1e-5) for one in (pair, step)]
+        bound = audit.bounds.evaluate("survey.advanced_composition", m, step_epsilon=seventh)
+        curves = [audit.exact.curve(one) for one in (pair, step)]
+        return [bound.epsilon(1e-5), *(curve.epsilon_bracket(1e-5) for curve in curves)]
 
     assert bracket(lambda x: x, np.uint8) == bracket(float, int)
 
@@ -191,6 +193,7 @@ def test_mechanisms_are_values() -> None:
         ({"step_size": 0.0}, "step_size must be a positive finite number, got 0.0"),
         ({"step_size": (0.1,)}, r"step_size must have one number a step \(1000\), got 1 numbers"),
         ({"steps": 2, "step_size": (0.1, -1)}, "step_size must be a positive .*, got -1"),
+        ({"steps": 2, "step_size": [[1], [2, 3]]}, r"step_size must be a positive .*, got \[1\]"),
         ({"lipschitz": math.inf}, "lipschitz must be a positive finite number, got inf"),
         ({"lipschitz": None}, "lipschitz.* or gradient_sensitivity must be given, got None"),
         ({"gradient_sensitivity": 2.1}, "gradient_sensitivity must be at most 2, .* got 2.1"),

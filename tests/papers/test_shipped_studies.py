@@ -74,9 +74,5 @@ def test_studies_use_public_names_only(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     parts = {part for name in imported(text, f"papers.{path.stem}") for part in name.split(".")}
     attributes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
-    used = {node.attr for node in attributes if not _is_own(node.value)}
+    used = {one.attr for one in attributes if getattr(one.value, "id", "") not in ("self", "cls")}
     assert [name for name in parts | used if re.match(r"_(?!_)", name)] == []
-
-
-def _is_own(value: ast.expr) -> bool:
-    return isinstance(value, ast.Name) and value.id in ("self", "cls")

@@ -457,11 +457,6 @@ def couplings(m: NoisySGD, random: np.random.Generator) -> Curves:
     return curves
 
 
-def make_of(id: str) -> Make:
-    """Return the function that evaluates a bound for ``searched``."""
-    return couplings if id == "own.coupling" else evaluated(id)
-
-
 # --- parts ---
 
 # what each draws, and the bounds on it
@@ -481,7 +476,8 @@ def main() -> None:
     words, parts = sys.argv[1:], dict(PARTS)
     if words[:1] == ["searched"]:
         _, id, kind, *numbers = words
-        parts = {id: (functools.partial(searched_run, id, kind), make_of(id))}
+        make = couplings if id == "own.coupling" else evaluated(id)
+        parts = {id: (functools.partial(searched_run, id, kind), make)}
         words = [id, *numbers]
     count, seed = (int(word) for word in words[1:] or (1000, 20265))
     tally = Tally()
