@@ -31,11 +31,8 @@ Flags = NDArray[np.bool_]
 
 # Largest excess of a tilt's log moment bound over the least, and number of corrections.
 _TILT_EXCESS, _TILT_ROUNDS = 6.0, 4
-_SMALLER_TILTS = (5, 10, 20, 40)  # places in the tilts
 # Layers with a smaller share of delta (in logs) need no better tilt.
 _LOG_SMALL_SHARE = -30.0
-# Delta may be about 1 where its bound by the least log moment is above this.
-_LOG_LARGE_BOUND = -1.0
 
 
 class GridComposition(ShortRepr):
@@ -188,14 +185,6 @@ class GridComposition(ShortRepr):
             near = self._near(tilts, epsilons[places], floors)
             count = max(int(np.argmin(np.append(near, False))), 1)
             result[places[:count]] = self._bound(tilts)(epsilons[places[:count]])
-            least = float(floors[0]) - _LOG_SMALL_SHARE
-            for back in _SMALLER_TILTS:
-                if not self.above or result[places[0]] < 1 or least > _LOG_LARGE_BOUND:
-                    break  # delta is bounded, or not small
-                # a window right of epsilon bounds nothing; smaller tilts' windows lie further left
-                tilts = [max(tilt - back, 0) for tilt in tilts]
-                result[places[0]] = self._bound(tilts)(epsilons[places[:1]])[0]
-                count = 1
             places, floors = places[count:], floors[count:]
         return np.clip(result, 0.0, 1.0)
 
