@@ -209,15 +209,16 @@ class GradientPair(PositionedPair):
                 got = f"[{slopes[0]:.6g}, {slopes[1]:.6g}]"
                 check_slopes(self.name, m, f"slopes of shared + {name}", slopes, got)
         self._check_holder(*whole.values())
-        if m.convex and m.batching.has_random_size:
-            most = max(abs(slope) for slope in _certain_slopes(self.shared, *ends))
+        if m.batching.has_random_size:
+            slack = (SLACK - 1) * max(abs(slope) for slope in _certain_slopes(self.shared, *ends))
+            most = math.inf if m.smoothness is None else m.smoothness
             for name, line in {**own, "shared": self.shared}.items():
-                least = _certain_slopes(line, *ends)[0]
+                least, largest = _certain_slopes(line, *ends)
                 self._require(
-                    least >= -(SLACK - 1) * most,
-                    f"slopes of {name} of at least 0, because batches of random size have the "
-                    "regulariser once only",
-                    f"{least:.6g}",
+                    least >= -slack - (0 if m.convex else most) and largest <= most * SLACK + slack,
+                    f"slopes of {name} in [{0 if m.convex else -most:g}, {most:g}], because "
+                    "batches of random size have the regulariser once only",
+                    f"[{least:.6g}, {largest:.6g}]",
                 )
         self._check_bounds(own, whole)
         self._check_sensitivity(own)

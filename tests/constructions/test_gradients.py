@@ -185,8 +185,16 @@ def test_losses_of_batches_of_random_size_are_convex_without_the_regulariser(bat
     )
     line, concave = PiecewiseLinear.linear(0.15), PiecewiseLinear.linear(-0.05)
     if batching.has_random_size:
-        with pytest.raises(Inadmissible, match="slopes of others of at least 0"):
+        with pytest.raises(Inadmissible, match=r"slopes of others in \[0, 1.5\]"):
             GradientPair(m, others=concave, shared=line)
+        steep = PiecewiseLinear.linear(9.0), PiecewiseLinear.linear(-9.0)
+        free = dataclasses.replace(
+            m, strong_convexity=0.0, convex=False, lipschitz=None, gradient_sensitivity=20.0
+        )
+        with pytest.raises(Inadmissible, match=r"slopes of record in \[-1.5, 1.5\]"):
+            GradientPair(
+                free, record=steep[0], record_prime=steep[0], others=steep[0], shared=steep[1]
+            )
     else:
         GradientPair(m, others=concave, shared=line)
 

@@ -7,9 +7,11 @@ divergence of the cells is at most that of the laws, so a claim that the cells e
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import enum
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,7 @@ from audit_verify.walks import chain_cells, chains_of
 __all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
 _MIN_BITS, _MAX_BITS = 60, 2000
+_MAX_SECONDS = 600.0
 _STATUS = (
     "exit status: 0 refuted; 1 not refuted by this witness; 2 not a witness, with the reason; "
     "3 it would take too long"
@@ -140,10 +143,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Verify a witness file, print the outcome and return the exit status."""
     parser = argparse.ArgumentParser(prog="audit-verify", description=__doc__, epilog=_STATUS)
     parser.add_argument("file", type=Path, metavar="WITNESS.json")
+    file = parser.parse_args(arguments).file
+    alarm = threading.Timer(_MAX_SECONDS, _thread.interrupt_main)
+    alarm.daemon = True
+    alarm.start()
     try:
-        outcome = verify(read(parser.parse_args(arguments).file))
+        outcome = verify(read(file))
     except NotAWitnessError as reason:
         outcome = Outcome(Answer.NOT_A_WITNESS, str(reason))
+    except (KeyboardInterrupt, MemoryError) as reason:
+        if isinstance(reason, KeyboardInterrupt) and alarm.is_alive():
+            raise  # by the user
+        outcome = Outcome(Answer.TOO_LONG, f"the limits are {_MAX_SECONDS:g} s and the memory")
+    finally:
+        alarm.cancel()
     print("\n".join(outcome.lines()))
     return list(Answer).index(outcome.answer)
 

@@ -119,7 +119,7 @@ def excess(draw: Draw, epsilon: arb) -> Cell:
 def gaussian_delta(epsilon: arb, mu: arb) -> arb:
     """Return the delta of mu-GDP at ``epsilon`` (Dong, Roth and Su 2022, Corollary 2.13)."""
     if not mu > 0:
-        return arb(0)
+        return (1 - epsilon.exp()).nonnegative_part()
     return normal(mu / 2 - epsilon / mu) - epsilon.exp() * normal(-mu / 2 - epsilon / mu)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import operator
 import re
 from functools import cache
@@ -55,8 +56,8 @@ def read(path: Path) -> dict[str, Any]:
 def check(content: Any) -> None:
     """Raise ``NotAWitnessError`` unless the content has the form of a witness."""
     _match(content, _schema(), "witness")
-    low, high = content["bracket"]
-    _require(low == "inf" or high is None or low <= high, "bracket", "ascending", [low, high])
+    low, high = (math.inf if end in ("inf", None) else end for end in content["bracket"])
+    _require(low <= high, "bracket", "ascending", content["bracket"])
     wanted, holds = _PLACES.get(content["quantity"], ("", lambda at: True))
     _require(holds(content["at"]), "at", wanted, content["at"])
     for name in ("pair", "partition") if content["evidence"] == "exact" else ("samples",):
@@ -103,7 +104,9 @@ def _match(value: Any, schema: Plain, name: str) -> None:
         for key in schema.get("required", ()):
             _require(key in value, f"{name}.{key}", "given", None)
         for key, item in value.items():
-            _require(key in schema["properties"], f"{name}.{key}", "left out", item)
+            _require(
+                key in schema["properties"], f"{name}.{ascii(key)[1:-1][:40]}", "left out", item
+            )
             _match(item, schema["properties"][key], f"{name}.{key}")
     elif type(value) in _TYPES["number"]:
         for key in _LIMITS.keys() & schema.keys():
@@ -111,6 +114,8 @@ def _match(value: Any, schema: Plain, name: str) -> None:
             _require(allows(value, schema[key]), name, f"{words} {schema[key]:g}", value)
         # it may be no number, or an integer of many digits
         _require(abs(value) < _LARGEST, name, "finite", value)
+        whole = "number" not in kinds or float(value) == value
+        _require(whole, name, "a number that a double holds", value)
 
 
 def _resolved(schema: Plain) -> Plain:
@@ -129,7 +134,7 @@ def _is_for(value: Any, schema: Plain) -> bool:
 
 def _require(holds: bool, name: str, requirement: str, value: Any) -> None:
     if not holds:
-        shown = repr(value)
+        shown = ascii(value)
         shown = shown if len(shown) < 60 else shown[:57] + "..."
         name = name.removeprefix("witness.")
         raise NotAWitnessError(f"{name} must be {requirement}, got {shown}")

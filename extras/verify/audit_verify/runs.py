@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 
 from flint import arb
 
@@ -21,14 +21,14 @@ from audit_verify.walks import Chain, Map, Path, Segment, Step, piece_at, pieces
 
 Draw = tuple[int, int, bool, int, arb]  # memory before, after, record?, other records, probability
 
-_ROUNDING = 1e-9  # relative, of numbers that were computed in doubles
+_ROUNDING = 2e-12  # gradients, computed in doubles, may exceed a bound by this part of it
 _FEW = 200  # records whose number in a batch is followed however rare it is
 _RARE = -60 * math.log(10)  # logarithm of the probability of batch sizes that are left out
 _CUT = ("full", "cyclic", "shuffled")  # the dataset is cut into batches once
 _EPOCHS = ("reshuffled", "drop last", "random allocation")  # batches of an epoch depend
 _RANDOM_SIZES = ("poisson", "truncated poisson", "random allocation")
 _MAX_FOLLOWED = 17  # records whose batches a memory counts
-_MAX_COMPARED = 10**6  # pairs of records times pieces of their gradients
+_MAX_COMPARED = 10**6  # pairs of records times pieces of their gradients, or batches of a cycle
 _MAX_CORNERS = 2000
 _OWNERS = {  # samplers that alone have a field
     "participations": "random allocation", "max_batch_size": "truncated poisson",
@@ -66,19 +66,8 @@ class Losses:
 
 def chains(pair: Plain, mechanism: Plain) -> tuple[Chain, Chain]:
     """Return the chains of both datasets after checking that the claim allows the gradients."""
-    m = {**_DEFAULTS, **mechanism}
-    sizes = m["step_size"] if isinstance(m["step_size"], list) else [m["step_size"]] * m["steps"]
-    n, b, batching, times = m["dataset_size"], m["batch_size"], m["batching"], m["participations"]
-    fits = b == n if batching == "full" else b <= n
-    rest = times * n % b and batching in (*_CUT, *_EPOCHS)
-    require(fits and (not rest or batching == "drop last"), "batch_size must fit the dataset")
-    for name, owner in _OWNERS.items():
-        value = _DEFAULTS[name]
-        unset = batching == owner or m[name] == value
-        require(unset, f"{name} must be {value} for a run with {batching} batches")
-    capped = batching != "truncated poisson" or m["max_batch_size"] is not None
-    require(capped, "max_batch_size must be given")
-    require(len(sizes) == m["steps"], "step_size must be one number, or one a step")
+    m, sizes = _stated(mechanism)
+    n, batching, times = m["dataset_size"], m["batching"], m["participations"]
     run = [_losses(phase, m, pair.get("position", 0)) for phase in pair["phases"]]
     steps = sum(losses.steps for losses in run)
     require(steps == m["steps"], "phases must have the steps of the mechanism together")
@@ -100,8 +89,32 @@ def chains(pair: Plain, mechanism: Plain) -> tuple[Chain, Chain]:
     return first, second
 
 
+def _stated(mechanism: Plain) -> tuple[Plain, Sequence[float]]:
+    """Return a mechanism with its defaults, and the size of each step, if all of it fits."""
+    m = {**_DEFAULTS, **mechanism}
+    sizes = m["step_size"] if isinstance(m["step_size"], list) else [m["step_size"]] * m["steps"]
+    n, b, batching, times = m["dataset_size"], m["batch_size"], m["batching"], m["participations"]
+    fits = b == n if batching == "full" else b <= n
+    rest = times * n % b and batching in (*_CUT, *_EPOCHS)
+    require(fits and (not rest or batching == "drop last"), "batch_size must fit the dataset")
+    for name, owner in _OWNERS.items():
+        value = _DEFAULTS[name]
+        owned = batching == owner or (name == "poisson_rate" and m["release"] == "all iterates")
+        unset = owned or m[name] == value
+        require(unset, f"{name} must be {value} for a run with {batching} batches")
+    capped = batching != "truncated poisson" or m["max_batch_size"] is not None
+    require(capped, "max_batch_size must be given")
+    require(len(sizes) == m["steps"], "step_size must be one number, or one a step")
+    most = math.inf if m["smoothness"] is None else m["smoothness"]
+    convexity = m["strong_convexity"] <= (most if m["convex"] else 0)
+    require(convexity, "strong_convexity must be at most smoothness, and 0 unless convex")
+    return m, sizes
+
+
 def _losses(phase: Plain, m: Plain, position: int) -> Losses:
     cycle = m["dataset_size"] // m["batch_size"] if m["batching"] == "cyclic" else 1
+    if cycle > _MAX_COMPARED:
+        raise TooLongError(f"a cycle of {cycle} batches would take long to follow")
     batches = tuple(
         phi for count, plain in phase["others"] for phi in [pieces(plain)] * min(count, cycle + 1)
     )
@@ -129,29 +142,31 @@ def _is_zero(f: Map) -> bool:
     return all(slope == 0 and shift == 0 for _, slope, shift in f)
 
 
-def _corners(f: Map, half: float) -> list[tuple[float, float]]:
+def _corners(f: Map, half: float) -> list[tuple[float, arb]]:
     """Return points (x, f(x)) whose line is the function on [-half, half]: two at each kink.
 
-    On an unbounded domain the line ends 1 beyond the kinks, and goes on with the same slopes.
+    On an unbounded domain the line ends beyond the kinks, and goes on with the same slopes.
     """
     kinks = [piece[0] for piece in f[1:]] or [0.0]
-    low, high = (-half, half) if half < math.inf else (kinks[0] - 1, kinks[-1] + 1)
+    low, high = (end + sign * max(1.0, abs(end)) for end, sign in ((kinks[0], -1), (kinks[-1], 1)))
+    if half < math.inf:
+        low, high = -half, half
     found = []
     for (x, slope, shift), after in zip(f, [*(p[0] for p in f[1:]), math.inf], strict=True):
         ends = max(x, low), min(after, high)
         if ends[0] < ends[1]:
-            found += [(end, float((slope * end + shift).mid())) for end in ends]
+            found += [(end, slope * end + shift) for end in ends]
     return found
 
 
-def _size(f: Map, half: float) -> float:
+def _size(f: Map, half: float) -> arb:
     """Return the largest absolute value on [-half, half]."""
     if half == math.inf and not (f[0][1] == 0 and f[-1][1] == 0):
-        return math.inf
-    return max(abs(y) for _, y in _corners(f, half))
+        return arb.pos_inf()
+    return reduce(arb.max, (abs(y) for _, y in _corners(f, half)))
 
 
-def _apart(f: Map, g: Map, half: float) -> float:
+def _apart(f: Map, g: Map, half: float) -> arb:
     """Return the largest distance of two functions on [-half, half]."""
     return _size(total((arb(1), f), (arb(-1), g)), half)
 
@@ -170,6 +185,8 @@ def check_losses(losses: Losses, m: Plain, half: float, cancelled: float) -> Non
     require(whole, "gradients must be whole where batches have one size")
     others = [] if m["dataset_size"] == 1 else list({id(f): f for f in losses.batches}.values())
     own = [*others, *(f for f in (first, second) if f is not None)]
+    kept = _is_zero(losses.shared) or not (clipped or relation == "add remove")
+    require(kept, "shared must be zero where gradients are clipped or a record is removed")
     if len(own) ** 2 * max(map(len, own)) > _MAX_COMPARED:
         raise TooLongError(f"the gradients of {len(own)} records would take long to compare")
     pairs = list(itertools.combinations(own, 2))
@@ -180,8 +197,8 @@ def check_losses(losses: Losses, m: Plain, half: float, cancelled: float) -> Non
     zero = None  # the record that is zeroed out: only the regulariser is left of it
     if relation == "zero out" and first is not None and second is not None:
         against = own if inside else [_ZERO]
-        zero = min((first, second), key=lambda f: max(_apart(f, g, half) for g in against))
-        nothing = _size(zero, half) <= _ROUNDING * _apart(first, second, half)
+        zero = min((first, second), key=lambda f: max(float(_apart(f, g, half)) for g in against))
+        nothing = bool(_size(zero, half) <= _ROUNDING * _apart(first, second, half))
         needed = sized or clipped
         require(nothing or not needed, "gradients must be zero for the record that is zeroed out")
     fixed = relation == "replace one" and half < math.inf and not sized
@@ -194,57 +211,61 @@ def check_losses(losses: Losses, m: Plain, half: float, cancelled: float) -> Non
         bounded = own if regularised else [*own, *wholes]
         sizes = [_apart(f, centre, half) for f in bounded]
     bound, sensitivity = _bounds(m)
-    within = _at_most(max(sizes, default=0.0), bound * unit)
+    within = all(_at_most(size, arb(bound) * unit) for size in sizes)
     require(within, "gradients must be within the Lipschitz constant or the clipping norm")
     # a sensitivity of the gradients is that of any two records
     compared = [(first or _ZERO, second or _ZERO), *(pairs if m["gradient_sensitivity"] else [])]
-    close = _at_most(max(_apart(f, g, half) for f, g in compared), sensitivity * unit)
+    close = all(_at_most(_apart(f, g, half), arb(sensitivity) * unit) for f, g in compared)
     require(close, "gradients must differ by the sensitivity at most")
     lowest = m["strong_convexity"] if m["convex"] else -(m["smoothness"] or math.inf)
-    # gradients are computed as differences of others, and round with the largest
-    every = [y for f in (*own, losses.shared) for _, y in _corners(f, half)]
-    rounding = _ROUNDING * max(map(abs, every))
+    slack = _ROUNDING * arb(sensitivity) * unit
     for f, with_shared in zip(own, wholes, strict=True):
         # the regulariser alone need not be as strongly convex as a loss with it
-        least = min(lowest, 0.0) if f is zero else lowest
-        _check_shape(with_shared, m, half, unit, least, rounding)
-        if sized and m["convex"]:
-            _check_shape(f, _DEFAULTS, half, unit, 0.0, rounding)
+        _check_shape(with_shared, m, half, unit, min(lowest, 0.0) if f is zero else lowest, slack)
+    # a step may have any number of records, and the regulariser once
+    for f in (*own, losses.shared) if sized else ():
+        _check_shape(f, {**m, "holder": None}, half, unit, min(lowest, 0.0), slack)
 
 
 def _bounds(m: Plain) -> tuple[float, float]:
     """Return the bounds on a gradient and on the difference of two that a mechanism states."""
     bound = min(m[name] or math.inf for name in ("lipschitz", "clip_norm"))
-    sensitivity = m["gradient_sensitivity"] or bound * (1 + (m["relation"] == "replace one"))
+    implied = bound * (1 + (m["relation"] == "replace one"))
+    sensitivity = min(m["gradient_sensitivity"] or math.inf, implied)
     require(sensitivity < math.inf, "gradients must be bounded, or their differences")
     return bound, sensitivity
 
 
-def _check_shape(f: Map, m: Plain, half: float, unit: float, least: float, rounding: float) -> None:
-    """Check that a gradient rises as convexity, smoothness and Hoelder continuity allow."""
+def _check_shape(f: Map, m: Plain, half: float, unit: float, least: float, slack: arb) -> None:
+    """Check that a gradient rises as convexity, smoothness and Hoelder continuity allow.
+
+    All rises together may exceed that by ``slack``.
+    """
     corners = _corners(f, half)
     words = "those of (strongly) convex losses" if m["convex"] else "smooth"
     bounds = (least, -1, words), (m["smoothness"] or math.inf, 1, "smooth")
-    for (x, before), (y, after) in itertools.pairwise(corners):
-        width, rise = unit * (y - x), after - before
-        for bound, sign, words in bounds:
-            slack = rounding + _ROUNDING * (y - x) * max(abs(bound) * unit, 1)
-            allowed = math.isinf(bound) or sign * rise <= sign * bound * width + slack
-            require(allowed, f"gradients must be {words}")
+    for bound, sign, words in bounds if len(corners) > 1 else ():
+        if not math.isinf(bound):
+            rate = (arb(bound) + sign * _ROUNDING * abs(bound)) * unit
+            left = [sign * (rate * x - y) for x, y in corners]  # must not fall
+            tops = itertools.accumulate(left, arb.max)
+            rises = all(now >= top - slack for now, top in zip(left, tops, strict=True))
+            require(rises, f"gradients must be {words}")
     if m["holder"] is not None:  # |f(x) - f(y)| <= C |x - y|^p, tightest at kinks and ends
         constant, order = m["holder"]
         if len(corners) > _MAX_CORNERS:
             raise TooLongError(f"gradients of {len(corners)} corners would take long to compare")
         known = order == 1 or (order < 1 and _size(f, half) < math.inf)
         require(known, "gradients must be bounded, and the order of holder in [0, 1]")
-        for (x, before), (y, after) in itertools.combinations(corners, 2):
-            rise = abs(after - before) - max(rounding, _ROUNDING * unit)
-            holds = _at_most(rise, constant * unit * (y - x) ** order)
+        most, near = constant * unit * (1 + _ROUNDING), float(slack)
+        values = [(x, float(y - corners[0][1])) for x, y in corners]
+        for (x, before), (y, after) in itertools.combinations(values, 2):
+            holds = abs(after - before) <= most * (y - x) ** order + near
             require(holds, "gradients must have the Hoelder constant")
 
 
-def _at_most(value: float, limit: float) -> bool:
-    return value <= limit * (1 + _ROUNDING)
+def _at_most(value: arb, limit: arb) -> bool:
+    return bool(value <= limit * (1 + _ROUNDING))
 
 
 # ---------------------------------------------------------------------------- samplers
@@ -371,7 +392,7 @@ def laws_of_iterates(mechanism: Plain, pair: Plain) -> Plain:
 
     Also those of the exponential mechanism; ``pair`` must be of the same kind.
     """
-    m = {**_DEFAULTS, **mechanism}
+    m, _ = _stated(mechanism)
     batching, relation, n, b = m["batching"], m["relation"], m["dataset_size"], m["batch_size"]
     bound, sensitivity = _bounds(m)
     require(m["divisor"] == "nominal", "divisor must be nominal")
@@ -390,7 +411,7 @@ def laws_of_iterates(mechanism: Plain, pair: Plain) -> Plain:
     else:
         # other records may have the gradient of the one that replaces the record
         known = batching == "poisson" or (batching == "without replacement" and replaced)
-        known &= not replaced or bound == math.inf or _at_most(2 * bound, sensitivity)
+        known &= not replaced or bound == math.inf or _at_most(arb(2 * bound), arb(sensitivity))
         require(known, "batching must be one whose pair is known")
         times, met = met, 1
     mean = arb(met).sqrt()

@@ -104,6 +104,21 @@ def piece_at(phi: Map, x: float) -> tuple[float, arb, arb]:
     return phi[bisect.bisect_right(phi, x, key=lambda piece: piece[0]) - 1]
 
 
+def _image(phi: Map, x: arb) -> tuple[arb, arb]:
+    """Return a ball around the slope at a point and one around its image.
+
+    A ball that is not on one side of a kink has both.
+    """
+    first = last = bisect.bisect_right(phi, float(x.mid()), key=lambda piece: piece[0]) - 1
+    while first > 0 and not x >= phi[first][0]:
+        first -= 1
+    while last + 1 < len(phi) and not x < phi[last + 1][0]:
+        last += 1
+    near = zip(phi[first : last + 1], [*phi[first + 1 : last + 1], (math.inf,)], strict=True)
+    found = [(a, a * x + b) for (low, a, b), (high, *_) in near if not (x < low or x >= high)]
+    return reduce(lambda one, other: (one[0].union(other[0]), one[1].union(other[1])), found)
+
+
 def pieces(plain: Sequence[Sequence[float | None]]) -> Map:
     """Return a function from [from, slope, shift] of its pieces; the first has no 'from'."""
     starts = [-math.inf if x is None else float(x) for x, _, _ in plain]
@@ -228,10 +243,10 @@ def _add(found: dict[Any, Any], key: Any, masses: Any) -> None:
 
 
 def _through(law: Iterable[Normal], phi: Map, std: arb) -> Iterator[Normal]:
-    """Yield normal laws, each of which meets one piece of a map, after the map and its noise."""
+    """Yield normal laws after a map, of one piece if they have a variance, and its noise."""
     for weight, mean, variance in law:
-        _, slope, shift = piece_at(phi, float(mean.mid()))
-        yield weight, slope * mean + shift, slope * slope * variance + std * std
+        slope, moved = _image(phi, mean)
+        yield weight, moved, slope * slope * variance + std * std
 
 
 # ---------------------------------------------------------------------------- straight chains
@@ -321,7 +336,7 @@ class _Grid(_Law):
             raise NotAWitnessError("partition.window must have an end on each side without a wall")
         self.low, self.high = float(ends[0]), float(ends[1])
         steps = [step for chain in chains for step in chain.steps]
-        self.std = min(float(step.std.lower()) for step in steps)
+        self.std = math.nextafter(min(float(step.std.lower()) for step in steps), 0.0)
         maps = list({id(phi): phi for step in steps for *_, phi in step.moves}.values())
         kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
@@ -436,6 +451,7 @@ class _Grid(_Law):
         if key in self._tables:
             return self._tables[key]
         beyond = 1.01 * float(std.upper()) * math.sqrt(2 * math.log(2) * ctx.prec)
+        beyond += 2.0**-48 * max(-self.low, self.high)  # places are doubles
         spread, size, none = std * arb(2).sqrt(), len(self.points), arb(0)
         unit = 1 / (spread * arb.pi().sqrt())
         nodes = [(x / spread, w * unit) for x, w in self.nodes]

@@ -403,6 +403,12 @@ FIRST, SECOND, OTHERS = ((*PHASE, key) for key in ("first", "second", "others"))
 IN_PAIRS = {(*M, "batch_size"): 2, (*M, "batching"): "without replacement"}
 BOUND = "be within the Lipschitz constant or the clipping norm"
 TRUNCATED = {(*M, "batching"): "truncated poisson"}
+POISSON = {(*M, "batching"): "poisson", (*M, "batch_size"): 2}
+STRONG = {(*M, "strong_convexity"): 0.4}
+STEEP = {
+    FIRST: [[None, 0.0, -0.1], [0.0, 0.0, 0.0]], OTHERS: [[1, [[None, 0.0, 0.0], [0.0, 0.0, 0.1]]]],
+    (*PHASE, "shared"): [[None, 0.0, 0.0], [0.0, 0.0, -0.1]], SECOND: line(0.0),
+}  # fmt: skip
 FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     # the assumptions of the claim
     "a larger gradient": (BOUND, {FIRST: line(-0.11)}),
@@ -461,6 +467,36 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     "a jump that a Hoelder constant forbids": ("have the Hoelder constant", {
         (*M, "smoothness"): None, (*M, "holder"): [2.0, 0.5],
         FIRST: [[None, 0.0, -0.05], [0.0, 0.0, 0.05]],
+    }),
+    "a gradient that exceeds its bound by 1e-9": (BOUND, {FIRST: line(-0.1 * (1 + 1e-9))}),
+    "units so small that nothing seems to rise": ("(strongly) convex losses", {
+        **STRONG, (*PHASE, "step_size"): 1e-12, FIRST: line(-1e-12), SECOND: line(1e-12),
+    }),
+    "a common gradient that is huge": ("(strongly) convex losses", {
+        **STRONG, FIRST: line(1e12 - 0.125), SECOND: line(1e12 + 0.125), (*M, "lipschitz"): None,
+        OTHERS: [[1, line(1e12)]],
+        (*M, "gradient_sensitivity"): 2.5, (*M, "diameter"): None,
+    }),
+    "kinks beyond the whole numbers": (BOUND, {
+        (*M, "diameter"): None, FIRST: [[None, 0.0, -9.0], [1e17, 0.0, 0.0], [2e17, 0.0, 0.0]],
+    }),
+    "losses that fall a little at each of many kinks": ("(strongly) convex losses", {
+        FIRST: [[None, 0.0, 0.1], *([k / 200, 0.0, 0.1 - 1e-12 * k] for k in range(1, 99))],
+    }),
+    "a regulariser that is not convex": ("(strongly) convex losses", {
+        **POISSON, **STEEP, (*M, "smoothness"): None,
+    }),
+    "a regulariser that is steep": ("be smooth", {**POISSON, **STEEP, (*M, "convex"): False}),
+    "a regulariser of clipped gradients": ("shared must be zero", {
+        **POISSON, (*M, "clip_norm"): 1.0, (*PHASE, "shared"): line(0.0, 0.01),
+    }),
+    "a regulariser of a removed record": ("shared must be zero", {
+        **POISSON, SECOND: None, (*M, "relation"): "add remove",
+        (*PHASE, "shared"): line(0.0, 0.01),
+    }),
+    "strong convexity without convexity": ("0 unless convex", {**STRONG, (*M, "convex"): False}),
+    "strong convexity above smoothness": ("at most smoothness", {
+        (*M, "strong_convexity"): 0.5,
     }),
     # the sampler and the run
     "a step more": ("phases must have the steps", {(*M, "steps"): 41}),
@@ -525,6 +561,10 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     "an alpha of 1": ("in (0, 1) for an alpha", {("quantity",): "1 - beta", ("at",): 1.0}),
     "a negative slack": ("slack must be at least 0", {("slack",): -1.0}),
     "an inverted bracket": ("bracket must be ascending", {("bracket",): [2.0, 1.0]}),
+    "a bracket of text": ("bracket must be ascending", {("bracket",): ["inf", 1.0]}),
+    "an integer that no double holds": ("a number that a double holds", {("at",): 2**53 + 1}),
+    "a name with a second line": ("x\\nrefuted must be left out", {("x\nrefuted",): 1}),
+    "a name of half a character": ("must be left out", {("\ud800",): 1}),
     "a name with control characters": ("without control characters", {("claim",): "a\x1b[31m"}),
     "an unknown quantity": ("quantity must be one of", {("quantity",): "luck"}),
     "an unknown kind": ("pair must be", {("pair", "kind"): "luck"}),
@@ -559,6 +599,33 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
         M: None,
     }),
 }  # fmt: skip
+
+
+def test_a_gradient_sensitivity_is_no_larger_than_bounds_imply() -> None:
+    """With |g| <= 1, two records zeroed out differ by 1, whatever is said of others."""
+    m = {**MECHANISM, "gradient_sensitivity": 2.0, "relation": "zero out", "steps": 1}
+    m |= {"release": "all iterates", "diameter": None, "smoothness": None}
+    pair = {**GAUSSIANS, "first": mixture([1.0], [2.0], 4.0), "second": mixture([1.0], [0.0], 4.0)}
+    for claimed, answer in ((0.24, Answer.REFUTED), (0.26, Answer.NOT_REFUTED)):
+        content = witness(pair, {"cuts": [0.125]}, "mu", 0.0, claimed, mechanism=m)
+        assert verify(content).answer is answer
+    full = {**content, "mechanism": {**m, "dataset_size": 100}}
+    assert "batch_size must fit" in verify(full).reason
+
+
+def test_mu_0_has_a_delta_at_negative_epsilons() -> None:
+    half = {"kind": "finite", "first": [0.5, 0.5], "second": [0.5, 0.5], "times": 1}
+    for at, claimed in itertools.product((-1.0, 0.0, 1.0), (0.0, 1e-3)):
+        assert verify(witness(half, {}, "mu", at, claimed)).answer is Answer.NOT_REFUTED
+
+
+def test_states_next_to_a_kink_may_be_on_both_sides() -> None:
+    """Doubles near 1e16 are 2 apart: a node between two of them once met the wrong piece."""
+    ctx.prec = 120
+    jump = ((-math.inf, arb(0), arb(0)), (1e16, arb(0), arb(100)))
+    for offset, image in ((-0.25, 0), (0, 100), (0.25, 100)):
+        assert walks._image(jump, arb(1e16) + offset) == (0, image)
+    assert walks._image(jump, arb(1e16, 1.0))[1].contains(arb(0).union(100))
 
 
 @pytest.mark.parametrize("name", FORGED)
