@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 from scipy.special import ndtr
 
 from audit.constructions.process import Process, Segment, Step, Wall, split
@@ -27,9 +26,6 @@ Array = NDArray[np.float64]
 # Measured: 1e-6 of an epsilon, where a later step's density is as wide as one step's noise.
 _NODES_PER_DEVIATION, _NODES_AT_ENDS = 1.25, 6
 _MAX_PIECE = 40.0  # standard deviations of a piece
-_MIN_SOLVED_NODES = 100  # nodes, from which on the stationary law is cheaper than squarings
-_RELAXATIONS = 40.0  # relaxation times after which a start is forgotten; e^-40 is left
-_ITERATIONS = 4
 _LEFT = 1e-15  # remaining influence of the start, below the rounding of squarings
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)
 
@@ -162,10 +158,6 @@ class _Run:
 
 def _powered(matrix: Array, masses: Array, times: int) -> Array:
     """Apply a matrix to masses ``times`` times."""
-    if masses.size >= _MIN_SOLVED_NODES and times > _RELAXATIONS:
-        stationary = _stationary(matrix, masses, times)
-        if stationary is not None:
-            return stationary
     while squaring_pays(times, masses.size):
         if times & 1:
             masses = matrix @ masses
@@ -179,34 +171,3 @@ def _powered(matrix: Array, masses: Array, times: int) -> Array:
     for _ in range(times):
         masses = matrix @ masses
     return masses
-
-
-def _stationary(matrix: Array, masses: Array, times: int) -> Array | None:
-    """Return the stationary law; None where the start is not forgotten after ``times`` steps.
-
-    (I - M + u 1') x = z is solved by the sum of M^t z if z sums to 0, so that repeated solutions
-    grow by the relaxation time.
-    """
-    size = masses.size
-    left = np.eye(size) - matrix
-    factors, pivots, failed = lapack.dgetrf(left + 1 / size)
-    if failed:
-        return None
-    rest, _ = lapack.dgetrs(factors, pivots, np.full(size, 1 / size))
-    rest = masses - rest
-    for _ in range(_ITERATIONS):
-        solved, _ = lapack.dgetrs(factors, pivots, rest)
-        before, after = np.abs(rest).sum(), np.abs(solved).sum()
-        if after == 0 or not after * _RELAXATIONS <= times * before:
-            return None
-        rest = solved / after
-    # without pivots only the diagonal of I - M cancels, so that the far tails have digits, too; the
-    # last two rows are the same up to their sign
-    factors, pivots, _ = lapack.dgetrf(left)
-    if np.any(pivots[:-2] != np.arange(size - 2)):
-        return None
-    inner, failed = lapack.dtrtrs(factors[:-1, :-1], -factors[:-1, -1])
-    law = np.append(inner, 1.0)
-    if failed or not np.all(np.isfinite(law)) or law.min() < 0:
-        return None
-    return np.asarray(law / law.sum())

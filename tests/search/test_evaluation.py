@@ -10,7 +10,7 @@ import pytest
 from audit import Batching, exact
 from audit.constructions import DriftedWalk, ResetWalk
 from audit.exact import curve
-from audit.search import Epsilon, RenyiDivergence, evaluation, quick_laws
+from audit.search import Epsilon, RenyiDivergence, evaluation
 from audit.search.evaluation import quick_value
 from audit.search.families import Family
 from tests.mechanisms import noisy_sgd
@@ -71,13 +71,9 @@ def test_few_nodes_are_enough(steps: int, monkeypatch: pytest.MonkeyPatch) -> No
         assert value == pytest.approx(curve(pair).epsilon(1e-5), rel=5e-4)
 
 
-@pytest.mark.parametrize("solved", [10, 10**6])
 @pytest.mark.parametrize("batching", [Batching.CYCLIC, Batching.WITHOUT_REPLACEMENT])
-def test_other_batches_and_free_shapes(
-    batching: Batching, solved: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kinks cut the grid; long runs are solved for, or squared, with the same result."""
-    monkeypatch.setattr(quick_laws, "_MIN_SOLVED_NODES", solved)
+def test_other_batches_and_free_shapes(batching: Batching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kinks cut the grid; long runs are squared."""
     objective = Epsilon(1e-5)
     quick, slow = [], []
     for steps, seed in ((37, 0), (100_003, 1)):
@@ -90,18 +86,3 @@ def test_other_batches_and_free_shapes(
             patched.setattr(evaluation, "quick_states", lambda *_: None)
             slow.append(quick_value(pair, objective))
     assert quick == pytest.approx(slow, rel=1e-4)
-
-
-def test_a_start_that_is_not_forgotten_is_not_solved_for() -> None:
-    """Two states that hardly exchange anything: the relaxation time is 50,000 steps."""
-    matrix = np.array([[1 - 1e-5, 1e-5], [1e-5, 1 - 1e-5]])
-    start = np.array([1.0, 0.0])
-    assert quick_laws._stationary(matrix, start, 100_000) is None
-    assert quick_laws._stationary(matrix, start, 10**7) == pytest.approx([0.5, 0.5])
-
-
-def test_a_start_that_is_stationary_has_no_relaxation_to_measure() -> None:
-    matrix = np.full((2, 2), 0.5)
-    start = np.array([0.5, 0.5])
-    with np.errstate(all="raise"):
-        assert quick_laws._stationary(matrix, start, 100_000) is None
