@@ -26,6 +26,8 @@ import numpy as np
 
 from audit import validate
 from audit.bounds.accounting.composition import SubsampledGaussian, coarse_epsilons, compose
+from audit.bounds.accounting.iteration import cyclic_squares
+from audit.bounds.accounting.shift_allocation import LipschitzShifts, Meetings, smallest
 from audit.bounds.accounting.update import checked_tau, contraction_gap, family_sensitivity
 from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size, domain, known
 from audit.bounds.statements import bound
@@ -45,82 +47,27 @@ _TRADEOFF_DECADES = (2, 5)
 # ------------------------------------------------------------------- shifted interpolation
 
 
-class _Crossing:
-    """Cost of m steps that end an interpolation from a distance z.
+def _least_square(shift: float, gap: float, steps: int, tau: int, diameter: float) -> float:
+    """Return the least sum of squares of a_k over interpolations that begin at ``tau`` or later.
 
-    The least sum of squares of a_{t-m+1}, ..., a_t with z_t = 0, where z_k = c z_{k-1} + s - a_k,
-    is taken at a_k = theta c^(t-k):
-
-        (c^m z + s (1 + c + ... + c^(m-1)))^2 / (1 + c^2 + ... + c^(2(m-1))).
-
-    For c <= 1 every z_k is then at least 0, which the theorem needs; for c > 1 if theta >= s.
+    These are z_k = c z_{k-1} + s - a_k with z_t = 0 and no z_k below 0, at c = 1 - ``gap``. For
+    c <= 1, a_k is proportional to c^(t-k); for c > 1 the a_k fall to s and stay there
+    (lambda_k = 1) once the processes met.
     """
+    shifts = LipschitzShifts(Meetings(steps), shift, -gap)
 
-    def __init__(self, shift: float, gap: float) -> None:
-        self.shift, self.gap = shift, gap
-        self.rate = math.inf if gap == 1 else -math.log1p(-gap)  # log(1/c)
+    def squares(lengths: Array) -> Array:
+        starts = np.minimum(shifts.grown(steps - lengths), diameter)
+        if gap < 0:
+            return shifts.costs(lengths, starts)
+        return cyclic_squares(shift, shifts.log_contraction, 1, lengths, starts)
 
-    def _sums(self, length: int) -> tuple[float, float, float]:
-        """Return c^m and the sums of c^j and c^(2j), j < m; times c^-m, c^-m, c^-2m if c > 1."""
-        if self.gap == 0:
-            return 1.0, float(length), float(length)
-        gap, rate = self.gap, self.rate
-        if gap < 0:  # sums over i = 1..m of c^-i, and of c^-2i
-            first = math.expm1(rate * length) / gap
-            return 1.0, first, math.expm1(2 * rate * length) / (gap * (2 - gap))
-        left = math.exp(-rate * length)
-        total = -math.expm1(-rate * length) / gap
-        return left, total, -math.expm1(-2 * rate * length) / (gap * (2 - gap))
-
-    def distance(self, steps: int, limit: float) -> float:
-        """Return a bound on the distance of two processes with a common start after ``steps``."""
-        if steps == 0:
-            return 0.0
-        _, total, _ = self._sums(steps)
-        log_growth = -self.rate * steps if self.gap < 0 else 0.0
-        if log_growth > 700:
-            return limit
-        return min(limit, self.shift * total * math.exp(log_growth))
-
-    def square(self, length: int, distance: float) -> float:
-        """Return the sum of squares of the a_k, if it is feasible."""
-        left, total, squares = self._sums(length)
-        return (left * distance + self.shift * total) ** 2 / squares
-
-    def feasible(self, length: int, distance: float) -> bool:
-        """Return whether no z_k is negative."""
-        if self.gap >= 0:
-            return True
-        left, total, squares = self._sums(length)
-        log_last = math.log(left * distance + self.shift * total) - math.log(squares)
-        return log_last + self.rate * length >= math.log(self.shift) - 1e-12
-
-    def turning_point(self, diameter: float) -> float:
-        """Return the real m at which crossing the domain costs least; infinite if there is none."""
-        if self.gap == 0:
-            return diameter / self.shift
-        fall = diameter * self.gap / self.shift  # 1 - c^m
-        return -math.log1p(-fall) / self.rate if fall < 1 and self.gap < 1 else math.inf
-
-    def best(self, tau: int, steps: int, diameter: float) -> float:
-        """Return the least sum of squares over interpolations that begin at ``tau`` or later."""
-        squares = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
-        longest = steps - tau
-        turn = min(self.turning_point(diameter), float(longest))
-        for length in {longest, max(math.floor(turn), 1), min(math.ceil(turn), longest)}:
-            distance = self.distance(steps - length, diameter)
-            if math.isfinite(distance):
-                last = length
-                if not self.feasible(length, distance):
-                    # c > 1: the a_k fall to s and stay there (lambda_k = 1) once the processes met
-                    feasible = functools.partial(self.feasible, distance=distance)
-                    last = last_integer(feasible, 1, length)
-                squares.append(self.square(last, distance) + (length - last) * self.shift**2)
-        return min(squares, default=math.inf)
+    least, _ = smallest(squares, steps - tau)
+    return least if tau else min(least, shift**2 * steps)  # all lambda_k = 1: composition
 
 
 def _given_shifts(
-    crossing: _Crossing, contraction: float, distance: float, mechanism: NoisySGD, shifts: object
+    shift: float, contraction: float, distance: float, mechanism: NoisySGD, shifts: object
 ) -> float:
     """Return the sum of squares of a_k for given shifts lambda_k."""
     lambdas = validate.array_in(0, 1, open_ends=False, shifts=shifts)  # type: ignore[arg-type]
@@ -131,7 +78,7 @@ def _given_shifts(
         )
     limit, total = domain(mechanism), 0.0
     for value in lambdas:
-        reached = contraction * distance + crossing.shift
+        reached = contraction * distance + shift
         total += float(value) ** 2 * reached**2 if value else 0.0
         distance = min((1 - float(value)) * reached, limit) if value < 1 else 0.0
     return total
@@ -156,7 +103,7 @@ def theorem_3_3(
     steps = mechanism.steps
     gap = contraction_gap(mechanism)
     ratio = mechanism.sensitivity / mechanism.dataset_size
-    crossing = _Crossing(mechanism.constant_step_size * ratio, gap)
+    shift = mechanism.constant_step_size * ratio
     if tau is not None:
         checked_tau(steps, tau)
     if shifts is not None:
@@ -165,11 +112,12 @@ def theorem_3_3(
         if count != steps - start or start < 0:
             wanted = f"{steps - tau} numbers" if tau is not None else f"at most {steps} numbers"
             raise ValueError(f"shifts must have {wanted}, got {count}")
-        distance = crossing.distance(start, domain(mechanism))
-        square = _given_shifts(crossing, 1 - gap, distance, mechanism, shifts)
+        grown = LipschitzShifts(Meetings(steps), shift, -gap).grown(start)
+        distance = min(float(grown), domain(mechanism))
+        square = _given_shifts(shift, 1 - gap, distance, mechanism, shifts)
     else:
-        square = crossing.best(tau or 0, steps, domain(mechanism))
-        if square == crossing.shift**2 * steps:
+        square = _least_square(shift, gap, steps, tau or 0, domain(mechanism))
+        if square == shift**2 * steps:
             return GaussianCurve(ratio / mechanism.noise_std * math.sqrt(steps))
     if not math.isfinite(square):
         raise ValueError(
