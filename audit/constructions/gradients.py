@@ -151,9 +151,8 @@ class GradientPair(PositionedPair):
             lines = [(-eta, self.shared)]  # once a step, for batches of any size
             if count:
                 lines.append((-eta * count / b, others))
-            if holds_record:
-                lines.append((-eta / b, record))
-            return gradient_step(lines)
+            own = [(-eta / b, record)] if holds_record else []
+            return gradient_step(lines, own, std=eta * self.mechanism.noise_std)
 
         return update
 
@@ -203,17 +202,17 @@ class GradientPair(PositionedPair):
             name: PiecewiseLinear.total([(1.0, self.shared), (1.0, line)])
             for name, line in own.items()
         }
-        for name, line in whole.items():
+        for name in whole:
             if replaced or name != "record_prime":  # else only that record's regulariser remains
-                slopes = _certain_slopes(line, *ends)
+                slopes = _certain_slopes((self.shared, own[name]), *ends)
                 got = f"[{slopes[0]:.6g}, {slopes[1]:.6g}]"
                 check_slopes(self.name, m, f"slopes of shared + {name}", slopes, got)
         self._check_holder(*whole.values())
         if m.batching.has_random_size:
-            slack = (SLACK - 1) * max(abs(slope) for slope in _certain_slopes(self.shared, *ends))
+            slack = (SLACK - 1) * max(abs(slope) for slope in self.shared.slope_range(*ends))
             most = math.inf if m.smoothness is None else m.smoothness
             for name, line in {**own, "shared": self.shared}.items():
-                least, largest = _certain_slopes(line, *ends)
+                least, largest = _certain_slopes((line,), *ends)
                 self._require(
                     least >= -slack - (0 if m.convex else most) and largest <= most * SLACK + slack,
                     f"slopes of {name} in [{0 if m.convex else -most:g}, {most:g}], because "
@@ -248,9 +247,20 @@ class GradientPair(PositionedPair):
                 )
 
 
-def _certain_slopes(line: PiecewiseLinear, low: float, high: float) -> tuple[float, float]:
-    """Return `slope_range` without what values may be off by rounding."""
-    return line.slope_range(low, high, rounding=2.0**-50 * max(map(abs, line.values)))
+def _certain_slopes(
+    lines: Sequence[PiecewiseLinear], low: float, high: float
+) -> tuple[float, float]:
+    """Return `slope_range` of a sum without what values may be off by rounding."""
+    total = PiecewiseLinear.total([(1.0, line) for line in lines])
+    points = np.array(total.points)
+    sizes = np.zeros(points.size)
+    for line in lines:  # between two of its own points a value is computed from both
+        values, last = np.abs(line.values), len(line.values) - 1
+        after = np.searchsorted(line.points, points)
+        before = np.searchsorted(line.points, points, side="right") - 1
+        beside = values[np.minimum(after, last)], values[np.maximum(before, 0)]
+        sizes += np.max([*beside, np.abs(line(points))], axis=0)
+    return total.slope_range(low, high, sizes.tolist())
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from audit import validate
 from audit.codec.hints import REQUIRED
-from audit.constructions.base import Construction, both_hold_record
+from audit.constructions.base import Construction, Inadmissible, both_hold_record
 from audit.constructions.batches import batched_process, check_position
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
@@ -186,6 +186,8 @@ class LatticeWalk(Construction):
             far += [mechanism.steps * mean + side * _DEVIATIONS * std for side in (-1, 1)]
         largest = float(np.max(np.abs(ratios)))
         top, bottom = max(far) + largest, min(far) - largest
+        if not largest > 0:
+            raise Inadmissible(f"{cls.name} needs more noise: all its ratios underflow")
         cells = max(math.floor(rough._reach / spacing), 1)
         resolution = max(largest / (cells + 0.5), (top - bottom) / (_MAX_CELLS - 4))
         return cls(

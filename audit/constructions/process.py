@@ -9,6 +9,7 @@ that depend on earlier batches (a new order in every epoch).
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -106,6 +107,14 @@ class DependentStep(Step):
         """Yield the maps that apply in a memory state of the batches."""
         yield from self._by_memory.get(memory, ())
 
+    def entered(self, memories: frozenset[int]) -> frozenset[int]:
+        """Return the memory states to which the step leads from any of ``memories``."""
+        if not memories <= self._by_memory.keys():
+            lacking = min(memories - self._by_memory.keys())
+            raise ValueError(f"moves must be given for each memory reached, got none for {lacking}")
+        moves = zip(self.moves, self.weights, strict=True)
+        return frozenset(b for (a, b), weight in moves if a in memories and weight > 0)
+
     @cached_property
     def _by_memory(self) -> dict[int, list[tuple[UpdateMap, float, int]]]:
         found: dict[int, list[tuple[UpdateMap, float, int]]] = {}
@@ -126,6 +135,19 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.steps) * self.times
+
+
+def _memories_after(states: frozenset[int], segment: Segment) -> frozenset[int]:
+    """Return the memory states after a segment; each that is reached must have moves."""
+    met: list[frozenset[int]] = []
+    while states not in met and len(met) < segment.times:
+        met.append(states)
+        for step in segment.steps:
+            states = step.entered(states) if isinstance(step, DependentStep) else states
+    if len(met) < segment.times:  # they repeat
+        start = met.index(states)
+        states = met[start + (segment.times - start) % (len(met) - start)]
+    return states
 
 
 def split(
@@ -240,6 +262,9 @@ class Process:
         total = math.fsum(path.probability for path in self.paths)
         if abs(total - 1) > 1e-12:
             raise ValueError(f"paths must have probabilities that sum to 1, got {total!r}")
+        if self.memories > 1:
+            for path in self.paths:
+                functools.reduce(_memories_after, path.segments, frozenset({0}))
 
     def __len__(self) -> int:
         return max(len(path) for path in self.paths)

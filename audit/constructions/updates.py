@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -16,6 +16,7 @@ import numpy as np
 from audit import validate
 from audit.numerics.arrays import Array
 
+_FAR, _RUNGS = 1024.0, 16.0  # first of the additional breakpoints in deviations, and their ratio
 _MAX_EXPONENT = 16.0  # largest exponent: |x|^16 is finite for every plausible state
 
 
@@ -173,18 +174,20 @@ class PiecewiseLinear(UpdateMap):
         return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
 
     def slope_range(
-        self, low: float = -math.inf, high: float = math.inf, rounding: float = 0.0
+        self, low: float = -math.inf, high: float = math.inf, sizes: Sequence[float] = ()
     ) -> tuple[float, float]:
         """Return the least and the largest slope between ``low`` and ``high``.
 
-        Values are exact up to ``rounding``; what this may add to the slope of a piece is left out.
+        With ``sizes`` of the numbers that a value was computed from, what their rounding may add to
+        the slope of a piece is left out.
         """
         met = [(self.slopes[0], self.slopes[0])] if self.points[0] > low else []
         met += [(self.slopes[1], self.slopes[1])] if self.points[-1] < high else []
-        corners = zip(self.points, self.values, strict=True)
-        for (a, value), (b, after) in itertools.pairwise(corners):
+        sizes = sizes or [0.0] * len(self.points)
+        corners = zip(self.points, self.values, sizes, strict=True)
+        for (a, value, size), (b, after, size_after) in itertools.pairwise(corners):
             if a < high and b > low:
-                rise = after - value
+                rise, rounding = after - value, 2.0**-50 * max(size, size_after)
                 met.append(((rise + rounding) / (b - a), (rise - rounding) / (b - a)))
         return min(least for least, _ in met), max(most for _, most in met)
 
@@ -285,16 +288,34 @@ class PowerUpdate:
         )
 
 
-def gradient_step(lines: Iterable[tuple[float, PiecewiseLinear]], shift: float = 0.0) -> UpdateMap:
-    """Return the update x -> x + shift + sum of weight * line(x), affine if possible."""
-    weighted = tuple(lines)
+def gradient_step(
+    lines: Sequence[tuple[float, PiecewiseLinear]],
+    record: Sequence[tuple[float, PiecewiseLinear]] = (),
+    shift: float = 0.0,
+    *,
+    std: float,
+) -> UpdateMap:
+    """Return the update x -> x + shift + sum of weight * line(x), affine if possible.
+
+    The differing record's part, ``record`` and ``shift``, is rounded towards 0 at each breakpoint:
+    by rounding it must not move a state farther than it may. Beyond many deviations ``std`` of the
+    noise there are more breakpoints, because values between two of them round as those do.
+    """
+    weighted = (*lines, *record)
+    left, right = (math.fsum(weight * line.slopes[k] for weight, line in weighted) for k in (0, 1))
     if all(line.is_straight for _, line in weighted):
-        slope = math.fsum(weight * line.slopes[0] for weight, line in weighted)
         moved = math.fsum(
             weight * (line.values[0] - line.slopes[0] * line.points[0]) for weight, line in weighted
         )
-        return Affine(shift + moved, 1 + slope)
-    total = PiecewiseLinear.total(weighted)
-    values = tuple(x + shift + y for x, y in zip(total.points, total.values, strict=True))
-    left, right = total.slopes
-    return PiecewiseLinear(total.points, values, (1 + left, 1 + right))
+        return Affine(shift + moved, 1 + left)
+    bends = {x for _, line in weighted for x in line.points}
+    rung, farthest = _FAR * std, max(map(abs, bends))
+    while rung < farthest:
+        bends |= {-rung, rung}
+        rung *= _RUNGS
+    points = np.array(sorted(bends))
+    others = points + np.sum([weight * line(points) for weight, line in lines], axis=0)
+    own = shift + np.sum([weight * line(points) for weight, line in record], axis=0)
+    values = others + own
+    values = np.where(np.abs(values - others) > np.abs(own), np.nextafter(values, others), values)
+    return PiecewiseLinear(tuple(points.tolist()), tuple(values.tolist()), (1 + left, 1 + right))

@@ -514,7 +514,8 @@ class ResetWalk(PositionedPair):
         validate.positive(curvature=self.curvature, cap=self.cap)
         self._require_no_strong_convexity("Huber losses are linear far out")
         self._require_others()
-        self._check_curvature(self.curvature)
+        # that of the breakpoints, which round
+        self._check_curvature(max(self.curvature, self._huber.slope_range()[1]))
         self._check_holder(self._huber)
         self._check_others(-self.cap, self.cap)
 
@@ -539,6 +540,7 @@ class ResetWalk(PositionedPair):
             shift = eta * record / batch_size if holds_record else 0.0
             if count == 0:
                 return Affine(shift)
-            return gradient_step([(-eta * count / batch_size, huber)], shift)
+            std = eta * self.mechanism.noise_std
+            return gradient_step([(-eta * count / batch_size, huber)], shift=shift, std=std)
 
         return update

@@ -40,6 +40,9 @@ _MAX_MU = 75.0
 # Normal scores of the second rate at which a test at a rank bounds the first rate from below.
 _POINTS = np.array([0.5, 2.0])
 _MAX_CACHED = 2**16  # for one question
+# Spawn key of the random numbers that break ties: those of a seed's own streams may be the ones
+# that drew the scores.
+_TIES = 0x7469_6573
 # Ends of the quadrature panels: normal scores of quantiles of B and of V, and multiples of the
 # second rate at a kink, where the integrand may be narrow.
 _OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
@@ -324,9 +327,11 @@ def _known_bounds(tests: Counts, errors: Array, delta: float, side: Side) -> Arr
     """Return each test's bound at a delta; those of known counts are kept for later audits."""
     columns = (*vars(tests).values(), errors)
     keys = list(zip(*(column.tolist() for column in columns), strict=True))
-    known = _known(delta, *side)
-    if len(known) > _MAX_CACHED:
-        known.clear()
+    cache = _known(delta, *side)
+    if len(cache) > _MAX_CACHED:
+        cache.clear()
+    found_before = ((key, cache.get(key)) for key in keys)  # another thread may clear the cache
+    known = {key: value for key, value in found_before if value is not None}
     new = np.array([place for place, key in enumerate(keys) if key not in known], dtype=np.intp)
 
     def claim(_: Indices, epsilon: Array) -> Hypothesis:
@@ -334,7 +339,8 @@ def _known_bounds(tests: Counts, errors: Array, delta: float, side: Side) -> Arr
 
     if new.size:
         found = largest_rejected(tests[new], errors[new], claim, _MAX_EPSILON)
-        known.update(zip((keys[place] for place in new), found.tolist(), strict=True))
+        known |= zip((keys[place] for place in new), found.tolist(), strict=True)
+        cache.update(known)
     return np.array([known[key] for key in keys])
 
 
@@ -368,7 +374,8 @@ class OrderStatistics(Thresholds):
     def certify(self, question: Question) -> CertifiedTests:
         """Return every test with its share of the error; needs a seed, which breaks ties."""
         scores, error = (question.first, question.second), question.error
-        streams = np.random.SeedSequence(question.seed_for(self.title)).spawn(2)
+        seed = question.seed_for(self.title)
+        streams = np.random.SeedSequence(seed, spawn_key=(_TIES,)).spawn(2)
         laws = {
             order: _in_order(own, stream)
             for order, own, stream in zip(BOTH, scores, streams, strict=True)

@@ -104,7 +104,8 @@ def in_one_line(error: BaseException, function: Callable[..., Any] | None = None
 def _text(error: BaseException) -> str:
     """Return the message of an exception in one line, truncated if it is long."""
     try:
-        text = " ".join(str(error).split())
+        words = " ".join(str(error).split())
+        text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in words)
     except BaseException:  # its __str__ is user code
         return "(its message cannot be shown)"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 from audit import validate
 from audit.numerics.number_format import count, ratio
@@ -268,7 +269,7 @@ def _link(run: Run, folder: Path) -> str:
     page = run.folder / "report.html"
     if not page.is_file():
         return ""
-    return Path(os.path.relpath(page.resolve(), folder.resolve())).as_posix()
+    return quote(Path(os.path.relpath(page.resolve(), folder.resolve())).as_posix())
 
 
 def _by_scenario(runs: Sequence[Run], links: Mapping[str, str]) -> Table:

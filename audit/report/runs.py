@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from audit.codec import decode, encode
@@ -29,17 +30,20 @@ class Run:
         Result; None if the run failed.
     error : str or None
         Error in one line; None if the run succeeded.
+    depth : int, default: 1
+        Number of folders, from the run's own upwards, that its name consists of.
     """
 
     folder: Path
     command: str
     result: Result | None
     error: str | None
+    depth: int = 1
 
     @property
     def name(self) -> str:
-        """Name of the folder."""
-        return self.folder.name or self.folder.resolve().name  # "." has no name
+        """Name of the folder, with those above it that tell it apart."""
+        return "/".join(self.folder.resolve().parts[-self.depth :])
 
     @property
     def is_stored(self) -> bool:
@@ -102,7 +106,8 @@ def status(error: str | None, command: str) -> str:
 def gather(places: Sequence[Path]) -> tuple[Run, ...]:
     """Return the runs in the given folders, in order, each once.
 
-    A place without a run, a failed run and an unreadable result are runs with an error.
+    A place without a run, a failed run and an unreadable result are runs with an error. Folders of
+    the same name are named with those above them.
     """
     found: dict[Path, Run] = {}
     for place in places:
@@ -110,7 +115,10 @@ def gather(places: Sequence[Path]) -> tuple[Run, ...]:
             key = folder.resolve()
             if key not in found:
                 found[key] = _run(folder)
-    return tuple(found.values())
+    runs = list(found.values())
+    while len(alike := Counter(run.name for run in runs)) < len(runs):
+        runs = [replace(run, depth=run.depth + (alike[run.name] > 1)) for run in runs]
+    return tuple(runs)
 
 
 def _folders(place: Path) -> Iterator[Path]:
@@ -132,7 +140,7 @@ def _run(folder: Path) -> Run:
     try:
         result = load(folder)
     except ValueError as error:
-        return Run(folder, command, None, str(error))
+        return Run(folder, command, None, " ".join(str(error).split()))
     return Run(folder, command or result.provenance.command, result, None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -124,6 +125,10 @@ class Chart:
     series: tuple[Series, ...]  #: The series.
     x_logarithmic: bool = False  #: Whether the axis is logarithmic.
     y_logarithmic: bool = False  #: Whether the axis is logarithmic.
+
+    def __post_init__(self) -> None:
+        if re.fullmatch(r"\w[\w.-]*", self.name, re.ASCII) is None:
+            raise validate.fail("name", "letters, digits, '_', '-' and '.' of a file", self.name)
 
 
 @dataclass(frozen=True, kw_only=True)

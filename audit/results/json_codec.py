@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import keyword
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def from_json(text: str) -> Result:  # numpydoc ignore=EX01
     """
     try:
         plain = json.loads(text, parse_constant=_refuse)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"result must be JSON: {error}") from None
     if not isinstance(plain, dict):
         raise validate.fail("result", "a JSON object", plain)
@@ -166,6 +167,10 @@ def _pair(plain: Any, mechanism: NoisySGD, name: str) -> Construction:
     if not isinstance(kind, str) or not kind.isidentifier() or kind in kinds():
         return decode_pair(plain, mechanism, name)
     parameters = {str(key): item for key, item in plain.items() if key != "kind"}
+    for key in parameters:
+        known = key == "mechanism" or hasattr(Construction, key)
+        if known or not key.isidentifier() or keyword.iskeyword(key):
+            raise validate.fail(f"{name}.{key!a}", "left out", parameters[key])
     made: Construction = _unregistered(kind, tuple(parameters))(mechanism, **parameters)
     return made
 

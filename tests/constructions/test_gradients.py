@@ -20,6 +20,7 @@ from audit.constructions import (
     TwoSidedWalk,
 )
 from audit.constructions.gradients import ZERO
+from audit.constructions.updates import gradient_step
 from audit.curves import GaussianCurve
 from audit.search import check_admissible
 from tests.mechanisms import noisy_sgd
@@ -164,8 +165,47 @@ def test_one_narrow_piece_does_not_excuse_steep_ones():
     m = dataclasses.replace(M, lipschitz=2.0)
     with pytest.raises(Inadmissible, match=r"slopes of shared \+ others in \[0, 1.5\]"):
         GradientPair(m, others=narrow)
-    allowed = PiecewiseLinear((0.0, 1e-15, 0.5), (0.0, 2e-15, 0.7), (0.0, 0.0))
-    assert GradientPair(m, others=allowed)
+    bend = 0.1 + 2.0**-54 * 3  # between two points of shared
+    shared = PiecewiseLinear((-0.5, 0.1, 0.5), (-0.7, 0.1 * 1.1, 0.55), (0.0, 0.0))
+    others = PiecewiseLinear((bend - 1e-16, bend + 2e-16, 0.5), (0.0, 0.0, 0.1), (0.0, 0.0))
+    assert GradientPair(dataclasses.replace(m, lipschitz=4.0), others=others, shared=shared)
+
+
+def test_a_value_far_outside_of_the_domain_excuses_no_slope():
+    """One of 1e16 there once let gradients through that are not strongly convex."""
+    m = dataclasses.replace(M, strong_convexity=0.5, diameter=20.0)
+    far = PiecewiseLinear((-2.0, 2.0, 10.0, 11.0), (1.0, -1.0, -1.0, 1e16), (0.0, 0.0))
+    with pytest.raises(Inadmissible, match=r"slopes of shared \+ others in \[0.5, 1.5\]"):
+        GradientPair(m, others=far, shared=PiecewiseLinear.linear(0.5))
+
+
+@pytest.mark.parametrize("curvature", [1e-7, 1e-10, 1e-13, 1e-15])
+def test_bends_far_out_do_not_round_what_a_step_moves(curvature):
+    """Composition is exact for losses that are linear up to 1e-7; brackets were 31 % above it."""
+    m = NoisySGD(
+        steps=7, dataset_size=3, batch_size=3, step_size=0.3, noise_std=0.7, lipschitz=1.0,
+        smoothness=curvature,
+    )  # fmt: skip
+    best = bounds.evaluate("bsa24.theorem_4_1", m).epsilon(1e-5)
+    low, high = exact.curve(ResetWalk(m, curvature, cap=1.0)).epsilon_bracket(1e-5)
+    assert best * (1 - 1e-6) < low <= best * (1 + 1e-15)
+    assert high < best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("points", [(-1e13, 1e13), (-0.3, 1e13), (-1.0, 1.0), (3.0, 700.0)])
+def test_no_rounding_moves_a_state_farther_than_the_record_may(points):
+    line = PiecewiseLinear(points, (0.3, -0.3), (0.0, 0.0))
+    up, still = (gradient_step([(0.1, line)], shift=s, std=1e-3) for s in (1e-7 / 3, 0.0))
+    states = np.array([0.0, *np.geomspace(1e-5, 1e3, 50)])
+    states = np.concatenate([-states, states])
+    assert np.all(np.array(up.values) - np.array(still.values) <= 1e-7 / 3)
+    moved = still(states) - states
+    assert np.all(np.abs(moved - 0.1 * line(states)) <= 2.0**-48 * (1 + np.abs(states)))
+
+
+def test_a_centre_far_out_makes_no_loss_steeper():
+    with pytest.raises(Inadmissible, match="curvature in"):
+        ResetWalk(dataclasses.replace(M, diameter=None, smoothness=1.0), 1.0, cap=0.3, centre=1e15)
 
 
 def test_gradients_of_two_other_records_differ_by_the_sensitivity():

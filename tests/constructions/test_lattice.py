@@ -174,6 +174,15 @@ def test_parameters_that_make_no_lattice() -> None:
         LatticeWalk(mechanism(), down=200, up=200)
 
 
+def test_little_noise_is_refused_where_all_ratios_underflow() -> None:
+    little = NoisySGD(
+        steps=22, dataset_size=53, batch_size=2, step_size=0.6876, noise_std=0.01645, clip_norm=1.0,
+        convex=False, batching=Batching.WITHOUT_REPLACEMENT,
+    )  # fmt: skip
+    with pytest.raises(Inadmissible, match="needs more noise: all its ratios underflow"):
+        LatticeWalk.suited(little)
+
+
 def test_a_staircase() -> None:
     stairs = Staircase((0.0, 1.0, 2.0), (5.0, -5.0), 0.25)
     np.testing.assert_array_equal(

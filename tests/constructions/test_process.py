@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from audit.constructions import Affine, Mapped, PiecewiseLinear, Process, Segment, Step, Wall
-from audit.constructions.process import Path, split
+from audit.constructions.process import DependentStep, Path, split
 
+# from 0 to 1, and back again: what an epoch of two batches remembers
+OUT = DependentStep((Affine(),), (1.0,), 1.0, ((0, 1),))
+BACK = DependentStep((Affine(), Affine(1.0)), (1.0, 1.0), 1.0, ((1, 0), (2, 0)))
 STEPS = tuple(Step((Affine(float(k)),), (1.0,), 1.0) for k in range(3))
 
 
@@ -76,11 +79,23 @@ def test_truncated() -> None:
             lambda: Process(1.0, (path(Segment(STEPS)),), 1.0, 1.0),
             r"lower must be below upper \(1\), got 1.0",
         ),
+        (
+            lambda: Process(0.0, (path(Segment((OUT, BACK), 7), Segment((BACK,))),)),
+            "moves must be given for each memory reached, got none for 0",
+        ),
+        (
+            lambda: Process(0.0, (path(Segment((OUT,), 2)),)),
+            "moves must be given for each memory reached, got none for 1",
+        ),
     ],
 )
 def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_memories_that_are_never_reached_need_no_moves() -> None:
+    assert len(Process(0.0, (path(Segment((OUT, *STEPS, BACK), 10**6), Segment((OUT,))),)))
 
 
 def test_maps() -> None:

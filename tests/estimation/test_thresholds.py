@@ -381,6 +381,17 @@ def test_blocks_add_up_and_none_is_counted_twice() -> None:
         a + 1
 
 
+@pytest.mark.parametrize("streams", [np.random.SeedSequence(0).spawn(2), (0, 1)])
+def test_ties_are_not_broken_by_the_numbers_that_drew_the_scores(streams) -> None:
+    """Randomised response with the seed of the audit was undone: 4.1 was certified of log 3."""
+    scores = [
+        np.random.default_rng(stream).random(1000) < rate
+        for stream, rate in zip(streams, (0.75, 0.25), strict=True)
+    ]
+    audit = audit_samples(*scores, thresholds=OrderStatistics(), confidence=0.9999, seed=0)
+    assert 0.5 < audit.epsilon_lower(0.0) < math.log(3)
+
+
 def test_counts_are_those_of_the_samples_ties_included() -> None:
     summary = Summary.of([0.0, 1.0, 1.0, 2.0], [1.0, 1.0], (2.0, 1.0))
     assert summary.thresholds == (1.0, 2.0)

@@ -211,6 +211,23 @@ def test_runs_are_told_apart_by_what_their_commands_do_not_share() -> None:
     assert joined.labels(runs) == {"a": "steps=1", "b": "steps=2", "c": "c"}
 
 
+def test_runs_in_folders_of_the_same_name_keep_their_reports(tmp_path: Path) -> None:
+    """The row of a refuted run once led to the report of another one."""
+    for day, wrong in (("mon", True), ("tue", False), ("w (d)", False)):
+        folder = tmp_path / day / "run"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(to_json(studied(wrong=wrong)), encoding="utf-8")
+        report.write(studied(wrong=wrong), folder)
+    runs = report.gather([tmp_path])
+    assert [run.name for run in runs] == ["mon/run", "tue/run", "w (d)/run"]
+    rows = joined.build(runs, tmp_path / "index").tables[0].rows
+    assert {row[0].note: row[0].link for row in rows} == {
+        "mon/run": "../mon/run/report.html",
+        "tue/run": "../tue/run/report.html",
+        "w (d)/run": "../w%20%28d%29/run/report.html",
+    }
+
+
 def studied(*, wrong: bool = False) -> Result:
     """A result that holds one study and nothing else."""
     made = result(study("asked", wrong=wrong, unclear=True), name="questions")

@@ -196,7 +196,8 @@ def pair_results(draw: st.DrawFn) -> PairResult:
 
 
 def findings() -> st.SearchStrategy[Any]:
-    charts = st.lists(strategy(Chart), max_size=2, unique_by=lambda chart: chart.name).map(tuple)
+    chart = record(Chart, name=st.from_regex(r"\A\w[\w.-]{0,9}\Z").filter(str.isascii))
+    charts = st.lists(chart, max_size=2, unique_by=lambda chart: chart.name).map(tuple)
     return record(Findings, charts=charts)
 
 
@@ -318,6 +319,7 @@ def test_a_renamed_field_is_refused_wherever_it_is(name: str) -> None:
     [
         ("{", "result must be JSON: Expecting property name"),
         ("", "result must be JSON: "),
+        ("[" * 100_000, "result must be JSON: "),
         ("[]", "result must be a JSON object, got []"),
         ('{"version": NaN}', "result must be JSON: numbers must be finite, got NaN"),
         ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
@@ -355,7 +357,16 @@ FIRST = ("settings", 0)
         ((*FIRST, "mechanism", "steps"), "x", r".*\.mechanism\.steps must be a whole number"),
         ((*FIRST, "pair", "kind"), "a walk", r".*\.pair\.kind must be one of .*, got 'a walk'"),
         ((*FIRST, "pair"), {"kind": "DriftedWalk"}, r".*\.pair\.drift must be given for a Drifted"),
+        ((*FIRST, "pair"), {"kind": "Odd", "a b": 1}, r".*pair\.'a b' must be left out, got 1"),
+        ((*FIRST, "pair"), {"kind": "Odd", "class": 1}, r".*pair\.'class' must be left out"),
+        ((*FIRST, "pair"), {"kind": "Odd", "__init__": 1}, r".*'__init__' must be left out"),
+        ((*FIRST, "pair"), {"kind": "Odd", "mechanism": 1}, r".*'mechanism' must be left out"),
         ((*FIRST, "findings", "statements"), 3, r".*statements must be .*, got 3"),
+        (
+            (*FIRST, "findings", "charts", 0, "name"),
+            "a/../../../b",
+            r".*name must be letters, digits, .* got 'a/\.\./\.\./\.\./b'",
+        ),
         ((*FIRST, "findings", "charts"), [3], r".*findings\.charts\[0\] must be .*, got 3"),
     ],
 )
