@@ -79,16 +79,19 @@ def _run() -> None:
     default = f"sweep-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}" if swept else None
     if options.info or options.shell_completion:
         names = scenario_names()
-    shipped = [name for name in names if name not in own]
+    # a sweep over scenarios is composed with the default one before
+    shipped = [name for name in dict.fromkeys((*names, DEFAULT_SCENARIO)) if name not in own]
     scenarios.register(shipped, DEFAULT_SCENARIO, default, Output)
     # where modules of the user lie: beside the scenarios
     folders = tuple({own[name].resolve().parent: None for name in names if name in own})
     if options.cfg == "job" and not options.multirun:
         _print_configuration(options, folders)
         return
-    sweep = composition.value_of("sweep", words) or default
-    output = composition.value_of("output", words) or str(Output.output)
-    _run_jobs(Path(output) / sweep if swept and sweep else None, folders)
+    outputs = composition.values_of("output", words) or [str(Output.output)]
+    sweeps = composition.values_of("sweep", words) or [str(default)]
+    # jobs may run in other processes, which store where these words say
+    places = {Path(output) / sweep for output in outputs for sweep in sweeps if swept}
+    _run_jobs(places, folders)
 
 
 def _print_schema() -> None:
@@ -131,16 +134,15 @@ def _print_configuration(options: argparse.Namespace, folders: Sequence[Path]) -
         print(composition.to_yaml(shown) if OmegaConf.is_config(shown) else shown, end="")
 
 
-def _run_jobs(place: Path | None, folders: Sequence[Path]) -> None:
-    """Run the composed jobs; a sweep ends with a joined report in ``place``."""
+def _run_jobs(places: set[Path], folders: Sequence[Path]) -> None:
+    """Run the composed jobs; a sweep ends with a joined report in each of its ``places``."""
     from audit.cli import composition
 
     failures: list[ValueError | OSError | MemoryError] = []
-    broken: list[bool] = []
 
     def job(config: DictConfig) -> None:
         if composition.is_sweep():
-            run_in_sweep(config, folders)
+            places.add(run_in_sweep(config, folders))
             return
         try:
             _run_alone(read_job(config, folders))
@@ -149,26 +151,30 @@ def _run_jobs(place: Path | None, folders: Sequence[Path]) -> None:
 
     try:
         composition.run_with_hydra("audit", job)
-    except KeyboardInterrupt as error:
-        if place is not None and place.is_dir():
-            error.add_note(f"the runs of the sweep that ended are in {place}")
+    except BaseException as error:
+        for place in sorted(places):
+            with contextlib.suppress(Exception):  # an interrupted import leaves half a module
+                if join(place) is not None and isinstance(error, KeyboardInterrupt):
+                    error.add_note(f"the runs of the sweep that ended are in {place}")
         raise
-    finally:
-        # jobs may have run in other processes: what they stored is what there is
-        if place is not None and place.is_dir():
-            broken.append(join(place))
+    broken = [join(place) for place in sorted(places)]
     if failures:
         raise failures[0]
     if any(broken):
         sys.exit(BROKEN_RUNS)
 
 
-def join(place: Path) -> bool:
-    """Write the joined report of a sweep beside its runs; return whether a run is broken."""
+def join(place: Path) -> bool | None:
+    """Write the joined report of a sweep beside its runs; return whether a run is broken.
+
+    None if nothing is stored there.
+    """
     from audit import report
     from audit.cli.report import tell
 
-    runs = report.gather([place])
+    runs = [run for run in report.gather([place]) if run.is_stored]
+    if not runs:
+        return None
     report.write_joined(runs, place)
     return tell(runs, place) != 0
 
@@ -224,7 +230,8 @@ def _run_alone(job: Job) -> None:
         with progress.on_terminal() as bars:
 
             def finished(setting: SettingResult) -> None:
-                with bars.hidden():
+                # without a reader the run goes on: its result is stored
+                with bars.hidden(), contextlib.suppress(OSError):
                     rows.add(setting)
 
             result = _run_into(folder, job, bars, workers, finished)
@@ -233,8 +240,8 @@ def _run_alone(job: Job) -> None:
     print(f"Report: {folder.place / report}")
 
 
-def run_in_sweep(config: DictConfig, folders: Sequence[Path]) -> None:
-    """Run one configuration of a sweep; an error is stored in its folder too."""
+def run_in_sweep(config: DictConfig, folders: Sequence[Path]) -> Path:
+    """Run one configuration of a sweep, and return its place; an error is stored there too."""
     from audit.cli.composition import command_line, plain, to_yaml
     from audit.progress import Silent
     from audit.report.runs import status
@@ -254,6 +261,7 @@ def run_in_sweep(config: DictConfig, folders: Sequence[Path]) -> None:
         print_if_read(f"error: {command}: {line}")
     else:
         print_if_read(f"done: {command}")
+    return Path(given["output"]) / str(given["sweep"])
 
 
 def _folder_in_sweep(config: Mapping[str, Any]) -> RunFolder:

@@ -214,6 +214,8 @@ def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
             begin=begin,
             verify=not options.no_verify,
         )
+    if not checked.judgements and not checked.complaints:
+        raise ValueError(f"{', '.join(map(str, options.files))}: claims must be given, got none")
     form = Format(options.format)
     _show(checked, form, options.output)
     for complaint in checked.complaints:
@@ -274,12 +276,22 @@ def _show_table(checked: Checked) -> None:
 
 
 def _write_witnesses(checked: Checked, folder: Path) -> None:
+    """Write the witness of each refuted claim, and remove a former one of each other claim."""
     with _one_line_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for judgement in checked.judgements:
+    failed: list[OSError] = []
+    for judgement in checked.judgements:
+        file = folder / f"{judgement.claim.id}.witness.json"
+        try:
             if judgement.witness is not None:
-                file = folder / f"{judgement.claim.id}.witness.json"
                 file.write_text(judgement.witness.to_json(), encoding="utf-8")
+            elif file.is_file():
+                file.unlink()
+        except OSError as error:  # the others are written anyway
+            failed.append(error)
+    with _one_line_errors(folder):
+        for first in failed:
+            raise first
 
 
 def _verify(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:

@@ -13,6 +13,7 @@ import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
@@ -119,7 +120,11 @@ def command_line(command: str) -> str:
     return shlex.join([command, *folders, *HydraConfig.get().overrides.task])
 
 
-def value_of(key: str, words: Sequence[str]) -> str | None:
-    """Return the value that the command line gives a key, or None."""
-    values = [word.partition("=")[2] for word in words if word.startswith(f"{key}=")]
-    return values[-1] if values else None
+def values_of(key: str, words: Sequence[str]) -> list[str]:
+    """Return the values that the command line gives a key, several in a sweep over it."""
+    found: list[str] = []
+    for override in OverridesParser.create().parse_overrides(list(words)):
+        if override.key_or_group == key and not override.is_delete():
+            swept = override.is_sweep_override()
+            found = [*override.sweep_string_iterator()] if swept else [str(override.value())]
+    return found

@@ -69,7 +69,8 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
         if not reader_is_gone():
             _end_with(name, error)
     except Exception as error:
-        if isinstance(error, ValueError) or _is_of_hydra(error):
+        of_yaml = type(error).__module__.startswith("yaml.")
+        if isinstance(error, ValueError) or of_yaml or _is_of_hydra(error):
             print(f"{name}: error: {one_line(error)}", file=sys.stderr)
             sys.exit(BROKEN_INPUT)
         if isinstance(error, OSError):

@@ -65,7 +65,11 @@ def own_files(config_dir: str | None) -> Mapping[str, Path]:
 
 
 def _has_first_line(file: Path) -> bool:
-    for line in file.read_text(encoding="utf-8").splitlines():
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} must be UTF-8 text, got another encoding") from None
+    for line in text.splitlines():
         if line.strip() == FIRST_LINE:
             return True
         if line.strip() and not line.lstrip().startswith("#"):

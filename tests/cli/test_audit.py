@@ -18,7 +18,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 from audit import scenario
 from audit.cli import composition, scenarios
-from audit.cli.audit import DEFAULT_SCENARIO, Output, join, main, run_in_sweep
+from audit.cli.audit import DEFAULT_SCENARIO, Output, _run_jobs, join, main, run_in_sweep
 from audit.cli.scenarios import named_scenarios
 from audit.results import PairResult, Result
 from audit.scenario import PairSetting, Scenario
@@ -199,6 +199,45 @@ def test_a_sweep_without_broken_runs_ends_well(ended: Callable[..., Ended], tmp_
     assert "2 results and 0 errors." in done.out
 
 
+def test_a_sweep_over_scenarios_reports_where_its_words_say(
+    ended: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs no default scenario among them, and broken runs count in a quoted folder too."""
+    monkeypatch.chdir(tmp_path)
+    done = ended(main, "-m", "scenario=skip,stop", "seed=x", 'output="my out"', "++sweep=mine")
+    assert done.status == 1, done.err
+    assert "0 results and 2 errors." in done.out
+    assert (tmp_path / "my out" / "mine" / "index.html").is_file()
+    words = ["output=a,b", "seed=1", "~draw"]
+    found = [composition.values_of(key, words) for key in ("output", "seed", "draw", "sweep")]
+    assert found == [["a", "b"], ["1"], [], []]
+
+
+def test_a_sweep_that_is_interrupted_at_once_reports_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(composition, "run_with_hydra", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        _run_jobs({tmp_path}, ())
+    assert not hasattr(caught.value, "__notes__")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_result_is_stored_though_nobody_reads_the_rows(
+    ended: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unread(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("audit.report.terminal.Rows.add", unread)
+    ended(main, *SWEPT, f"output={tmp_path / 'runs'}")
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "result.json").is_file()
+
+
 CHANGES = ["scenario=two_sided_walk", "draw=false", "sweep=mine"]
 BROKEN = {3: 0, 10: -1, 19: -2}  # the number of the job, and its number of steps
 
@@ -267,6 +306,14 @@ def test_a_scenario_without_its_first_line_is_told_so(
     assert done.status == 2
     line = "audit: error: scenario/mine.yaml must begin with the line '# @package _global_', got"
     assert done.error.startswith(line)
+    for content, problem in (
+        (b"# @package _global_\nname: [1\n", "while parsing"),
+        (b"# @package _global_\nname: b\xe4r\n", "mine.yaml must be UTF-8 text"),
+    ):
+        (tmp_path / "scenario" / "mine.yaml").write_bytes(content)
+        done = ended(main, "scenario=mine", "--config-dir", tmp_path)
+        assert done.status == 2
+        assert problem in done.error
 
 
 @pytest.mark.parametrize(

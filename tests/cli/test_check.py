@@ -198,6 +198,28 @@ def test_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert seeds[2:] == [(5, 5), (None, 0)]
 
 
+def test_a_file_without_claims_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "")
+    path.write_text(path.read_text().replace("claims:\n", ""))
+    assert run(path) == 2
+    assert capsys.readouterr().err == f"{path}: claims must be given, got none\n"
+
+
+def test_witnesses_are_those_of_the_last_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of a mended claim goes; one that cannot be written keeps no other from being so."""
+    words = ("--witnesses", "w", "--no-verify")
+    long = FALSE.replace("lie", "l" * 260)
+    assert run(write(tmp_path, long + FALSE), *words) == 2
+    assert "w: cannot be written: File name too long" in capsys.readouterr().err
+    assert [file.name for file in (tmp_path / "w").iterdir()] == ["lie.witness.json"]
+    assert run(write(tmp_path, FALSE.replace("4.3", "4.5")), *words) == 0
+    assert not list((tmp_path / "w").iterdir())
+
+
 def test_witnesses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "found"
     false = "- {id: lie, epsilon: 1, delta: 1e-2}\n"
