@@ -60,7 +60,7 @@ calibrate: $(DEV)
 	$(BIN)/python results/rare_events/make.py
 	$(BIN)/python results/family/make.py
 
-# The tightness map: some 750 searches; an interrupted run resumes.
+# The tightness map: some 700 searches; an interrupted run resumes.
 map: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/map/make.py
 

@@ -154,8 +154,8 @@ keys:
     seed, confidence       seed and confidence level of all samples of the scenario
     bounds                 a list of ids of the catalogue; audit-bounds prints them
     threads                number of threads that draw samples (default: one per core)
-    parallel               threads | loky | dask | ray: where samples are drawn; does not
-                           affect any number
+    parallel               threads | loky | dask | ray | cuda: where samples are drawn; does
+                           not affect any number
     parallel.workers       number of threads or processes (threads and loky)
     parallel.address       address of the running cluster (dask and ray)
     output                 the folder that contains the run's folder (default: results/runs)
@@ -163,7 +163,8 @@ keys:
     draw                   true | false: whether a run writes a report (or audit-report later)
     settings.NAME.KEY      title, summary, mechanism, pair, other_pairs, search, deltas,
                            renyi_orders, trials, steps_shown, positions; or own and claims (scores
-                           of a user-defined mechanism); or study (a function that returns findings)
+                           of a user-defined mechanism); or study (a function that returns findings);
+                           or training
     ~settings.NAME         remove a setting
 
 settings.NAME.mechanism.KEY, the fields of audit.NoisySGD:
