@@ -11,14 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 57_740,
-    "audit/bounds": 9_575,
+    "audit": 57_790,
+    "audit/bounds": 9_500,
     "audit/claims": 4_830,
-    "audit/estimation": 6_680,
+    "audit/estimation": 6_685,
     "audit/simulation": 2_870,
-    "audit/report": 4_130,
+    "audit/report": 4_140,
     "extras/verify/audit_verify": 1_835,
-    "tests": 50_000,
+    "tests": 50_160,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

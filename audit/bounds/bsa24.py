@@ -40,6 +40,7 @@ from audit.mechanism import NoisySGD, Release
 from audit.numerics.arrays import Array
 from audit.numerics.roots import last_integer
 
+_MAX_START = 1e150
 _LENGTH_TOLERANCE = 1e-3  # relative accuracy of a length
 _MIN_DECADE = 12
 _TRADEOFF_DECADES = (2, 5)
@@ -58,8 +59,8 @@ def _least_square(shift: float, gap: float, steps: int, tau: int, diameter: floa
 
     def squares(lengths: Array) -> Array:
         starts = np.minimum(shifts.grown(steps - lengths), diameter)
-        if gap < 0:
-            return shifts.costs(lengths, starts)
+        if gap < 0:  # the square of a longer start would overflow
+            return shifts.costs(lengths, np.where(starts < _MAX_START, starts, np.inf))
         return cyclic_squares(shift, shifts.log_contraction, 1, lengths, starts)
 
     least, _ = smallest(squares, steps - tau)

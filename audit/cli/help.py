@@ -163,8 +163,8 @@ keys:
     draw                   true | false: whether a run writes a report (or audit-report later)
     settings.NAME.KEY      title, summary, mechanism, pair, other_pairs, search, deltas,
                            renyi_orders, trials, steps_shown, positions; or own and claims (scores
-                           of a user-defined mechanism); or study (a function that returns findings);
-                           or training
+                           of a user-defined mechanism); or training; or study (a function that
+                           returns findings)
     ~settings.NAME         remove a setting
 
 settings.NAME.mechanism.KEY, the fields of audit.NoisySGD:

@@ -93,7 +93,7 @@ def from_json(text: str) -> Result:  # numpydoc ignore=EX01
     """
     try:
         plain = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
+    except (RecursionError, ValueError) as error:
         raise ValueError(f"result must be JSON: {error}") from None
     if not isinstance(plain, dict):
         raise validate.fail("result", "a JSON object", plain)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,9 +23,8 @@ import numpy as np
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.run import WorstRun, meetings
 from audit.bounds.statements import bound
-from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.curves.renyi import Orders, RenyiCurve
+from audit.curves.renyi import RenyiCurve
 from audit.dominating.sampled_gaussian import (
     mirrored_renyi,
     sampled_gaussian_renyi,
@@ -36,9 +34,6 @@ from audit.mechanism import NoisySGD, Relation
 from audit.numerics.arrays import Array, Integers
 
 _GAPS = (1.0 + np.geomspace(1e-3, 300.0, 32)) - 1.0  # alpha - 1, without rounding
-_ORDERS = Orders.at(np.log(_GAPS))
-_FIRST_ORDERS = [0, 8, 16, 24, 31]  # places of those that are computed first
-_FEW_VALUES = 4  # values whose best orders are searched for
 _FINE_DISTANCES = 8  # distances per v or s, the smaller one, near 0
 _PER_NAT = 24  # distances per unit of log distance
 _MIN_DISTANCES = 96  # distances up to the top, at least
@@ -255,89 +250,20 @@ def _divergence(alpha: Array, gaps: Array, moments: Array) -> Array:
     return np.asarray(moment * _ROUND_UP / gap)
 
 
-@dataclass(frozen=True, eq=False)
-class AdaptiveShiftsCurve(PrivacyCurve):
-    """Curve of a run on sampled batches, from the orders that its values need.
-
-    For a few values of epsilon or delta, some orders say where the best one is, and those beside it
-    are computed. Fewer orders give larger bounds.
-
-    run: The run.
-    """
-
-    run: WorstRun
-    _moments: dict[int, float] = field(default_factory=dict, repr=False)
-
-    @property
-    def symmetric(self) -> bool:
-        """True: the bound holds in both orders."""
-        return True
-
-    @cached_property
-    def _shifts(self) -> AdaptiveShifts:
-        return AdaptiveShifts(self.run)
-
-    def _at(self, places: Integers) -> Array:
-        """Return the log-moments of some orders."""
-        missing = [place for place in places.tolist() if place not in self._moments]
-        if missing:
-            moments = self._shifts.moments(_GAPS[missing])
-            self._moments.update(zip(missing, moments.tolist(), strict=True))
-        return np.array([self._moments[place] for place in places.tolist()])
-
-    def _of(self, places: Integers) -> RenyiCurve:
-        """Return the curve from the log-moments of some orders."""
-        moments = self._at(places)
-        some = np.isfinite(moments)
-        if np.count_nonzero(some) < 2:
-            raise ValueError("has no finite Renyi divergence: the pushes are too strong")
-        gaps, moments = _GAPS[places][some], moments[some]
-        lowest, highest = float(gaps[0]), float(gaps[-1])
-        return RenyiCurve(
-            functools.partial(_divergence, gaps=gaps, moments=moments),
-            lowest=1 + lowest,
-            highest=1 + highest,
-            search=(lowest, highest),
-        )
-
-    @cached_property
-    def _whole(self) -> RenyiCurve:
-        return self._of(np.arange(_GAPS.size))
-
-    def _near(self, targets: Array, converted: Callable[[Array, Array], Array]) -> RenyiCurve:
-        """Return the curve from orders around the best one for each target.
-
-        ``converted`` maps the divergences of all orders and targets to what is minimised.
-        """
-        if targets.size > _FEW_VALUES:
-            return self._whole
-        every = np.arange(_GAPS.size)
-        places = every[_FIRST_ORDERS]
-        while True:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                logs = np.interp(every, places, np.log(self._at(places)))
-            divergence = np.exp(np.where(np.isnan(logs), np.inf, logs)) / _GAPS
-            best = np.argmin(converted(divergence, targets[:, None]), axis=1)
-            # the smallest divergence bounds total variation
-            best = np.append(best, np.argmin(divergence))
-            beside = np.clip(best[:, None] + [-1, 0, 1], 0, every[-1])
-            if np.all(np.isin(beside, places)):
-                return self._of(places)
-            places = np.union1d(places, beside)
-
-    def _epsilon(self, delta: Array, order: Order) -> Array:
-        curve = self._near(np.log(delta), _ORDERS.epsilons)
-        return np.asarray(curve.epsilon(delta))
-
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        curve = self._near(np.abs(epsilon), _ORDERS.log_deltas)
-        return np.asarray(curve.delta(epsilon))
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self._whole.beta(alpha))
-
-    def _renyi(self, alpha: Array, order: Order) -> Array:
-        return np.asarray(self._whole.renyi(alpha))
+def adaptive_shifts_curve(run: WorstRun) -> RenyiCurve:
+    """Return the curve of a run on sampled batches, from some orders and chords between them."""
+    moments = AdaptiveShifts(run).moments(_GAPS)
+    some = np.isfinite(moments)
+    if np.count_nonzero(some) < 2:
+        raise ValueError("has no finite Renyi divergence: the pushes are too strong")
+    gaps, moments = _GAPS[some], moments[some]
+    lowest, highest = float(gaps[0]), float(gaps[-1])
+    return RenyiCurve(
+        functools.partial(_divergence, gaps=gaps, moments=moments),
+        lowest=1 + lowest,
+        highest=1 + highest,
+        search=(lowest, highest),
+    )
 
 
 @bound("own.adaptive_shifts")
@@ -347,4 +273,4 @@ def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
     What is shifted away in a step, and paid for, depends on the distance of the two iterates and on
     whether the batch holds the record.
     """
-    return AdaptiveShiftsCurve(WorstRun.of(mechanism))
+    return adaptive_shifts_curve(WorstRun.of(mechanism))

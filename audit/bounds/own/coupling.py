@@ -20,7 +20,7 @@ import numpy as np
 
 from audit import validate
 from audit.bounds.assumptions import NotApplicable
-from audit.bounds.own.adaptive_shifts import AdaptiveShiftsCurve
+from audit.bounds.own.adaptive_shifts import adaptive_shifts_curve
 from audit.bounds.own.forgetting import forgetting_curve, merged_walk
 from audit.bounds.own.moves import least_mu, least_squares
 from audit.bounds.own.run import WorstRun
@@ -356,7 +356,7 @@ def coupling_curves(
 def _without_recursion(run: WorstRun) -> MinimumCurve:
     forgetting = forgetting_curve(run)
     if run.rate < 1:
-        shifts = AdaptiveShiftsCurve(run)
+        shifts = adaptive_shifts_curve(run)
         return MinimumCurve((forgetting, shifts), ("forgetting", "adaptive shifts"))
     return MinimumCurve(
         (forgetting, GaussianCurve(least_mu(run))), ("forgetting", "parallel moves")
