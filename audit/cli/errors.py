@@ -186,7 +186,7 @@ def _message_of_hydra(error: BaseException) -> str:
         return _no_such_choice(error)
     problem = " ".join(_ADVICE_OF_HYDRA.sub("", str(error)).split()) or type(error).__name__
     if isinstance(error, OverrideParseException):
-        return f"{error.override!r} must be KEY=VALUE in Hydra's grammar ({problem})"
+        return f"{error.override!r} must be KEY=VALUE in Hydra's grammar, with quotes around other letters ({problem})"
     for one in (error.__cause__, error):
         if isinstance(one, OmegaConfBaseException):
             return _wrong_key(one)
@@ -202,7 +202,9 @@ def _no_such_choice(error: MissingConfigException) -> str:
     group, _, choice = str(error.missing_cfg_file).rpartition("/")
     choices = list(error.options or ())
     known = f"one of {', '.join(choices)}" if choices else "a file that Hydra finds"
-    return f"{group} must be {known}, got {choice!r}{did_you_mean(choice, choices)}"
+    return (
+        f"{group or 'config-name'} must be {known}, got {choice!r}{did_you_mean(choice, choices)}"
+    )
 
 
 def _wrong_key(error: OmegaConfBaseException) -> str:

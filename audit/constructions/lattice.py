@@ -168,6 +168,11 @@ class LatticeWalk(Construction):
         -------
         LatticeWalk
             The construction.
+
+        Raises
+        ------
+        Inadmissible
+            If there is so little noise that all ratios of densities underflow.
         """
         from scipy.special import ndtr  # slow to import, and `audit --help` imports this module
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,9 @@ from audit.simulation.program import (
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
 
 
+_MAX_ROUNDING = 2.0**-30  # of the start, in standard deviations of a step
+
+
 @dataclass(frozen=True)
 class Walks:
     """Processes in one dimension, as a program of `Samples`; ``pair`` is for the description."""
@@ -35,6 +39,15 @@ class Walks:
     pair: Construction | None = None
 
     point = ()
+
+    def __post_init__(self) -> None:
+        for process in self.processes:
+            least = min(step.noise_std for step in process.distinct_steps())
+            if math.ulp(process.start) > _MAX_ROUNDING * least:  # walks would round what they move
+                raise ValueError(
+                    f"start must be within {2.0**52 * _MAX_ROUNDING:.2g} standard deviations of a "
+                    f"step ({least:g}) for samples, got {process.start!r}"
+                )
 
     @cached_property
     def steps(self) -> tuple[int, ...]:
