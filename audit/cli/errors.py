@@ -186,7 +186,8 @@ def _message_of_hydra(error: BaseException) -> str:
         return _no_such_choice(error)
     problem = " ".join(_ADVICE_OF_HYDRA.sub("", str(error)).split()) or type(error).__name__
     if isinstance(error, OverrideParseException):
-        return f"{error.override!r} must be KEY=VALUE in Hydra's grammar, with quotes around other letters ({problem})"
+        requirement = "KEY=VALUE in Hydra's grammar, with quotes around other letters"
+        return f"{error.override!r} must be {requirement} ({problem})"
     for one in (error.__cause__, error):
         if isinstance(one, OmegaConfBaseException):
             return _wrong_key(one)

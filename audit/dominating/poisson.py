@@ -43,19 +43,23 @@ Divided by the actual size of the batch.
 A step releases (sum of gradients + N(0, z^2 C^2))/|B|, so the contributions of all records and of
 the noise depend on whether the differing record is in the batch. It is a post-processing of
 (|B|, noisy sum), whose pair dominates: given that the batch holds s of the n records of X, the
-differing record is one of them with probability s/n, and replaces another record. In units of C,
-given s,
+differing record is one of them with probability s/n, and stands where another record would stand.
+In units of C, the pair is
 
-- add/remove: (1 - s/n) N(0, z^2) + (s/n) N(2, z^2) against N(0, z^2), where s has the law
-  Bin(n, q) under P and Bin(n - 1, q) under Q (couple the batch with the record to the batch in
-  which one other record takes its place, and use joint convexity);
-- zero-out: (1 - s/n) N(0, z^2) + (s/n) N(1, z^2) against N(0, z^2), s of the law Bin(n, q);
-- replace-one: the same with means 1 and -1 in place of 1 and 0.
+    (1 - s/n) N(0, z^2) + (s/n) N(2, z^2)  against  N(0, z^2)
 
-Gradients -C of the others and C of the record attain it given |B|. In many dimensions the size of
-the noise reveals |B|, except that batches of no and of one record both have divisor 1; the lower
-side merges these two, and is approached as the dimension grows. The "batch-averaged subsampled
-Gaussian" of arXiv 2605.15648, which shows that accounting for a fixed divisor does not cover it.
+- for add/remove, where s has the law Bin(n, q) under P and Bin(n - 1, q) under Q (couple the batch
+  with the record to the batch in which one other record takes its place, and use joint convexity);
+- for replace-one and zero-out at every epsilon >= 0, in both orders, where s has the law Bin(n, q):
+  given s, batches are those without replacement (`audit.dominating.without_replacement`, whose
+  mirrored pairs compose).
+
+Gradients -C of the others and C of the record, and -C of the one that replaces it, attain it given
+|B|. For zero-out the lower side has others of gradient 0, and so N(1, z^2) for N(2, z^2). In many
+dimensions the size of the noise reveals |B|, except that batches of no and of one record both have
+divisor 1; the lower side merges these two, and is approached as the dimension grows. The
+"batch-averaged subsampled Gaussian" of arXiv 2605.15648, which shows that accounting for a fixed
+divisor does not cover it.
 """
 
 from __future__ import annotations
@@ -272,9 +276,8 @@ def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
     if m.sampling_rate == 1:
         raise ValueError("batch_size must be below dataset_size for an actual divisor, got both")
     z, n, steps, relation = m.noise_multiplier, m.dataset_size, m.steps, m.relation
-    one_less = relation is Relation.ADD_REMOVE
-    two_sided = relation is Relation.REPLACE_ONE
-    mean = 0.5 if two_sided else 2.0 if one_less else 1.0
+    one_less, replaced = relation is Relation.ADD_REMOVE, relation is Relation.REPLACE_ONE
+    mean = 1.0 if replaced else 2.0  # 2 C
     sizes = np.arange(n + 1)
     log_p, error_p = log_binomial(sizes, n, m.sampling_rate)
     log_q, error_q = log_binomial(sizes, n - 1, m.sampling_rate) if one_less else (log_p, error_p)
@@ -289,7 +292,7 @@ def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
     # a batch of all records of X has no counterpart
     whole = math.exp(log_p[n]) if one_less and n > 1 else 0.0
     sizes, of_p, of_q = sizes[kept], np.exp(log_p[kept]), np.exp(log_q[kept])
-    pairs = [MixturePair(int(s) / n, z, mean, two_sided, int(n - s) / n) for s in sizes if s]
+    pairs = [MixturePair(int(s) / n, z, mean, False, int(n - s) / n) for s in sizes if s]
     if not pairs:
         raise ValueError(f"dataset_size must be at least 2 for batches of two sizes, got {n}")
     tails, shifts, missed = log_tails(steps), np.log(of_p / of_q), int(sizes[0] == 0)
@@ -299,6 +302,13 @@ def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
     width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _MIN_ACCURACY))
     nothing = GridPair.nothing(False, width), GridPair.nothing(True, width)
     sides = [nothing] * missed + [pair.grid_pairs(width, tails) for pair in pairs]
+    if not one_less:
+        attained = pairs if replaced else [replace(pair, mean=1.0) for pair in pairs]
+        runs = [MixtureRun(pair, 1) for pair in pairs]
+        sides[missed:] = [
+            (pair.grid_pairs(width, tails)[0], run.mirrored(True, width, tails)[0])
+            for pair, run in zip(attained, runs, strict=True)
+        ]
     above = mixed([(a, b, side[1]) for a, b, side in zip(of_p, of_q, sides, strict=True)])
     # 0 and 1 records have the same divisor
     few = int((sizes < 2).sum())
@@ -317,7 +327,7 @@ def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
     limits = None
     if not one_less:
         limits = DeltaLimits.unsampled(
-            math.sqrt(steps) / z, f"{steps} steps with an actual divisor"
+            mean * math.sqrt(steps) / z, f"{steps} steps with an actual divisor"
         )
     lower, upper = (GridComposition([(pair, steps)]) for pair in (below, above))
-    return ComposedCurve(lower, upper, same=two_sided, limits=limits)
+    return ComposedCurve(lower, upper, same=replaced, limits=limits)

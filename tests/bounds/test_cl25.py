@@ -474,3 +474,13 @@ def test_late_places_are_the_worst():
     default = bounds.evaluate("cl25.theorem_a_1", once(m)).renyi(2.0)
     # for whole epochs of convex losses Theorem A.1's default serves every sequence
     assert max(values.values()) <= default * (1 + 1e-12)
+
+
+def test_growth_beyond_all_doubles_in_a_cycle_is_no_matter():
+    """c^1000 overflows; the sum over one cycle was infinity over infinity."""
+    m = noisy_sgd(
+        steps=2000, dataset_size=1000, batch_size=1, smoothness=2.0, convex=False, noise_std=1.0,
+        diameter=None, batching=Batching.CYCLIC,
+    )  # fmt: skip
+    composed = bounds.evaluate("bsa24.theorem_4_4", m).epsilon(1e-5)
+    assert bounds.evaluate("cl25.theorem_a_1", m).epsilon(1e-5) >= composed * (1 - 1e-9)

@@ -43,6 +43,8 @@ _FEW_STEPS = 64  # lengths up to this many steps are compared by composing them
 _TILTS = np.geomspace(1e-4, 1e6, 300)  # tilts for approximate epsilons
 _CHUNK = 1 << 16  # points at a time: gaussian_delta needs 16 numbers for each
 
+_MAX_EXPONENT = 700.0  # e^700 is finite
+
 # Curves in use, since several bounds on one mechanism contain the same composition.
 _CURVES: WeakValueDictionary[tuple[object, ...], MirroredCurve] = WeakValueDictionary()
 
@@ -104,10 +106,10 @@ class SubsampledGaussian(PrivacyCurve):
         # where this truncates, delta(0) is already below delta
         inner = np.minimum(delta / self.rate, np.nextafter(1.0, 0.0))
         plain = np.asarray(GaussianCurve(self.mu).epsilon(inner))
-        small, large = np.minimum(plain, 1.0), np.maximum(plain, 1.0)
+        small, large = np.minimum(plain, _MAX_EXPONENT), np.maximum(plain, _MAX_EXPONENT)
         log_rate = math.log(self.rate)
         exact = np.where(
-            plain < 1,
+            plain < _MAX_EXPONENT,
             np.log1p(self.rate * np.expm1(small)),
             large + log_rate + np.log1p((1 - self.rate) / self.rate * np.exp(-large)),
         )

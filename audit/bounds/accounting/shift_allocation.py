@@ -35,6 +35,7 @@ Number = TypeVar("Number", float, Array)
 
 MIN_LOG = -700.0
 """Logarithm of a contraction that is 0."""
+_LARGE_LOG = 40.0  # of a ratio r; r^(k - 1) is the sum up to its rounding
 _SCANNED_LENGTHS = 1024  # lengths that are tried one by one
 _MAX_SHIFT = 1e150  # largest shift; truncating larger ones is valid
 _STARTS = 1024
@@ -50,6 +51,8 @@ def geometric(log_ratio: float, count: ArrayLike) -> Array:
     if log_ratio == 0:
         return terms
     with np.errstate(over="ignore"):
+        if log_ratio > _LARGE_LOG:  # r alone may overflow
+            return np.asarray(np.exp(log_ratio * (terms - 1)) * (terms > 0))
         return np.asarray(np.expm1(log_ratio * terms) / np.expm1(log_ratio))
 
 

@@ -339,3 +339,12 @@ def test_steps_that_are_weak_beside_another_law(step, times, mu_once, beside):
     assert low <= high <= low * 1.0001 + 1e-6
     if beside is not None:
         assert high >= compose(beside, 1, mu_once).epsilon(1e-6) * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("records", [10**6, 10**9, 10**12])
+def test_epsilons_at_tiny_rates_do_not_cancel(records):
+    """They came from a difference of numbers near 20: a thousandth too small at 1e-12."""
+    delta = 0.1 / records
+    bracket = poisson_curve(1.0, 1 / records, 1, Relation.ADD_REMOVE, accuracy=1e-9)
+    low, high = bracket.epsilon_bracket(delta)
+    assert low <= SubsampledGaussian(1 / records, 1.0).epsilon(delta) <= high * (1 + 1e-12)
