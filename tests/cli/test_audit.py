@@ -208,6 +208,13 @@ def test_a_sweep_over_scenarios_reports_where_its_words_say(
     assert done.status == 1, done.err
     assert "0 results and 2 errors." in done.out
     assert (tmp_path / "my out" / "mine" / "index.html").is_file()
+    (tmp_path / "scenario").mkdir()
+    (tmp_path / "scenario" / "own.yaml").write_text(
+        "# @package _global_\nname: own\noutput: elsewhere\nbounds: []\nsettings: {}\n"
+    )
+    done = ended(main, "-m", "--config-dir", ".", "scenario=own", "seed=1,2", "sweep=mine")
+    assert done.status == 1, done.err
+    assert (tmp_path / "elsewhere" / "mine" / "index.html").is_file()
     words = ["output=a,b", "seed=1", "~draw"]
     found = [composition.values_of(key, words) for key in ("output", "seed", "draw", "sweep")]
     assert found == [["a", "b"], ["1"], [], []]

@@ -14,6 +14,7 @@ from audit.constructions.process import DependentStep, Path, split
 # from 0 to 1, and back again: what an epoch of two batches remembers
 OUT = DependentStep((Affine(),), (1.0,), 1.0, ((0, 1),))
 BACK = DependentStep((Affine(), Affine(1.0)), (1.0, 1.0), 1.0, ((1, 0), (2, 0)))
+TURN = DependentStep((Affine(), Affine()), (1.0, 1.0), 1.0, ((0, 1), (1, 0)))
 STEPS = tuple(Step((Affine(float(k)),), (1.0,), 1.0) for k in range(3))
 
 
@@ -84,6 +85,10 @@ def test_truncated() -> None:
             "moves must be given for each memory reached, got none for 0",
         ),
         (
+            lambda: Process(0.0, (path(Segment((TURN,), 10**6), Segment((BACK,))),)),
+            "moves must be given for each memory reached, got none for 0",
+        ),
+        (
             lambda: Process(0.0, (path(Segment((OUT,), 2)),)),
             "moves must be given for each memory reached, got none for 1",
         ),
@@ -95,6 +100,7 @@ def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_memories_that_are_never_reached_need_no_moves() -> None:
+    assert Process(0.0, (path(Segment((TURN,), 10**6 + 1), Segment((BACK,))),))
     assert len(Process(0.0, (path(Segment((OUT, *STEPS, BACK), 10**6), Segment((OUT,))),)))
 
 

@@ -407,7 +407,8 @@ POISSON = {(*M, "batching"): "poisson", (*M, "batch_size"): 2}
 STRONG = {(*M, "strong_convexity"): 0.4}
 STEEP = {
     FIRST: [[None, 0.0, -0.1], [0.0, 0.0, 0.0]], OTHERS: [[1, [[None, 0.0, 0.0], [0.0, 0.0, 0.1]]]],
-    (*PHASE, "shared"): [[None, 0.0, 0.0], [0.0, 0.0, -0.1]], SECOND: line(0.0),
+    (*PHASE, "shared"): [[None, 0.0, 0.0], [0.0, 0.0, -0.1]],
+    SECOND: [[None, 0.0, 0.0], [0.0, 0.0, 0.1]],
 }  # fmt: skip
 FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     # the assumptions of the claim
@@ -481,7 +482,7 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
         (*M, "diameter"): None, FIRST: [[None, 0.0, -9.0], [1e17, 0.0, 0.0], [2e17, 0.0, 0.0]],
     }),
     "losses that fall a little at each of many kinks": ("(strongly) convex losses", {
-        FIRST: [[None, 0.0, 0.1], *([k / 200, 0.0, 0.1 - 1e-12 * k] for k in range(1, 99))],
+        FIRST: [[None, 0.0, 0.1], *([k / 200, 0.0, 0.1 - 1e-13 * k] for k in range(1, 99))],
     }),
     "a regulariser that is not convex": ("(strongly) convex losses", {
         **POISSON, **STEEP, (*M, "smoothness"): None,
@@ -845,6 +846,10 @@ LONG = {
         {**RESPONSE, "times": 1_000_000},
         {"scores": [1, 0], "modulus": 2_000_000, "bits": 2000}, "mu", 0.0, 0.1,
     ),
+    "batches": changed(
+        HONEST,
+        {(*M, "batching"): "cyclic", (*M, "dataset_size"): 10**9, (*M, "batch_size"): 1},
+    ),
     "records": changed(
         HONEST,
         {(*M, "batching"): "cyclic", (*M, "dataset_size"): 8000, OTHERS: MANY},
@@ -947,6 +952,19 @@ def test_files_that_are_no_witness(text: str, message: str, tmp_path: Path, caps
     assert main([str(file)]) == 2
     assert message in capsys.readouterr().out
     assert main([str(tmp_path / "none.json")]) == 2
+
+
+def test_an_answer_that_takes_too_long_is_given_up(monkeypatch, tmp_path: Path, capsys) -> None:
+    def slow(_: object) -> None:
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            pass
+
+    (tmp_path / "a.json").write_text(json.dumps(HONEST))
+    monkeypatch.setattr("audit_verify.verify", slow)
+    monkeypatch.setattr("audit_verify._MAX_SECONDS", 0.1)
+    assert main([str(tmp_path / "a.json")]) == 3
+    assert capsys.readouterr().out.startswith("not verified, it would take too long: the limits")
 
 
 def test_normal_probabilities_are_those_of_flint() -> None:
