@@ -82,20 +82,23 @@ def main() -> None:
 def _run(options: argparse.Namespace) -> None:
     from audit.cli.composition import composed  # Hydra is slow to import
 
+    answered: list[tuple[object, object]] = []
     if _of_a_training(sys.argv[1:]):
         for (question,) in composed("audit-bounds", TrainingQuestion):
             answer = question.answer()
+            answered.append((question, answer))
             if options.format == "csv":
                 _write_csv(list(encode(answer)), [encode(answer)])
-            else:
-                print(_json(answer) if options.format == "json" else answer)
-        return
-    for mechanism, question in composed("audit-bounds", NoisySGD, BoundsQuestion):
-        _show(mechanism, question, options.format, every=options.all)
-
-
-def _json(value: object) -> str:
-    return json.dumps(encode(value), indent=1, allow_nan=False)
+            elif options.format == "text":
+                print(answer)
+    else:
+        for mechanism, question in composed("audit-bounds", NoisySGD, BoundsQuestion):
+            found = _show(mechanism, question, options.format, every=options.all)
+            answered.append(({**encode(mechanism), **encode(question)}, found))
+    if options.format == "json":
+        several = [{"question": asked, "answer": answer} for asked, answer in answered]
+        plain = encode(several if len(answered) > 1 else answered[0][1])
+        print(json.dumps(plain, indent=1, allow_nan=False))
 
 
 def _write_csv(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
@@ -117,26 +120,30 @@ def _of_a_training(words: Sequence[str]) -> bool:
     return any(key in training - others for key in keys)
 
 
-def _show(mechanism: NoisySGD, question: BoundsQuestion, form: str, *, every: bool) -> None:
-    """Print one row per bound, the tightest first; inapplicable bounds are last, or counted."""
+def _show(mechanism: NoisySGD, question: BoundsQuestion, form: str, *, every: bool) -> object:
+    """Return one row per bound, the tightest first, and print them but for JSON.
+
+    Inapplicable bounds are last, or counted.
+    """
     from audit import bounds
     from audit.bounds.registry import rank
 
     if question.assumed is not None:
         gap = bounds.batching_gap(mechanism, assumed=question.assumed, delta=question.delta)
-        print(_json(gap) if form == "json" else gap)
-        return
+        if form != "json":
+            print(gap)
+        return gap
     rows = bounds.table(mechanism, question.delta, slow=question.slow)
     rows = tuple(sorted(rows, key=lambda row: rank(math.inf if row.value is None else row.value)))
     shown = [row for row in rows if every or row.value is not None]
-    if form == "json":
-        print(_json([_line(row) for row in shown]))
-    elif form == "csv":
-        _write_csv(_COLUMNS, [encode(_line(row)) for row in shown])
-    else:
+    lines = [_line(row) for row in shown]
+    if form == "csv":
+        _write_csv(_COLUMNS, [encode(line) for line in lines])
+    elif form == "text":
         _print_table(shown, question.delta, every=every)
         if not every:
             print(_counted(rows, mechanism, question))
+    return lines
 
 
 def _line(row: Row) -> dict[str, Any]:

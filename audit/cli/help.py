@@ -225,7 +225,7 @@ options:
     --all             also list the bounds that do not apply, with the reasons
     --format FORMAT   text (default), json (a list of objects with id, status, epsilon, ratio,
                       reason and source) or csv (the same columns)
-    -m, --multirun    several mechanisms: KEY=A,B,C
+    -m, --multirun    several mechanisms: KEY=A,B,C; json is then a list of {{question, answer}}
     -c, --cfg job     print the configuration, compute nothing
 
 columns: bounds "refuted as printed", "unproven" or "asymptotic" are not guarantees; ratio is the

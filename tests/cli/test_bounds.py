@@ -71,6 +71,17 @@ def rows_of(text: str) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in json.loads(text)}
 
 
+def test_json_of_a_sweep_is_one_list(ended: Command) -> None:
+    words = [word for word in WORDS if not word.startswith("steps=")]
+    told = json.loads(ended(main, "-m", *words, "steps=2,3", "delta=1e-5", "--format", "json").out)
+    assert [one["question"]["steps"] for one in told] == [2, 3]
+    for one, steps in zip(told, (2, 3), strict=True):
+        alone = ended(main, *words, f"steps={steps}", "delta=1e-5", "--format", "json").out
+        assert one["answer"] == json.loads(alone)
+    noises = ended(main, "-m", *TRAINING, "epsilon=2,3", "delta=1e-5", "--format", "json").out
+    assert [one["question"]["epsilon"] for one in json.loads(noises)] == [2, 3]
+
+
 def test_json_is_a_list_of_bounds(ended: Command) -> None:
     done = ended(main, *WORDS, "delta=1e-5", "--format", "json")
     rows = rows_of(done.out)
