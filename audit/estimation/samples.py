@@ -70,7 +70,8 @@ def audit_samples(
     seed : int, optional
         Seed of the pilot split, or of tie-breaking at order statistics; both need one, a
         non-negative integer. Choose it before looking at the data: trying several seeds and keeping
-        the largest bound invalidates the confidence level.
+        the largest bound invalidates the confidence level. A pilot split should have another one
+        than the generator that drew the samples.
     deltas : sequence of float, optional
         The deltas, in [0, 1), that the result reports. With a pilot split each has its own tests
         and its own part of the error. Any other delta is answered too, from all tests together.

@@ -90,7 +90,8 @@ def split(
     fraction : float
         Share of each sample, in (0, 1), that trains; at least 2 draws are left on either side.
     seed : int
-        Seed of the split; a non-negative integer, chosen before looking at the data.
+        Seed of the split; a non-negative integer, chosen before looking at the data, and not that
+        of the generator that drew them.
 
     Returns
     -------
