@@ -40,7 +40,7 @@ from audit.mechanism import NoisySGD, Release
 from audit.numerics.arrays import Array
 from audit.numerics.roots import last_integer
 
-_MAX_START = 1e150
+_MAX_START = 1e150  # largest distance at which an interpolation begins
 _LENGTH_TOLERANCE = 1e-3  # relative accuracy of a length
 _MIN_DECADE = 12
 _TRADEOFF_DECADES = (2, 5)

@@ -297,9 +297,10 @@ def gradient_step(
 ) -> UpdateMap:
     """Return the update x -> x + shift + sum of weight * line(x), affine if possible.
 
-    The differing record's part, ``record`` and ``shift``, is rounded towards 0 at each breakpoint:
-    by rounding it must not move a state farther than it may. Beyond many deviations ``std`` of the
-    noise there are more breakpoints, because values between two of them round as those do.
+    The differing record's part, ``record`` and ``shift``, is rounded towards 0 at each breakpoint,
+    so that rounding moves no state farther than the record may. Values between two breakpoints have
+    the rounding error of these, so that far ones, in deviations ``std`` of the noise, get others
+    between them.
     """
     weighted = (*lines, *record)
     left, right = (math.fsum(weight * line.slopes[k] for weight, line in weighted) for k in (0, 1))

@@ -301,14 +301,14 @@ def actual_divisor_curve(m: NoisySGD, accuracy: float) -> ComposedCurve:
     ends = np.array([pair.losses(tails) for pair in pairs]) + shifts[missed:, None]
     width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _MIN_ACCURACY))
     nothing = GridPair.nothing(False, width), GridPair.nothing(True, width)
-    sides = [nothing] * missed + [pair.grid_pairs(width, tails) for pair in pairs]
-    if not one_less:
-        attained = pairs if replaced else [replace(pair, mean=1.0) for pair in pairs]
-        runs = [MixtureRun(pair, 1) for pair in pairs]
-        sides[missed:] = [
-            (pair.grid_pairs(width, tails)[0], run.mirrored(True, width, tails)[0])
-            for pair, run in zip(attained, runs, strict=True)
-        ]
+    sides = [nothing] * missed
+    for pair in pairs:
+        if one_less:
+            sides.append(pair.grid_pairs(width, tails))
+            continue
+        attained = replace(pair, mean=1.0)  # the pair itself for replace-one
+        most, _ = MixtureRun(pair, 1).mirrored(True, width, tails)
+        sides.append((attained.grid_pairs(width, tails)[0], most))
     above = mixed([(a, b, side[1]) for a, b, side in zip(of_p, of_q, sides, strict=True)])
     # 0 and 1 records have the same divisor
     few = int((sizes < 2).sum())

@@ -25,8 +25,6 @@ from audit.simulation.program import (
 )
 
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
-
-
 _MAX_ROUNDING = 2.0**-30  # of the start, in standard deviations of a step
 
 

@@ -25,7 +25,7 @@ def less(mechanism, order):
 
 
 def broken(mechanism, delta):
-    raise RuntimeError("no\nnumber")
+    raise RuntimeError("no\nnumber\x1b[31m")
 
 
 def leaving(mechanism, delta):

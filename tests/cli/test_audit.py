@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -223,10 +224,7 @@ def test_a_sweep_over_scenarios_reports_where_its_words_say(
 def test_a_sweep_that_is_interrupted_at_once_reports_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(composition, "run_with_hydra", interrupted)
+    monkeypatch.setattr(composition, "run_with_hydra", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt) as caught:
         _run_jobs({tmp_path}, ())
     assert not hasattr(caught.value, "__notes__")
@@ -236,10 +234,7 @@ def test_a_sweep_that_is_interrupted_at_once_reports_nothing(
 def test_a_result_is_stored_though_nobody_reads_the_rows(
     ended: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unread(*_: object) -> None:
-        raise BrokenPipeError
-
-    monkeypatch.setattr("audit.report.terminal.Rows.add", unread)
+    monkeypatch.setattr("audit.report.terminal.Rows.add", Mock(side_effect=BrokenPipeError))
     ended(main, *SWEPT, f"output={tmp_path / 'runs'}")
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "result.json").is_file()

@@ -81,10 +81,6 @@ def test_truncated() -> None:
             r"lower must be below upper \(1\), got 1.0",
         ),
         (
-            lambda: Process(0.0, (path(Segment((OUT, BACK), 7), Segment((BACK,))),)),
-            "moves must be given for each memory reached, got none for 0",
-        ),
-        (
             lambda: Process(0.0, (path(Segment((TURN,), 10**6), Segment((BACK,))),)),
             "moves must be given for each memory reached, got none for 0",
         ),

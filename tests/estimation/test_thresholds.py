@@ -392,6 +392,15 @@ def test_ties_are_not_broken_by_the_numbers_that_drew_the_scores(streams) -> Non
     assert 0.5 < audit.epsilon_lower(0.0) < math.log(3)
 
 
+def test_bounds_that_another_thread_forgets_meanwhile_are_kept(monkeypatch) -> None:
+    known, real = order_statistics._known(0.037, True, True), order_statistics.largest_rejected
+    forgetful = lambda *given: known.clear() or real(*given)  # noqa: E731
+    monkeypatch.setattr(order_statistics, "largest_rejected", forgetful)
+    for seed in (3, 4):  # some of their tests have the same counts
+        two = audited("ranks", *np.random.default_rng(seed).normal(size=(2, 40)))
+        assert two.epsilon_lower(0.037) >= 0
+
+
 def test_counts_are_those_of_the_samples_ties_included() -> None:
     summary = Summary.of([0.0, 1.0, 1.0, 2.0], [1.0, 1.0], (2.0, 1.0))
     assert summary.thresholds == (1.0, 2.0)

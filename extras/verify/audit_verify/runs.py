@@ -244,7 +244,7 @@ def _check_shape(f: Map, m: Plain, half: float, unit: float, least: float, slack
     corners = _corners(f, half)
     words = "those of (strongly) convex losses" if m["convex"] else "smooth"
     bounds = (least, -1, words), (m["smoothness"] or math.inf, 1, "smooth")
-    for bound, sign, words in bounds if len(corners) > 1 else ():
+    for bound, sign, words in bounds:
         if not math.isinf(bound):
             rate = (arb(bound) + sign * _ROUNDING * abs(bound)) * unit
             left = [sign * (rate * x - y) for x, y in corners]  # must not fall

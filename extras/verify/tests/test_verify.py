@@ -496,9 +496,7 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
         (*PHASE, "shared"): line(0.0, 0.01),
     }),
     "strong convexity without convexity": ("0 unless convex", {**STRONG, (*M, "convex"): False}),
-    "strong convexity above smoothness": ("at most smoothness", {
-        (*M, "strong_convexity"): 0.5,
-    }),
+    "strong convexity above smoothness": ("at most smoothness", {(*M, "strong_convexity"): 0.5}),
     # the sampler and the run
     "a step more": ("phases must have the steps", {(*M, "steps"): 41}),
     "losses that change": ("losses do not change", {
