@@ -104,17 +104,28 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def _text(checked: Checked) -> str:
+def table(checked: Checked, width: float = math.inf) -> list[str]:
+    """Return a header and the text of each claim: one line, or two where lines would be wider."""
     rows = [COLUMNS, *(cells(judgement) for judgement in checked.judgements)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     lines = [
         "  ".join(
-            word.rjust(width) if name in NUMBERS else word.ljust(width)
-            for word, width, name in zip(row, widths, COLUMNS, strict=True)
+            word.rjust(size) if name in NUMBERS else word.ljust(size)
+            for word, size, name in zip(row, widths, COLUMNS, strict=True)
         ).rstrip()
         for row in rows
     ]
-    return "\n".join([*lines, "", *summary(checked)]) + "\n"
+    if max(map(len, lines)) <= width:
+        return lines
+    folded = []
+    for mark, claim, verdict, *rest in rows[1:]:
+        named = (f"{name} {word}" for name, word in zip(COLUMNS[3:], rest, strict=True) if word)
+        folded.append(f"{mark.ljust(widths[0])}  {claim}: {verdict}\n      {', '.join(named)}")
+    return ["", *folded]
+
+
+def _text(checked: Checked) -> str:
+    return "\n".join([*table(checked), "", *summary(checked)]) + "\n"
 
 
 def _markdown(checked: Checked) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.cli import help
-from audit.cli.errors import BROKEN_RUNS, guarded, one_line, print_if_read
+from audit.cli.errors import BROKEN_RUNS, VERSION, guarded, one_line, print_if_read
 from audit.codec import decode, encode
 from audit.codec.schemas import json_text
 
@@ -63,6 +63,9 @@ def main() -> None:
 def _run() -> None:
     if help.asked_for(sys.argv[1:]):
         print(help.of_audit(DEFAULT_SCENARIO, _folder_of_own_scenarios(sys.argv[1:])), end="")
+        return
+    if "--version" in sys.argv[1:]:
+        print(VERSION)
         return
     if "--schema" in sys.argv[1:]:
         _print_schema()

@@ -257,20 +257,15 @@ def _show(checked: Checked, form: Format, output: Path | None) -> None:
 
 def _show_table(checked: Checked) -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     console = Console()
-    table = Table()
-    for name in formats.COLUMNS:
-        if name in formats.NUMBERS:
-            table.add_column(name, justify="right")
-        else:
-            table.add_column(name, overflow="fold")
-    for judgement in checked.judgements:
-        row = formats.cells(judgement)
-        table.add_row(*(Text(word) for word in row), style=_MARKS[row[0]])
-    console.print(table)
+    header, *rows = formats.table(checked, console.width)
+    if header:
+        console.print(Text(header, style="bold"))
+    for judgement, row in zip(checked.judgements, rows, strict=True):
+        console.print(Text(row, style=_MARKS[judgement.mark]))
+    console.print()
     for line in formats.summary(checked):
         console.print(Text(line))
 

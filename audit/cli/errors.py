@@ -15,14 +15,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import audit
 from audit.codec.hints import did_you_mean
 
 if TYPE_CHECKING:
     from hydra.errors import MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
 
+VERSION = f"noisy-sgd-audit {audit.__version__}"
 BROKEN_RUNS, BROKEN_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _ADVICE_OF_HYDRA = re.compile(
     r"\s*(See https://hydra\.cc|To append to your config use).*", re.DOTALL
@@ -31,7 +33,12 @@ _SEVERAL_VALUES = re.compile(r"Ambiguous value for argument '([^=']+)=([^']*)'")
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Parser whose errors are one line, without the usage."""
+    """Parser with ``--version`` whose errors are one line, without the usage."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        shown = "print the version and exit"
+        self.add_argument("--version", action="version", version=VERSION, help=shown)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with the status of bad input."""
@@ -81,6 +88,8 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
 @contextmanager
 def _flushed_output() -> Iterator[None]:
     """Escape characters that standard output cannot encode, and flush it at the end."""
+    if sys.stdout is None:  # closed by who started the command: ``>&-``
+        sys.stdout = open(os.devnull, "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -132,9 +141,9 @@ def exit_status(command: Callable[[], int]) -> int:
     try:
         with _flushed_output():
             return command()
-    except BrokenPipeError:
-        if not reader_is_gone():
-            raise
+    except OSError as error:
+        if not (isinstance(error, BrokenPipeError) and reader_is_gone()):
+            print(f"error: {_message(error)}", file=sys.stderr)
         return BROKEN_INPUT
 
 

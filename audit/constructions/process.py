@@ -299,7 +299,7 @@ class Process:
         low = self.lower if self.lower_wall is Wall.ABSORB else -math.inf
         return low, self.upper if self.upper_wall is Wall.ABSORB else math.inf
 
-    @property
+    @functools.cached_property
     def memories(self) -> int:
         """Number of memory states of the batches; 1 if no step depends on earlier batches."""
         ends = [
@@ -318,6 +318,10 @@ class Process:
         tuple of Step
             The steps.
         """
+        return self._distinct
+
+    @functools.cached_property
+    def _distinct(self) -> tuple[Step, ...]:
         seen: dict[Step, None] = {}
         for path in self.paths:
             for segment in path.segments:

@@ -165,15 +165,18 @@ def test_formats_go_to_files(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert good["certified"] == pytest.approx(EPSILON, abs=1e-6)
 
 
-def test_a_terminal_gets_a_drawn_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("width", [120, 50])
+def test_a_terminal_gets_lines_that_fit(
+    width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", str(width))
     assert run(write(tmp_path, GOOD + FALSE)) == 1
     shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)  # without colours
-    assert re.search(r"┃ +┃ claim +┃ verdict", shown), shown
-    assert "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at delta 1e-5" in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert bool(re.search(r"^ +claim +verdict +claimed", shown)) == (width == 120)
+    assert re.search(r"FAIL  lie:? +refuted", shown)
+    assert "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at" in shown
 
 
 def test_github_appends_to_the_summary(
