@@ -1,7 +1,7 @@
 """The pytest plugin: collect files named ``*.claims.yaml``, one test per claim.
 
 The hooks are defined in `_noisy_sgd_audit_pytest`, the only module that runs without such files
-load. They are imported here for ``-p audit.pytest_plugin``.
+load. They are imported here for ``-p audit.pytest_plugin``, beside ``-p no:noisy_sgd_audit``.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class ClaimsFile(pytest.File):
         loaded = load([self.path.relative_to(root) if inside else self.path])
         error = _error(str(self.config.getini("claims_error")))
         seed = self.config.getoption("--claims-seed")
+        if seed is not None and seed < 0:
+            raise pytest.UsageError(f"--claims-seed must be at least 0, got {seed}")
         claims = [c if seed is None else with_seed(c, seed) for c in loaded.claims]
         # equal shares, so that -k and the order of tests change nothing
         shared = Shared(loaded.files)

@@ -112,6 +112,7 @@ def assert_bound_holds(
     for places, values in (("deltas", deltas), ("orders", orders)):
         if not isinstance(values, Iterable):
             raise validate.fail(places, "a sequence of numbers", values)
+    deltas, orders = tuple(deltas), tuple(orders)
     for delta in deltas:
         validate.half_open_unit(delta=delta)
     for alpha in orders:
@@ -124,7 +125,7 @@ def assert_bound_holds(
     claim = Claim(
         id=name or _name(bound),
         mechanism=mechanism,
-        statement=_statement(bound, mechanism, tuple(deltas), tuple(orders), options or {}),
+        statement=_statement(bound, mechanism, deltas, orders, options or {}),
         expected=Expected.CONSISTENT if loose_by is None else LooseBy(loose_by),
         budget=Budget(trials=trials, seconds=seconds, seed=seed),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from audit import validate
-from audit.adapters.dp_accounting import from_dp_event
+from audit.adapters.dp_accounting import from_dp_event, relation_of
 from audit.adapters.libraries import load
 from audit.adapters.scores import CanaryScores
 from audit.mechanism import Composition, NoisySGD, Relation
@@ -116,6 +116,7 @@ def from_execution_plan(
             f"plan must have independent noise in every step, got one of {bands} bands, whose "
             "event bounds it but is not its mechanism"
         )
+    relation = relation_of(relation)
     if relation is Relation.REPLACE_ONE:
         raise ValueError(
             "relation must be 'add remove' or 'zero out' for a plan, because its event does not "

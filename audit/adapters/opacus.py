@@ -496,6 +496,8 @@ def read_loader(data_loader: Any) -> Loader:
             )
     if cut and size >= records:
         size, batching = records, Batching.FULL
+    if not len(batches):
+        raise ValueError("data_loader must draw a batch in every epoch, got none")
     name = type(sampler).__name__
     return Loader(name, batching, records=records, batches=len(batches), batch_size=size)
 
@@ -623,7 +625,9 @@ def from_private(
 
     Adaptive clipping is refused. `AdaClipDPOptimizer` releases the noisy number of unclipped
     gradients, which a record changes by 1, whereas the noise is split for a change of 1/2 (Andrew
-    et al. 2021, Theorem 1), and divides it by the actual batch size.
+    et al. 2021, Theorem 1), and divides it by the actual batch size. Ghost clipping with
+    `PrivacyEngineAdaptiveClipping` releases such a number too, with noise of a twentieth of the
+    batch: its optimizer looks like any other before the first backward pass, and is refused after.
 
     Examples
     --------
@@ -679,6 +683,8 @@ def _read_clipping(optimizer: Any) -> tuple[Clipping, float]:
     if type(optimizer) not in known:
         names = " or ".join(kind.__name__ for kind in known)
         raise ValueError(f"optimizer must be a {names}, got {_named(optimizer)}")
+    if hasattr(optimizer, "_adjusted_noise_multiplier"):  # set by every adaptive backward pass
+        raise ValueError("optimizer must clip to a fixed norm, got one of adaptive clipping")
     clip_norm = float(optimizer.max_grad_norm)
     validate.positive(max_grad_norm=clip_norm)
     return known[type(optimizer)], clip_norm

@@ -103,6 +103,10 @@ def read_scores(path: str | Path, *, name: str = "scores") -> Array:
             f"{called} must hold finite numbers only, "
             f"got {rows[row, column]} in row {row + 1}, column {column + 1}"
         )
+    for column in range(rows.shape[1]) if len(rows) > 2 else ():
+        if np.all(np.diff(rows[:, column]) == 1):  # as pandas writes them beside scores
+            got = f"row numbers from {rows[0, column]:g} on in column {column + 1}"
+            raise ValueError(f"{called} must hold scores in every column, got {got}")
     return rows
 
 
@@ -290,6 +294,6 @@ _SAMPLES: Mapping[str, Callable[[Path], Any]] = MappingProxyType(
     {
         ".npy": lambda path: np.load(path, allow_pickle=False),
         ".npz": _one_array,
-        ".parquet": lambda path: np.column_stack(list(_parquet(path).values())),
+        ".parquet": lambda path: np.column_stack([_numbers(*c) for c in _parquet(path).items()]),
     }
 )

@@ -89,7 +89,7 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
 def _flushed_output() -> Iterator[None]:
     """Escape characters that standard output cannot encode, and flush it at the end."""
     if sys.stdout is None:  # closed by who started the command: ``>&-``
-        sys.stdout = open(os.devnull, "w")
+        sys.stdout = io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

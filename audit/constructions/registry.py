@@ -19,6 +19,7 @@ Scenarios, claims files, search files, results and the command line read and wri
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import itertools
 import pkgutil
@@ -99,10 +100,16 @@ def kinds() -> Mapping[str, type[Construction]]:
 
 def all_kinds() -> Mapping[str, type[Construction] | type[ExplicitPair]]:
     """Return the registered pairs by class name: constructions and explicit distributions."""
+    _import_all()
+    return dict(sorted(_KINDS.items()))
+
+
+@functools.cache
+def _import_all() -> None:
+    """Import the modules of this package, which register their pairs."""
     package = importlib.import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{__package__}.{module.name}")
-    return dict(sorted(_KINDS.items()))
 
 
 def suggested_members(

@@ -71,8 +71,8 @@ class Design:
         for argument, value in self.arguments.items():
             if not isinstance(value, Argument):
                 raise validate.fail(f"arguments.{argument}", "a number, text or a boolean", value)
-            taken = argument in ("canary", "included", "seed") or keyword.iskeyword(argument)
-            if taken or not argument.isidentifier():
+            taken = argument in ("canary", "included", "seed") or keyword.iskeyword(str(argument))
+            if taken or not str(argument).isidentifier():
                 requirement = "the name of a parameter of train other than its first two"
                 raise validate.fail("arguments", requirement, argument)
         if self.minutes is not None:
@@ -192,11 +192,13 @@ def reference_to(train: object) -> str:
     if isinstance(train, str):
         return train
     module, name = getattr(train, "__module__", None), getattr(train, "__qualname__", "<")
+    found: Any = sys.modules.get(module or "")
     if module == "__main__":
-        main = sys.modules["__main__"]
-        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        spec, file = getattr(found, "__spec__", None), getattr(found, "__file__", None)
         module = spec.name if spec else file and Path(file).stem
-    if not module or "<" in name:
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not module or found is not train:  # a wrapper has the name of the function that it wraps
         requirement = "a function of a module, or 'module:function', that processes can import"
         raise validate.fail("train", requirement, train)
     return f"{module}:{name}"

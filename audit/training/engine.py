@@ -89,7 +89,8 @@ def _scores(processes: Processes, design: Design, trial: Trial) -> tuple[float, 
     """Train once and return the scores."""
     included, arguments = list(trial.included), dict(design.arguments)
     try:
-        return tuple(_asked(processes, design, "trial", included, trial.seed, arguments))
+        question = "first" if trial.number == 1 else "trial"
+        return tuple(_asked(processes, design, question, included, trial.seed, arguments))
     except UserCodeError as error:
         raise UserCodeError(f"{trial.described}: {error}") from None
 
@@ -116,7 +117,7 @@ def opened(
     identity = {
         "format": 1,
         "software": software(),
-        "digest of the training's file": _asked(processes, design, "source"),
+        "digest of the training's files": _asked(processes, design, "source"),
         "seed": seed,
         "confidence": confidence,
         "threads": processes.threads,

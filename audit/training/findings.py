@@ -260,7 +260,6 @@ def _uninformative(judged: JudgedScores) -> list[str]:
 
 def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
     scores = judged.scores
-    sides = ("with", scores.x), ("without", scores.x_prime)
     why = _uninformative(scores)
     method = "anytime-valid e-processes"
     if isinstance(scores.audit, Audit):
@@ -278,9 +277,14 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
             "The audit stops as soon as every claim is refuted, so the bounds are barely above the "
             "claims; more trainings might certify more."
         )
-    notes += why
+    return [*notes, *why, *caveats(scores.x, scores.x_prime)]
+
+
+def caveats(x: Array, x_prime: Array) -> list[str]:
+    """Return what scores of trainings with and without the canary show to be wrong with them."""
+    sides, notes = (("with", x), ("without", x_prime)), []
     constant = [side for side, given in sides if np.all(given == given[0])]
-    if constant and not why:
+    if constant and np.unique([*x, *x_prime]).size > 1:
         notes.append(
             f"All scores {' and '.join(constant)} the canary are equal: either no noise reaches "
             "them, or the training does not draw its randomness from its seed."
@@ -288,14 +292,15 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
     repeats = [
         f"{distinct} of {given.size} {side}"
         for side, given in sides
-        if _FEW_SCORES < (distinct := np.unique(given).size) < _COMMON_SHARE * given.size
+        if side not in constant
+        and (distinct := np.unique(given).size) < _COMMON_SHARE * given.size
+        and (distinct > _FEW_SCORES or np.any(given != np.round(given)))
     ]
     if repeats:
         notes.append(
             f"Scores repeat: only {' and '.join(repeats)} the canary are distinct. Unless the "
             "score takes few values (a count, for example), trainings probably share a random "
-            "generator created when their module was imported. The bounds are then invalid: create "
-            "the generator from the seed."
+            "generator. The bounds are then invalid: create the generator from the seed."
         )
     return notes
 

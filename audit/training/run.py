@@ -34,7 +34,7 @@ from audit.results import (
 from audit.results.provenance import provenance_of
 from audit.training.design import Argument, Design, reference_to
 from audit.training.engine import Processes, opened
-from audit.training.findings import judge, training_findings
+from audit.training.findings import caveats, judge, training_findings
 
 Array = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ class TrainingAudit(ShortRepr):
     processes: int
 
     def __str__(self) -> str:
-        """Return a line for each claim, and the notes where a verdict is inconclusive."""
+        """Return a line for each claim, and doubts about the scores or about a verdict."""
         lines = []
         for one in self.findings.statements:
             claimed, certified = f"{float(one.expected):g}", f"{float(one.found):g}"
@@ -79,8 +79,11 @@ class TrainingAudit(ShortRepr):
                 f"{one.verdict.value}: {one.claim}: certified {'more than ' * barely}{certified}, "
                 f"claimed {claimed}, {self.trainings} trainings"
             )
-        notes = self.findings.notes if self.verdict is Verdict.INCONCLUSIVE else ()
-        return "\n".join((*lines, *notes))
+        if self.verdict is Verdict.INCONCLUSIVE:
+            lines += self.findings.notes
+        elif self.design.canaries == 1:
+            lines += caveats(self.scores, self.scores_prime)
+        return "\n".join(lines)
 
     def epsilon_lower(self, delta: float) -> float:
         """Return the certified lower bound on epsilon at a delta of the claims.
@@ -282,6 +285,12 @@ def run(
                                    confidence=0.95, seed=1, processes=8, folder="runs/mine")
         found.verdict, found.epsilon_lower(1e-5)
     """
+    validate.instance(Sequence, claims=claims)
+    validate.instance(Canaries, assume=assume)
+    if arguments is not None:
+        validate.instance(Mapping, arguments=arguments)
+    if folder is not None and not isinstance(folder, Path | str):
+        raise validate.fail("folder", "a path", folder)
     design = Design(
         train=reference_to(train),
         claims=tuple(user_claim(one, f"claims[{i}]") for i, one in enumerate(claims)),

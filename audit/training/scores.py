@@ -1,17 +1,21 @@
 """Scores of trainings: white-box scores of canaries with known gradients, and one training's.
 
-`answer` runs in a worker process. One task answers both questions, so that the same process serves
-them: the digest of the training's source file, and the scores of one training.
+`answer` runs in a worker process. One task answers all questions, so that the same process serves
+them: the digest of the training's source files, and the scores of one training.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
+import pickle
 import random
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -150,16 +154,106 @@ def detached(value: Any) -> Any:
 
 
 def answer(function: Any, question: str, *arguments: Any) -> Any:
-    """Answer a question: ``source`` or ``trial``."""
-    return (source if question == "source" else trial)(function, *arguments)
+    """Answer a question: ``source``, ``first`` or ``trial``."""
+    answers: dict[str, Callable[..., Any]]
+    answers = {"source": source, "first": first_trial, "trial": trial}
+    return answers[question](function, *arguments)
 
 
 def source(function: Any, reference: str) -> str:
-    """Return a digest of the source file of the module that ``module:function`` names."""
+    """Return a digest of the files of the user's modules that ``module:function`` is made of."""
     if not callable(function):
         raise UserCodeError(str(validate.fail("train", f"a function ({reference})", function)))
-    file = getattr(sys.modules[reference.partition(":")[0]], "__file__", None)
-    return hashlib.sha256(Path(file).read_bytes() if file else b"").hexdigest()
+    digest = hashlib.sha256()
+    for name, module in sorted(_modules_of(function, reference).items()):
+        file = getattr(module, "__file__", None)
+        content = Path(file).read_bytes() if file else b""
+        digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _modules_of(function: Any, reference: str) -> dict[str, ModuleType]:
+    """Return a function's module, and the modules of the user that it refers to, by name."""
+    found: dict[str, ModuleType] = {}
+    left = [reference.partition(":")[0], *_home(inspect.unwrap(function))]
+    while left:
+        name = left.pop()
+        if name in found or name not in sys.modules:
+            continue
+        found[name] = sys.modules[name]
+        used = {home for value in vars(found[name]).values() for home in _home(value)}
+        left += filter(_is_of_user, used)
+    return found
+
+
+def _home(value: Any) -> tuple[str, ...]:
+    """Return the name of the module whose code a value runs; none for plain data."""
+    if isinstance(value, ModuleType):
+        return (value.__name__,)
+    if isinstance(value, FunctionType):  # a wrapper has the name of another function's module
+        return (str(value.__globals__.get("__name__")),)
+    return ((value if isinstance(value, type) else type(value)).__module__,)
+
+
+def _is_of_user(name: str) -> bool:
+    """Return whether a module belongs neither to Python nor to an installed library."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None or name.partition(".")[0] == __name__.partition(".")[0]:
+        return False
+    path = Path(file).resolve()
+    libraries = {"site-packages", "dist-packages"} & set(path.parts)
+    return not libraries and not path.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve())
+
+
+def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -> list[float]:
+    """Train once as `trial`; refuse a training that draws from a generator made on import.
+
+    Such a generator goes on where the training before left it, and every process has an equal one.
+    It is allowed if the training seeds it: its state then does not depend on what was before.
+    """
+    before = _generator_states(function, reference)
+    scores = trial(function, reference, *arguments)
+    after = _generator_states(function, reference)
+    if before != after:
+        trial(function, reference, *arguments)
+        again = _generator_states(function, reference)
+        for name in before:
+            if before[name] != after[name] != again[name]:
+                raise UserCodeError(
+                    f"{reference} must draw all randomness from its seed, got draws from {name}, "
+                    "which is made on import: processes would repeat each other's noise"
+                )
+    return scores
+
+
+def _generator_states(function: Any, reference: str) -> dict[str, bytes]:
+    """Return the states of the generators that a training's modules and defaults hold, by name."""
+    torch = sys.modules.get("torch")
+    kinds: tuple[type, ...] = (np.random.Generator, np.random.RandomState, random.Random)
+    seeded = [random._inst, np.random.mtrand._rand]
+    if torch is not None:
+        kinds, seeded = (*kinds, torch.Generator), [*seeded, torch.default_generator]
+    held = {
+        f"{module}.{name}": value
+        for module, content in _modules_of(function, reference).items()
+        for name, value in vars(content).items()
+    }
+    plain = inspect.unwrap(function)
+    defaults = (getattr(plain, "__defaults__", None) or ()), getattr(plain, "__kwdefaults__", None)
+    held |= {f"default {i + 1}": value for i, value in enumerate(defaults[0])}
+    held |= {f"the default of {name}": value for name, value in (defaults[1] or {}).items()}
+    return {
+        name: pickle.dumps(_state(value))
+        for name, value in held.items()
+        if isinstance(value, kinds) and not any(value is one for one in seeded)
+    }
+
+
+def _state(generator: Any) -> Any:
+    for name in ("get_state", "getstate"):  # of NumPy's older kind and PyTorch, and of Python
+        if hasattr(generator, name):
+            return getattr(generator, name)()
+    return generator.bit_generator.state
 
 
 def trial(
@@ -172,11 +266,10 @@ def trial(
     """Train once; return a score for each canary, or for each column if there is one canary."""
     one = len(included) == 1
     first: Any = included[0] if one else np.array(included)
-    seed_generators(seed)
-    returned = function(first, seed, **arguments)
-    by_step = isinstance(returned, Iterator)
-    # copied, as a training may reuse one array for all steps; exceptions of the training propagate
-    steps = [_copied(scores) for scores in (returned if by_step else [returned])]
+    known = "torch" in sys.modules
+    by_step, steps = _trained(function, first, seed, arguments)
+    if not known and "torch" in sys.modules:  # imported by the training: not seeded before it
+        by_step, steps = _trained(function, first, seed, arguments)
     try:
         rows = _rows(reference, steps, by_step)
         if not one and (wrong := [row.size for row in rows if row.size != len(included)]):
@@ -198,6 +291,17 @@ def trial(
     return [float(score) for score in scores]
 
 
+def _trained(
+    function: Callable[..., Any], included: Any, seed: int, arguments: Mapping[str, Any]
+) -> tuple[bool, list[Any]]:
+    """Return whether a training yields its scores by step, and the scores of each step."""
+    seed_generators(seed)
+    returned = function(included, seed, **arguments)
+    by_step = isinstance(returned, Iterator)
+    # copied, as a training may reuse one array for all steps; exceptions of the training propagate
+    return by_step, [_copied(scores) for scores in (returned if by_step else [returned])]
+
+
 def seed_generators(seed: int) -> None:
     """Seed the generators that are global to a process.
 
@@ -217,7 +321,7 @@ def _rows(reference: str, steps: list[Any], by_step: bool) -> list[Array]:
     rows = []
     for step, scores in enumerate(steps, start=1):
         place = f"what {reference} {f'yields at step {step}' if by_step else 'returns'}"
-        if scores is None or isinstance(scores, str):
+        if not isinstance(scores, np.ndarray):
             raise validate.fail(place, "a number or an array of numbers", scores)
         rows.append(validate.sample(**{place: np.atleast_1d(scores)}))
     return rows

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.adapters.scores import CanaryScores, read_table
+from audit.adapters.scores import CanaryScores, read_scores, read_table
 from audit.claims import formats
 from audit.claims.checking import check
 from audit.claims.judgement import Evidence, Verdict
@@ -127,6 +127,15 @@ def test_what_is_no_table(tmp_path: Path):
     np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
         read_table(tmp_path / "pickled.npy", score="a", member="b")
+
+
+@pytest.mark.parametrize("head", ["", ",score\n", "row,score\n"])
+def test_row_numbers_are_no_scores(tmp_path: Path, head: str):
+    file = tmp_path / "x.csv"
+    file.write_text(head + "".join(f"{5 + i},0.{i}\n" for i in range(9)))
+    message = "must hold scores in every column, got row numbers from 5 on in column 1"
+    with pytest.raises(ValueError, match=message):
+        read_scores(file)
 
 
 def test_scores_are_no_membership(tmp_path: Path):

@@ -123,6 +123,8 @@ def test_each_claim_gets_its_share_of_the_error(tmp_path: Path) -> None:
     write(tmp_path, "".join([*claims, doubtful]))
     assert "2 passed, 3 deselected" in run(tmp_path, "-k", "c0 or c2").stdout
     words = ("-o", "claims_error=0.2", "--claims-seed=3", "my.claims.yaml::c3")
+    refused = run(tmp_path, "--claims-seed=-1", "my.claims.yaml")
+    assert "--claims-seed must be at least 0, got -1" in refused.stdout + refused.stderr
     strict = ("-W", "error::audit.pytest_plugin.ClaimWarning", "my.claims.yaml::doubtful")
     assert "1 failed, 1 passed" in run(tmp_path, *words, *strict).stdout
     spent = (tmp_path / "spent.txt").read_text().splitlines()

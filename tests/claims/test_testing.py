@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from audit import NoisySGD, bounds
@@ -41,6 +42,12 @@ def test_a_false_one_raises_one_line(bound: Any, name: str) -> None:
     line = str(raised.value)
     assert line.startswith(f"claim {name!r} refuted: certified epsilon 4.38 > claimed 4.")
     assert line.endswith(" at delta 1e-5")
+
+
+def test_places_may_be_an_iterator_or_an_array() -> None:
+    for deltas in (iter([1e-5, 1e-3]), np.array([1e-5, 1e-3])):
+        found = assert_bound_holds(GaussianCurve(1.0), ONE_STEP, deltas=deltas)
+        assert [number.quantity.at for number in found.numbers] == [1e-5, 1e-3]
 
 
 def test_the_exact_curve_is_not_refuted_by_rounding() -> None:

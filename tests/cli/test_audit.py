@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +19,7 @@ import yaml
 from hydra import compose, initialize
 from hydra.core.global_hydra import GlobalHydra
 
+import audit
 from audit import scenario
 from audit.cli import composition, scenarios
 from audit.cli.audit import DEFAULT_SCENARIO, Output, _run_jobs, join, main, run_in_sweep
@@ -24,6 +27,7 @@ from audit.cli.scenarios import named_scenarios
 from audit.results import PairResult, Result
 from audit.scenario import PairSetting, Scenario
 from audit.scenario.shipped import scenario_names
+from tests.claims.written import environment
 from tests.ended import Ended
 from tests.report.example import example
 
@@ -340,6 +344,36 @@ def test_a_reader_that_goes_away_is_no_error(command: str, words: list[str]) -> 
     )
     os.close(write)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", ["audit", "bounds", "check", "plan", "report", "search"])
+def test_the_version(command: str, ended: Callable[..., Ended]) -> None:
+    done = ended(importlib.import_module(f"audit.cli.{command}").main, "--version")
+    assert (done.status, done.out) == (0, f"noisy-sgd-audit {audit.__version__}\n")
+
+
+@pytest.mark.parametrize("words", [["bounds", "--help"], ["check", "good.claims.yaml"]])
+def test_a_full_disk_is_one_line_and_a_closed_output_is_nothing(
+    words: list[str], tmp_path: Path
+) -> None:
+    claim = "claims: [{id: good, laws: {laplace: {scale: 1}}, epsilon: 2, delta: 0}]\n"
+    (tmp_path / "good.claims.yaml").write_text(claim)
+    command = " ".join([sys.executable, "-m", "audit.cli." + words[0], words[1]])
+    full, closed = (
+        subprocess.run(
+            f"{command} {redirected}",
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=environment(),
+        )
+        for redirected in (">/dev/full", ">&-")
+    )
+    assert full.returncode != 0
+    assert re.fullmatch(r".*error: .*No space left on device.*\n", full.stderr)
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 def test_an_interrupt_while_a_string_is_evaluated_has_its_status(tmp_path: Path) -> None:

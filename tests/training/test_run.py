@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import itertools
 import json
 import os
@@ -11,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -34,7 +37,9 @@ from audit.isolation import UserCodeError
 from audit.report import load
 from audit.results import UserClaim, Verdict, from_json, to_json
 from audit.simulation.journal import FILE
+from audit.training import scores
 from audit.training.design import Design, analysis_seed, trials_of
+from audit.training.findings import caveats
 from tests.simulation.runs.jobs import recorded
 from tests.training import trainings
 
@@ -181,6 +186,11 @@ def test_scores_that_repeat_are_noted(right: training.TrainingAudit) -> None:
     assert 20 < distinct <= 40
     assert note.startswith(f"Scores repeat: only {distinct} of 120 with and ")
     assert not any("Scores repeat" in one for one in right.findings.notes)
+    assert note in str(found)
+    few, counts = np.tile([0.1, 0.7, 2.9], 20), np.tile([0.0, 1.0, 2.0], 20)
+    assert "Scores repeat: only 3 of 60 without" in caveats(counts, few)[0]
+    assert caveats(counts, counts) == []
+    assert "All scores without the canary are equal" in caveats(counts, counts * 0)[0]
 
 
 def test_e_processes_look_both_ways() -> None:
@@ -380,7 +390,64 @@ def test_what_processes_cannot_import_is_refused() -> None:
     options: dict[str, Any] = {"claims": [CLAIM], "trials": 8, "confidence": 0.95, "seed": 1}
     with pytest.raises(ValueError, match="train must be a function of a module, or 'module:"):
         training.run(lambda canary, seed: 0.0, **options)
+    wrapper = functools.wraps(trainings.score)(lambda canary, seed: 0.0)
+    with pytest.raises(ValueError, match="train must be a function of a module"):
+        training.run(wrapper, **options)
     assert training.run(trainings.score, **options).design.train == f"{HERE}:score"
+
+
+def test_helper_modules_belong_to_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files = {name: tmp_path / f"{name}.py" for name in ("own_train", "own_noise", "own_other")}
+    files["own_train"].write_text("import numpy, own_noise\nfrom own_noise import train\n")
+    files["own_noise"].write_text("import own_other\ndef train(canary, seed):\n    return 0.0\n")
+    files["own_other"].write_text("")
+
+    def digest() -> str:
+        for name in files:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        train = importlib.import_module("own_train").train
+        assert scores._modules_of(train, "own_train:train").keys() == files.keys()
+        return scores.source(train, "own_train:train")
+
+    found = [digest(), digest()]
+    for file in files.values():
+        file.write_text(file.read_text() + "# changed\n")
+        found.append(digest())
+    assert found[0] == found[1]
+    assert len(set(found)) == 4
+
+
+@pytest.mark.parametrize(
+    ("body", "shared"),
+    [
+        ("def train(canary, seed):\n    return G.normal()", "own.G"),
+        ("def train(canary, seed):\n    return H.random()", "own.H"),
+        ("def train(canary, seed):\n    H.seed(seed)\n    return H.random()", ""),
+        ("def train(canary, seed):\n    return default_rng(seed).normal()", ""),
+        ("def train(canary, seed):\n    return np.random.normal()", ""),
+        ("def train(canary, seed, g=default_rng(0)):\n    return g.normal()", "default 1"),
+        (
+            "def train(canary, seed, *, g=default_rng(0)):\n    return g.normal()",
+            "the default of g",
+        ),
+    ],
+)
+def test_generators_made_on_import_are_refused(
+    body: str, shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = types.ModuleType("own")
+    head = "import random\nimport numpy as np\nfrom numpy.random import default_rng\n"
+    exec(f"{head}G, H = default_rng(0), random.Random(0)\n{body}\n", vars(own))
+    monkeypatch.setitem(sys.modules, "own", own)
+    ask = functools.partial(scores.first_trial, own.train, "own:train", [True], 5, {})
+    if not shared:
+        assert ask() == ask()
+        return
+    with pytest.raises(UserCodeError, match=f"from its seed, got draws from {shared}"):
+        ask()
 
 
 def test_steps_in_one_array() -> None:

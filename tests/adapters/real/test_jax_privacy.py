@@ -125,12 +125,11 @@ def test_plans_that_the_event_does_not_describe_are_refused():
         jax_privacy.from_execution_plan(
             plan(bands=4), dataset_size=1000, relation=Relation.ZERO_OUT
         )
-    with pytest.raises(
-        ValueError, match="by which sensitivity noise was scaled, got 'replace one'"
-    ):
-        jax_privacy.from_execution_plan(
-            plan("REPLACE_ONE"), dataset_size=1000, relation=Relation.REPLACE_ONE
-        )
+    for relation in (Relation.REPLACE_ONE, dp_accounting.NeighboringRelation.REPLACE_ONE):
+        with pytest.raises(ValueError, match="by which noise was scaled, got 'replace one'"):
+            jax_privacy.from_execution_plan(
+                plan("REPLACE_ONE"), dataset_size=1000, relation=relation
+            )
     with pytest.raises(ValueError, match="plan must be a DPExecutionPlan, got namespace"):
         jax_privacy.from_execution_plan(
             SimpleNamespace(), dataset_size=1000, relation=Relation.ZERO_OUT

@@ -10,6 +10,7 @@ import pytest
 import torch
 from opacus import PrivacyEngine
 from opacus.data_loader import DPDataLoader
+from opacus.utils.adaptive_clipping.adaptive_clipping_utils import PrivacyEngineAdaptiveClipping
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch import nn
@@ -266,6 +267,19 @@ def test_clipping():
         unclipped_num_std=1.0,
     )
     with pytest.raises(ValueError, match=r"got AdaClipDPOptimizer of opacus$"):
+        opacus.from_private(optimizer, loader, relation=Relation.ADD_REMOVE, epochs=1)
+    model = nn.Linear(3, 2)
+    model, optimizer, loss, loader = PrivacyEngineAdaptiveClipping().make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(dataset(), batch_size=BATCH * 5),
+        criterion=nn.CrossEntropyLoss(),
+        noise_multiplier=1.0,
+        max_grad_norm=0.5,
+        grad_sample_mode="ghost",
+    )
+    loss(model(torch.zeros(30, 3)), torch.zeros(30, dtype=torch.long)).backward()
+    with pytest.raises(ValueError, match="optimizer must clip to a fixed norm"):
         opacus.from_private(optimizer, loader, relation=Relation.ADD_REMOVE, epochs=1)
 
 
