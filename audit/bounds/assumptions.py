@@ -319,7 +319,11 @@ SMOOTH_OR_HOLDER = Assumption(
 LIPSCHITZ = Assumption("Lipschitz losses", lambda m: m.lipschitz is not None, fields("lipschitz"))
 UNCLIPPED = Assumption(
     "unclipped gradients, because clipped ones need not be those of a convex loss",
-    lambda m: m.clip_norm is None or (m.lipschitz is not None and m.lipschitz <= m.clip_norm),
+    # what is clipped has the regulariser of strongly convex losses in it, which nothing bounds
+    lambda m: (
+        m.clip_norm is None
+        or (m.lipschitz is not None and m.lipschitz <= m.clip_norm and m.strong_convexity == 0)
+    ),
     fields("clip_norm"),
 )
 GRADIENT_BOUND = Assumption(

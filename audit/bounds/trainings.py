@@ -21,6 +21,7 @@ from audit.numerics.number_format import Rounding, number
 
 _DIGITS = 7  # significant digits of a printed number
 _ACCURACY = 1e-5  # relative accuracy of the curves of a calibration
+_MAX_STEPS = 10**15
 _WHOLE_TOLERANCE = 1e-9  # epochs / sampling_rate is whole up to this relative error
 
 # Statements about batches without replacement, which no dominating pair is known for.
@@ -312,10 +313,14 @@ def _steps(steps: int | None, epochs: float | None, sampling_rate: float) -> int
         raise ValueError(f"steps or epochs must be given, and not both, got {got}")
     if steps is not None:
         validate.integer(1, steps=steps)
-        return int(steps)
-    validate.positive(epochs=epochs, sampling_rate=sampling_rate)
-    assert epochs is not None
-    return math.ceil(epochs / sampling_rate * (1 - _WHOLE_TOLERANCE))
+        count = int(steps)
+    else:
+        validate.positive(epochs=epochs, sampling_rate=sampling_rate)
+        assert epochs is not None
+        count = math.ceil(min(epochs / sampling_rate, 1e300) * (1 - _WHOLE_TOLERANCE))
+    if count > _MAX_STEPS:
+        raise validate.fail("steps", f"at most {_MAX_STEPS:g}", float(count))
+    return count
 
 
 def _training(

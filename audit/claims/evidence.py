@@ -25,8 +25,9 @@ from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence
 from audit.claims.sources import InvalidClaim
 from audit.constructions import Construction
+from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
-from audit.curves.brackets import BracketError
+from audit.curves.brackets import Bracket, BracketError
 from audit.curves.quantities import ClaimedNumber
 
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
@@ -49,8 +50,8 @@ class Recorded:
 class LowerBound:
     """The bound that one pair, or recorded scores, certify on one number, in one order.
 
-    ``inconclusive`` is why its samples could not have refuted the number; else empty. ``audit`` is
-    the audit of the samples.
+    ``inconclusive`` is why its samples could not have refuted the number, or why its law may; else
+    empty. ``audit`` is the audit of the samples.
     """
 
     number: ClaimedNumber
@@ -103,8 +104,11 @@ class Collected:
 
     @property
     def inconclusive(self) -> str:
-        """Why no evidence could have contradicted a number; empty if some could."""
-        return self.closest.inconclusive if all(b.inconclusive for b in self.bounds) else ""
+        """Why no evidence, or not the laws that decide, could have contradicted a number."""
+        unsure = [bound for bound in self.bounds if bound.inconclusive]
+        if len(unsure) == len(self.bounds):
+            return self.closest.inconclusive
+        return next((b.inconclusive for b in unsure if isinstance(b.known.pair, ExplicitPair)), "")
 
     def add_scores(self, judged: estimation.JudgedScores, known: KnownPair | Recorded) -> None:
         """Add what samples certify."""
@@ -174,7 +178,8 @@ def _by_law(
         for number, order in itertools.product(found.numbers, Order):
             bracket = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
             if bracket is not None:
-                bounds.append(LowerBound(number, *bracket, order, known, Evidence.EXACT))
+                unsure = _too_coarse(number, bracket, known.name)
+                bounds.append(LowerBound(number, *bracket, order, known, Evidence.EXACT, unsure))
         found.tried += 1
     except LawTooSlow:
         found.left += 1
@@ -188,6 +193,15 @@ def _by_law(
         found.fault = found.fault or fault
         return
     found.bounds += bounds
+
+
+def _too_coarse(number: ClaimedNumber, bracket: Bracket, name: str) -> str:
+    """Return why a bracket on one side of which nothing is known decides nothing; else empty."""
+    low, high = bracket
+    unknown = low == 0 or high >= number.quantity.largest
+    if not unknown or number.refuted_by(low) or high - number.value <= 1e-3 * (1 + number.value):
+        return ""
+    return f"{number.quantity.name} of {name} is only known to be from {low:.6g} to {high:.6g}"
 
 
 def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:

@@ -40,7 +40,7 @@ _SUM_REACH = 11.0  # standard deviations of a sum of scores
 _RARE_MASS = 1e-18  # probability of the losses of all draws whose scores are cut off
 _COORDINATE_CELLS = 80
 _BITS = 50  # accuracy of the masses of cells, relative to that of the rarest one
-_MAX_SCORES = 19_000
+_MAX_SCORES, _MAX_TIMES = 19_000, 10**6
 _MIN_GAP = 1e-4  # relative; cells that are merged hide about as much
 
 
@@ -126,6 +126,8 @@ def partition_of(
     product = plain["kind"] == "product"
     parts = plain["parts"] if product else [plain]
     times = sum(int(part.get("times", 1)) for part in parts)
+    if times > _MAX_TIMES:
+        raise ValueError(f"times must be at most {_MAX_TIMES:g} for a partition, got {times}")
     alone = times == 1 or quantity.adds_up
     gap = 1e-3
     if math.isfinite(certified) and certified > claimed:

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,24 +87,34 @@ def _run(options: argparse.Namespace) -> None:
         for (question,) in composed("audit-bounds", TrainingQuestion):
             answer = question.answer()
             answered.append((question, answer))
-            if options.format == "csv":
-                _write_csv(list(encode(answer)), [encode(answer)])
-            elif options.format == "text":
+            if options.format == "text":
                 print(answer)
     else:
         for mechanism, question in composed("audit-bounds", NoisySGD, BoundsQuestion):
             found = _show(mechanism, question, options.format, every=options.all)
-            answered.append(({**encode(mechanism), **encode(question)}, found))
+            if isinstance(found, list) or options.format == "json":
+                answered.append(({**encode(mechanism), **encode(question)}, found))
+    if options.format == "csv" and answered:
+        _write_csv(answered)
     if options.format == "json":
         several = [{"question": asked, "answer": answer} for asked, answer in answered]
         plain = encode(several if len(answered) > 1 else answered[0][1])
         print(json.dumps(plain, indent=1, allow_nan=False))
 
 
-def _write_csv(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
-    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+def _write_csv(answered: Sequence[tuple[object, object]]) -> None:
+    """Print all answers as one table; those of a sweep begin with what differs between them."""
+    asked: list[dict[str, Any]] = [encode(question) for question, _ in answered]
+    swept = [key for key in asked[0] if any(one[key] != asked[0][key] for one in asked)]
+    rows: list[dict[str, Any]] = [
+        {key: one[key] for key in swept} | encode(line)
+        for one, (_, answer) in zip(asked, answered, strict=True)
+        for line in (answer if isinstance(answer, list) else [answer])
+    ]
+    if rows:
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _of_a_training(words: Sequence[str]) -> bool:
@@ -137,9 +147,7 @@ def _show(mechanism: NoisySGD, question: BoundsQuestion, form: str, *, every: bo
     rows = tuple(sorted(rows, key=lambda row: rank(math.inf if row.value is None else row.value)))
     shown = [row for row in rows if every or row.value is not None]
     lines = [_line(row) for row in shown]
-    if form == "csv":
-        _write_csv(_COLUMNS, [encode(line) for line in lines])
-    elif form == "text":
+    if form == "text":
         _print_table(shown, question.delta, every=every)
         if not every:
             print(_counted(rows, mechanism, question))

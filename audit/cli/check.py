@@ -16,6 +16,7 @@ from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
 from audit.cli.child_process import status_apart
 from audit.cli.errors import OneLineParser, exit_status, let_the_status_stand
+from audit.codec.atomic import check_place
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
 _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
@@ -199,6 +200,8 @@ def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
 
     locking = options.command == "lock"
     locked = lock.read(options.lock) if locking else None
+    if options.output is not None:
+        check_place("--output", options.output)
     seed = None
     if not locking:
         seed = secrets.randbits(32) if options.fresh_seed else options.seed
@@ -304,7 +307,9 @@ def _verify(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[s
         try:
             outcome = verify(read(file))
         except NotAWitnessError as error:
-            raise ValueError(f"{file}: not a witness file ({error})") from None
+            print(f"{file}: not a witness file ({error})", file=sys.stderr)
+            status = _BROKEN
+            continue
         print("\n".join((f"{file}: {outcome.lines()[0]}", *outcome.lines()[1:])))
         if outcome.answer is Answer.REFUTED:
             good.append(str(file))

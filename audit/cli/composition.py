@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -55,7 +56,10 @@ def run_with_hydra(name: str, job: Callable[[DictConfig], Any]) -> None:
     """Compose the stored configuration ``name`` with the command line, and call the job with it."""
     # like a script: for a module, Hydra would treat the package's folders as groups (bounds)
     job.__module__ = "__main__"
-    hydra.main(version_base="1.3", config_path=None, config_name=name)(job)()
+    with tempfile.TemporaryDirectory() as folder:
+        if get_args_parser().parse_known_args()[0].multirun:  # Hydra stores a sweep's configuration
+            sys.argv.append(f"hydra.sweep.dir='{folder}'")
+        hydra.main(version_base="1.3", config_path=None, config_name=name)(job)()
 
 
 def composed(command: str, *classes: type) -> Iterator[tuple[Any, ...]]:

@@ -82,6 +82,10 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
             sys.exit(BROKEN_INPUT)
         if isinstance(error, OSError):
             _end_with(name, error)
+        if isinstance(error, ArithmeticError):
+            wanted = "numbers must not be too large or too small to compute with"
+            print(f"{name}: error: {wanted}, got {type(error).__name__}", file=sys.stderr)
+            sys.exit(BROKEN_INPUT)
         raise
 
 

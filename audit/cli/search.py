@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.cli import help
+from audit.codec.atomic import check_place
 from audit.mechanism import NoisySGD
 
 if TYPE_CHECKING:
@@ -45,7 +46,15 @@ def main() -> None:
 def _run(options: argparse.Namespace) -> None:
     from audit.cli.composition import composed  # Hydra takes a while to import
 
-    for mechanism, request in composed("audit-search", NoisySGD, SearchRequest):
+    searches = list(composed("audit-search", NoisySGD, SearchRequest))
+    outputs = [request.output for _, request in searches if request.output is not None]
+    for output in outputs:
+        if outputs.count(output) > 1:
+            wanted = "another file for each search (output=a.yaml,b.yaml)"
+            raise ValueError(f"output must be {wanted}, got {str(output)!r} for several")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        check_place("output", output)
+    for mechanism, request in searches:
         _search(mechanism, request)
 
 
@@ -77,8 +86,6 @@ def _search(mechanism: NoisySGD, request: SearchRequest) -> None:
             many_dimensions=request.many_dimensions,
             progress=spent,
         )
-    if request.output is not None:
-        write_found(found, objective, request.output)
     print(to_yaml(found, objective))
     print(*_summary(found, mechanism, objective), sep="\n")
     if request.verbose and isinstance(objective, Epsilon):
@@ -86,6 +93,7 @@ def _search(mechanism: NoisySGD, request: SearchRequest) -> None:
         parts = ", ".join(f"{cause} {width:.2g}" for cause, width in widths.items())
         print(f"Width of the bracket of epsilon: {parts}.")
     if request.output is not None:
+        write_found(found, objective, request.output)
         print(f"Written to {request.output}")
 
 

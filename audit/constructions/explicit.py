@@ -235,6 +235,9 @@ class Repeated(ExplicitPair):
         validate.integer(1, times=self.times)
         got = f"steps={m.steps} and dataset_size={m.dataset_size}"
         self._require(m.steps == m.dataset_size == 1, "steps=1 and dataset_size=1", got)
+        self._require(m.diameter is None, "the whole line", f"diameter={m.diameter}")
+        noisy = m.release is not Release.EXPONENTIAL_MECHANISM
+        self._require(noisy, "a noisy step", f"release={m.release.value!r}")
 
     def distributions(self) -> Mixtures:
         """Return the two normal laws of the sum of the runs."""

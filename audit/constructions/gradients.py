@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -247,17 +248,15 @@ class GradientPair(PositionedPair):
 def _certain_slopes(
     lines: Sequence[PiecewiseLinear], low: float, high: float
 ) -> tuple[float, float]:
-    """Return `slope_range` of a sum without what values may be off by rounding."""
-    total = PiecewiseLinear.total([(1.0, line) for line in lines])
-    points = np.array(total.points)
-    sizes = np.zeros(points.size)
-    for line in lines:  # between two of its own points a value is computed from both
-        values, last = np.abs(line.values), len(line.values) - 1
-        after = np.searchsorted(line.points, points)
-        before = np.searchsorted(line.points, points, side="right") - 1
-        beside = values[np.minimum(after, last)], values[np.maximum(before, 0)]
-        sizes += np.max([*beside, np.abs(line(points))], axis=0)
-    return total.slope_range(low, high, sizes.tolist())
+    """Return `slope_range` of a sum without what rounding of the values may add."""
+    ends = [-math.inf, *sorted({x for line in lines for x in line.points}), math.inf]
+    met = [
+        np.sum([line.slope_of(a, b) for line in lines], axis=0).tolist()
+        for a, b in itertools.pairwise(ends)
+        if a < high and b > low
+    ]
+    least, most = (min(s + r for s, r in met), max(s - r for s, r in met))
+    return least, most
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -17,6 +19,7 @@ from audit import validate
 from audit.numerics.arrays import Array
 
 _FAR, _RUNGS = 1024.0, 16.0  # first of the additional breakpoints in deviations, and their ratio
+_MUCH = 8.0  # times: values beside a state that are larger are not interpolated
 _MAX_EXPONENT = 16.0  # largest exponent: |x|^16 is finite for every plausible state
 
 
@@ -143,7 +146,7 @@ class PiecewiseLinear(UpdateMap):
         """Return the weighted sum of functions."""
         weighted = tuple(lines)
         points = np.array(sorted({x for _, line in weighted for x in line.points}))
-        values = np.sum([weight * line(points) for weight, line in weighted], axis=0)
+        values = np.sum([weight * line.at(points) for weight, line in weighted], axis=0)
         left = math.fsum(weight * line.slopes[0] for weight, line in weighted)
         right = math.fsum(weight * line.slopes[1] for weight, line in weighted)
         return PiecewiseLinear(tuple(points.tolist()), tuple(values.tolist()), (left, right))
@@ -173,23 +176,37 @@ class PiecewiseLinear(UpdateMap):
         """True for an affine function."""
         return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
 
-    def slope_range(
-        self, low: float = -math.inf, high: float = math.inf, sizes: Sequence[float] = ()
-    ) -> tuple[float, float]:
-        """Return the least and the largest slope between ``low`` and ``high``.
+    def at(self, x: Array) -> Array:
+        """Return the values, rounded once where those beside a state are much larger than its own.
 
-        With ``sizes`` of the numbers that a value was computed from, what their rounding may add to
-        the slope of a piece is left out.
+        Interpolation would have the rounding errors of the larger ones.
         """
-        met = [(self.slopes[0], self.slopes[0])] if self.points[0] > low else []
-        met += [(self.slopes[1], self.slopes[1])] if self.points[-1] < high else []
-        sizes = sizes or [0.0] * len(self.points)
-        corners = zip(self.points, self.values, sizes, strict=True)
-        for (a, value, size), (b, after, size_after) in itertools.pairwise(corners):
-            if a < high and b > low:
-                rise, rounding = after - value, 2.0**-50 * max(size, size_after)
-                met.append(((rise + rounding) / (b - a), (rise - rounding) / (b - a)))
-        return min(least for least, _ in met), max(most for _, most in met)
+        result = self(x)
+        for i, k in enumerate(np.searchsorted(self.points, x).tolist()):
+            ends = slice(max(k - 1, 0), k + 1)
+            if max(map(abs, self.values[ends])) <= _MUCH * abs(result[i]):
+                continue
+            p, *others = map(Fraction, self.points[ends])
+            u, *values = map(Fraction, self.values[ends])
+            slope = Fraction(self.slopes[min(k, 1)])
+            if others:
+                slope = (values[0] - u) / (others[0] - p)
+            result[i] = float(u + slope * (Fraction(float(x[i])) - p))
+        return result
+
+    def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
+        """Return the least and the largest slope between ``low`` and ``high``."""
+        ends = [-math.inf, *self.points, math.inf]
+        met = [self.slope_of(a, b)[0] for a, b in itertools.pairwise(ends) if a < high and b > low]
+        return min(met), max(met)
+
+    def slope_of(self, a: float, b: float) -> tuple[float, float]:
+        """Return the slope between two neighbouring points, and what rounding of values adds."""
+        k = bisect.bisect_right(self.points, a)
+        if k in (0, len(self.points)):
+            return self.slopes[min(k, 1)], 0.0
+        (p, q), (u, v) = self.points[k - 1 : k + 1], self.values[k - 1 : k + 1]
+        return (v - u) / (q - p), 2.0**-50 * max(abs(u), abs(v)) / (q - p)
 
     def value_range(self, low: float, high: float) -> tuple[float, float]:
         """Return the least and the largest value between ``low`` and ``high``."""
@@ -315,8 +332,8 @@ def gradient_step(
         bends |= {-rung, rung}
         rung *= _RUNGS
     points = np.array(sorted(bends))
-    others = points + np.sum([weight * line(points) for weight, line in lines], axis=0)
-    own = shift + np.sum([weight * line(points) for weight, line in record], axis=0)
+    others = points + np.sum([weight * line.at(points) for weight, line in lines], axis=0)
+    own = shift + np.sum([weight * line.at(points) for weight, line in record], axis=0)
     values = others + own
     values = np.where(np.abs(values - others) > np.abs(own), np.nextafter(values, others), values)
     return PiecewiseLinear(tuple(points.tolist()), tuple(values.tolist()), (1 + left, 1 + right))

@@ -84,6 +84,11 @@ class Quantity(ABC):
         """The place for the end of a sentence: ``" at delta 1e-05"``; empty if there is none."""
         return "" if self.at is None else f" at {self.where}"
 
+    @property
+    def largest(self) -> float:
+        """The largest value that it can have."""
+        return math.inf if self.limits == "at least 0" else 1.0
+
     @classmethod
     def check_value(cls, number: float) -> None:
         """Raise ``ValueError`` unless a file may claim the number."""

@@ -12,6 +12,7 @@ from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
 from audit.dominating.poisson import (
     actual_divisor_curve,
     check_bounded,
+    is_bounded,
     poisson_curve,
     truncated_poisson,
 )
@@ -174,6 +175,7 @@ def collapsed(parts: Sequence[NoisySGD]) -> list[NoisySGD]:
             part.sampling_rate,
             part.max_batch_size or 0,
             part.participations,
+            is_bounded(part),  # which some samplers need
             -1 if ended else part.steps,
             0 if ended else number,
         )

@@ -90,10 +90,15 @@ from audit.numerics.binomial import binomial_tails, log_binomial
 Array = NDArray[np.float64]
 
 
+def is_bounded(m: NoisySGD) -> bool:
+    """Return whether the bound on gradients determines the sensitivity."""
+    share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
+    return m.gradient_bound is not None and m.sensitivity >= share * m.gradient_bound
+
+
 def check_bounded(m: NoisySGD) -> None:
     """Raise ``ValueError`` unless the bound on gradients determines the sensitivity."""
-    share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
-    if m.gradient_bound is None or m.sensitivity < share * m.gradient_bound:
+    if not is_bounded(m):
         raise ValueError(
             "gradient_sensitivity must be None, and gradients bounded, for sampled batches under "
             "replace-one or with an actual divisor, because no pair is known otherwise, "

@@ -285,7 +285,15 @@ class RefinedCurve(DominatingCurve):
             if near and wide * self.accuracy < _NEAR_WIDTH:
                 break  # the limits are the upper end, and finer grids cost much for little
             interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), finest)
+        if high == math.inf and self._fewer is not None:
+            low = max(low, self._fewer._epsilon_ends(delta, order)[0])
         return low, high
+
+    @cached_property
+    def _fewer(self) -> RefinedCurve | None:
+        """A part of the steps, which have less epsilon, for where no grid holds all of them."""
+        runs = tuple(replace(run, times=run.times // 16) for run in self.runs if run.times >= 16)
+        return RefinedCurve(runs, self.accuracy, None, self.same) if runs else None
 
     def _relative_width(self, delta: float, bracket: Bracket, order: Order) -> float:
         """Return the relative width of a bracket in units of what is aimed at."""
@@ -326,7 +334,10 @@ class RefinedCurve(DominatingCurve):
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         if self._closed is not None:
             return self._closed.delta_bracket(epsilon, order)
-        return self._on_first_grid(epsilon, order, lambda one: one._delta_ends(epsilon, order))
+        try:
+            return self._on_first_grid(epsilon, order, lambda one: one._delta_ends(epsilon, order))
+        except TooManyCells:
+            return (0.0 if self._fewer is None else self._fewer._delta_ends(epsilon, order)[0]), 1.0
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.array([self._epsilon_bracket(float(d), order)[1] for d in delta])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtr
 
 from audit import validate
 from audit.codec import Tagged
@@ -26,6 +27,7 @@ from audit.numerics.display import ShortRepr
 Array = NDArray[np.float64]
 Coins = NDArray[np.bool_]
 
+_MIN_PROBABILITY = 1e-10  # of so few canaries on one side, where the coins are fair
 _MIN_CANARIES = 4  # two to choose, two to certify
 _MIN_PILOT_CANARIES = 2000  # canaries from which on a pilot gains more than it costs
 _LARGE_DELTA = 0.02  # as a share of the error
@@ -264,6 +266,12 @@ def audit_one_run(
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
     validate.instance(Canaries, canaries=canaries)
+    members = int(tossed.sum())
+    if bdtr(min(members, tossed.size - members), tossed.size, 0.5) < _MIN_PROBABILITY:
+        raise ValueError(
+            "coins must be those of fair tosses, one for each canary, "
+            f"got {members} of {tossed.size} included"
+        )
     error = 1 - float(confidence)
     choice = guesses or _default_choice(canaries, seen.size, float(delta), error)
     if not isinstance(choice, GuessChoice):

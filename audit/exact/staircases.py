@@ -29,12 +29,13 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 def is_staircase(process: Process) -> bool:
-    """Whether every map of a process on the whole line is a staircase."""
-    return (
-        math.isinf(process.lower)
-        and math.isinf(process.upper)
-        and all(isinstance(phi, Staircase) for s in process.distinct_steps() for phi in s.maps)
-    )
+    """Whether every map of a process on the whole line is a staircase, and all end at one place."""
+    maps = [phi for step in process.distinct_steps() for phi in step.maps]
+    stairs = all(isinstance(phi, Staircase) for phi in maps)
+    if not (stairs and math.isinf(process.lower) and math.isinf(process.upper)):
+        return False
+    (low, high), *others = {(phi.kinks[0], phi.kinks[-1]) for phi in maps}
+    return not others and low <= process.start < high
 
 
 def staircase_laws(process: Process, wanted: Sequence[int]) -> list[Law]:

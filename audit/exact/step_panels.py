@@ -271,8 +271,11 @@ class _MapBounds:
 
 
 def _kinks(phi: UpdateMap) -> tuple[float, ...]:
-    """Return where a map is not analytic."""
-    return (0.0,) if isinstance(phi, HolderUpdate) else phi.kinks
+    """Return where a map is not analytic: its kinks, and where the sign of a power changes."""
+    function = _formula(phi)
+    if isinstance(function, PowerUpdate) and function.order % 2 != 1:
+        return tuple(sorted({*phi.kinks, function.centre}))
+    return phi.kinks
 
 
 def _formula(phi: UpdateMap) -> object:

@@ -157,8 +157,10 @@ def worst_case(
     evaluator = _Evaluator(objective, clock, evaluations or 10**9, progress, seed)
     with contextlib.suppress(_Finished, OutOfTime):
         for pair in suggested_members(mechanism):
+            if clock.spent > _SEED_SHARE * clock.limit:
+                break
             if isinstance(pair, Construction):
-                evaluator.seed(pair)
+                evaluator.value(pair, counts=False)
         if _is_tight(mechanism, evaluator):
             raise _Finished
         members = list(all_families(mechanism, many_dimensions=many_dimensions))
@@ -169,9 +171,10 @@ def worst_case(
         _explore(members, evaluator, seed, first)
     found = evaluator.certified()
     if found is None:
+        ended = "no pair is admissible" if clock.left > 0 else "budget must be larger"
         raise ValueError(
             "mechanism must have a pair whose laws can be computed, got none: "
-            + (evaluator.refusal or "no pair is admissible")
+            + (evaluator.refusal or ended)
         )
     return replace(found, evaluations=evaluator.count, seconds=clock.spent)
 
@@ -200,11 +203,6 @@ class _Evaluator:
     first: Found | None = None
     known: dict[Construction, Found] = field(default_factory=dict)
     longest: float = 0.0  # seconds that a pair took
-
-    def seed(self, pair: Construction) -> None:
-        """Evaluate a pair that does not count, unless that takes too much of the time."""
-        if self.clock.spent <= _SEED_SHARE * self.clock.limit:
-            self.value(pair, counts=False)
 
     def value(self, pair: Construction, *, counts: bool = True) -> float:
         """Return the objective of a pair, -inf if it cannot be computed."""

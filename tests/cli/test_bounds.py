@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,6 +178,11 @@ def test_words_of_trainings(ended: Command, monkeypatch: pytest.MonkeyPatch) -> 
     done = ended(main, *TRAINING, "epsilon=2", "delta=1e-5", "--format", "json")
     noise = bounds.noise_multiplier(epsilon=2.0, delta=1e-5, **same)
     assert json.loads(done.out) == encode(noise)
+    swept = ended(main, *TRAINING, "-m", "noise_multiplier=2,3", "delta=1e-5", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(swept.out)))
+    assert [row["noise_multiplier"] for row in rows] == ["2.0", "3.0"]
+    assert float(rows[0]["lower"]) > float(rows[1]["upper"])
+    assert not Path("multirun.yaml").exists()
     done = ended(main, *TRAINING, "epsilon=2", "delta=1e-5", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(done.out))
     assert float(row["needed"]) <= float(row["enough"])

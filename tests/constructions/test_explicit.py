@@ -49,6 +49,10 @@ def test_repeated_runs_are_two_normal_laws():
         Repeated(one_pass(2), 4)
     with pytest.raises(ValueError, match="times must be a whole number of at least 1, got 0"):
         Repeated(one_pass(1), 0)
+    with pytest.raises(ValueError, match="Repeated needs the whole line, got diameter="):
+        Repeated(replace(one_pass(1), diameter=0.5), 1)
+    with pytest.raises(ValueError, match="Repeated needs a noisy step"):
+        Repeated(replace(one_pass(1), release=Release.EXPONENTIAL_MECHANISM), 1)
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,25 @@ def test_bends_far_out_do_not_round_what_a_step_moves(curvature):
     assert high < best * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("reach", [2.0**20, 2.0**57, 2.0**90])
+def test_bends_far_out_hide_no_slope(reach):
+    """Gradients beside the domain of the noise rounded those within it to zero."""
+    m = NoisySGD(
+        steps=40, dataset_size=10, batch_size=10, step_size=1.0, noise_std=0.5, lipschitz=1.0,
+        smoothness=1.0, strong_convexity=0.5,
+    )  # fmt: skip
+    far = PiecewiseLinear((-reach, reach), (-reach / 2, reach / 2), (0.5, 0.5))
+    push = {"record": PiecewiseLinear.constant(-1.0), "record_prime": PiecewiseLinear.constant(1.0)}
+    flat = PiecewiseLinear((-2.0, 2.0), (0.0, 0.0), (0.0, 0.0))
+    pair = GradientPair(m, shared=far, others=flat, **push)
+    near = GradientPair(m, shared=PiecewiseLinear.linear(0.5), **push)
+    found, known = (exact.curve(one).epsilon_bracket(1e-5) for one in (pair, near))
+    assert found[0] * (1 - 1e-9) <= known[1] <= found[1] * (1 + 1e-9)
+    falling = PiecewiseLinear((-1.0, 1.0), (1.0, -1.0), (0.0, 0.0))
+    with pytest.raises(Inadmissible, match=r"slopes of shared \+ others .* got \[-0.5, 0.5\]"):
+        GradientPair(m, shared=far, others=falling, **push)
+
+
 @pytest.mark.parametrize("points", [(-1e13, 1e13), (-0.3, 1e13), (-1.0, 1.0), (3.0, 700.0)])
 def test_no_rounding_moves_a_state_farther_than_the_record_may(points):
     line = PiecewiseLinear(points, (0.3, -0.3), (0.0, 0.0))

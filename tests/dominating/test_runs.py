@@ -12,6 +12,7 @@ from scipy.stats import norm
 from audit import Batching, Composition, Divisor, NoisySGD, Relation
 from audit.curves import GaussianCurve, Order
 from audit.dominating import dominating_curve
+from audit.dominating.layer import TooManyCells
 from audit.dominating.mixture import MixturePair
 from audit.dominating.runs import MixtureRun, RefinedCurve
 from tests.mechanisms import dp_sgd
@@ -212,6 +213,33 @@ def test_shuffled_parts_are_refused(batching):
     )
     with pytest.raises(ValueError, match=message):
         dominating_curve(Composition((part, replace(POISSON, relation=Relation.ZERO_OUT))))
+
+
+def test_a_part_without_a_bound_hides_behind_no_other():
+    """Sampled batches under replace-one need one, since a common gradient tells who was drawn."""
+    bounded = replace(POISSON, relation=Relation.REPLACE_ONE)
+    unknown = replace(bounded, clip_norm=None, gradient_sensitivity=bounded.sensitivity)
+    assert dominating_curve(Composition((bounded, bounded))).epsilon(1e-5) > 0
+    for parts in ((bounded, unknown), (unknown, bounded)):
+        with pytest.raises(ValueError, match="gradient_sensitivity must be None, and gradients"):
+            dominating_curve(Composition(parts))
+
+
+def test_steps_that_no_grid_holds_have_the_epsilon_of_fewer(monkeypatch):
+    whole = dominating_curve(replace(POISSON, steps=16_000))
+    fewer = dominating_curve(replace(POISSON, steps=1000))
+    low, high = fewer.epsilon_bracket(1e-5)
+    deltas = fewer.delta_bracket(2.0)
+    taken = RefinedCurve._composed
+
+    def refused(self, *words):
+        if self._steps > 1000 and words[0]:
+            raise TooManyCells(1.0, 1)
+        return taken(self, *words)
+
+    monkeypatch.setattr(RefinedCurve, "_composed", refused)
+    assert low * (1 - 1e-6) <= whole.epsilon_bracket(1e-5)[0] <= high
+    assert deltas[0] * (1 - 1e-6) <= whole.delta_bracket(2.0)[0] <= deltas[1]
 
 
 def test_parts_without_a_pair_are_refused():

@@ -11,8 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 from mpmath import mp
+from scipy.stats import norm
 
-from audit.constructions import Affine, BiasedWalk, Construction, Process, Staircase
+from audit.constructions import (
+    Affine,
+    BiasedWalk,
+    Construction,
+    Mapped,
+    Process,
+    Segment,
+    Staircase,
+)
+from audit.constructions.process import Path
+from audit.constructions.updates import PowerUpdate
 from audit.exact import Law, LawCurve, banded, curve, curves, law, node_laws, propagation, transfer
 from audit.exact import step_panels as step_panels_module
 from audit.exact.law import cell_masses, edge_table
@@ -158,6 +169,32 @@ def test_a_staircase_counts_what_it_leaves_out_as_lost() -> None:
         own = law(process(noisy(stairs), times=3, start=start))
         assert np.exp(own.log_masses).sum() + own.lost_mass >= 1 - 1e-12
         assert own.lost_mass < 0.9
+
+
+@pytest.mark.parametrize("start", [-5.0, 2.0, 5.0])
+def test_stairs_are_also_left_by_who_begins_beyond_them(start: float) -> None:
+    stairs = Staircase((-2.0, 0.0, 1.0), (-0.5, 0.5), 1.0)
+    found = law(process(noisy(stairs), times=1, start=start))
+    assert found.means.tolist() == stairs(np.array([start])).tolist()
+
+
+def test_stairs_of_two_lengths() -> None:
+    """Between the ends of the shorter one and of the longer one its map is not constant."""
+    long, short = (Staircase((-a, 0.0, a), (-a / 6, a / 6), 1.0) for a in (3.0, 1.0))
+    segments = tuple(Segment((noisy(stairs),)) for stairs in (long, short))
+    found = law(Process(0.0, (Path(1.0, segments),)))
+    std = segments[0].steps[0].noise_std
+    places = np.linspace(-8.0, 8.0, 400_001) + 1e-9
+    before = norm.pdf(places, float(long(np.zeros(1))[0]), std) * (places[1] - places[0])
+    above = before @ norm.sf(1.0, short(places), std)
+    assert found.probability(low=1.0) == pytest.approx(above, rel=1e-6)
+
+
+def test_an_even_power_is_not_smooth_where_its_sign_changes() -> None:
+    bent = Mapped(PowerUpdate(0.3, 2.0, centre=0.1))
+    for update in (bent, replace(bent, kink_points=(0.1,))):
+        own = Process(0.0, (Path(1.0, (Segment((noisy(update),), times=3),)),), -1.0, 1.0)
+        assert 0.1 in step_panels([own], -1.0, 1.0).panels.edges
 
 
 def test_different_domains_are_refused() -> None:
