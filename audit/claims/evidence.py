@@ -28,7 +28,7 @@ from audit.constructions import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
 from audit.curves.brackets import Bracket, BracketError
-from audit.curves.quantities import ClaimedNumber
+from audit.curves.quantities import ClaimedNumber, Mu
 
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
 # stops the work only if an estimate was wrong by this factor.
@@ -104,11 +104,11 @@ class Collected:
 
     @property
     def inconclusive(self) -> str:
-        """Why no evidence, or not the laws that decide, could have contradicted a number."""
-        unsure = [bound for bound in self.bounds if bound.inconclusive]
-        if len(unsure) == len(self.bounds):
+        """Why no evidence, or not the law that decides, could have contradicted a number."""
+        if all(bound.inconclusive for bound in self.bounds):
             return self.closest.inconclusive
-        return next((b.inconclusive for b in unsure if isinstance(b.known.pair, ExplicitPair)), "")
+        laws = (bound for bound in self.bounds if bound.evidence is Evidence.EXACT)
+        return next((bound.inconclusive for bound in laws if bound.inconclusive), "")
 
     def add_scores(self, judged: estimation.JudgedScores, known: KnownPair | Recorded) -> None:
         """Add what samples certify."""
@@ -178,7 +178,7 @@ def _by_law(
         for number, order in itertools.product(found.numbers, Order):
             bracket = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
             if bracket is not None:
-                unsure = _too_coarse(number, bracket, known.name)
+                unsure = _too_coarse(number, bracket, known)
                 bounds.append(LowerBound(number, *bracket, order, known, Evidence.EXACT, unsure))
         found.tried += 1
     except LawTooSlow:
@@ -195,13 +195,17 @@ def _by_law(
     found.bounds += bounds
 
 
-def _too_coarse(number: ClaimedNumber, bracket: Bracket, name: str) -> str:
-    """Return why a bracket on one side of which nothing is known decides nothing; else empty."""
-    low, high = bracket
-    unknown = low == 0 or high >= number.quantity.largest
-    if not unknown or number.refuted_by(low) or high - number.value <= 1e-3 * (1 + number.value):
+def _too_coarse(number: ClaimedNumber, bracket: Bracket, known: KnownPair) -> str:
+    """Return why laws that should decide a claim, as they are all it is about, do not; else empty.
+
+    Nothing is known of them on one side. Of mu that is so for many laws whose tails are light.
+    """
+    (low, high), quantity = bracket, number.quantity
+    unknown = low == 0 or (high >= quantity.largest and not isinstance(quantity, Mu))
+    open_ended = unknown and high - number.value > 1e-3 * (1 + number.value)
+    if not open_ended or not isinstance(known.pair, ExplicitPair) or number.refuted_by(low):
         return ""
-    return f"{number.quantity.name} of {name} is only known to be from {low:.6g} to {high:.6g}"
+    return f"{quantity.name} of {known.name} is only known to be from {low:.6g} to {high:.6g}"
 
 
 def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:

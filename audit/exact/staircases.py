@@ -29,13 +29,12 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 def is_staircase(process: Process) -> bool:
-    """Whether every map of a process on the whole line is a staircase, and all end at one place."""
-    maps = [phi for step in process.distinct_steps() for phi in step.maps]
-    stairs = all(isinstance(phi, Staircase) for phi in maps)
-    if not (stairs and math.isinf(process.lower) and math.isinf(process.upper)):
-        return False
-    (low, high), *others = {(phi.kinks[0], phi.kinks[-1]) for phi in maps}
-    return not others and low <= process.start < high
+    """Whether every map of a process on the whole line is a staircase."""
+    return (
+        math.isinf(process.lower)
+        and math.isinf(process.upper)
+        and all(isinstance(phi, Staircase) for s in process.distinct_steps() for phi in s.maps)
+    )
 
 
 def staircase_laws(process: Process, wanted: Sequence[int]) -> list[Law]:
@@ -70,6 +69,13 @@ class _Chain:
         steps = process.distinct_steps()
         maps = list(dict.fromkeys(phi for step in steps for phi in step.maps))
         self.edges = np.unique(np.concatenate([phi.kinks for phi in maps]))
+        low, high = self.edges[[0, -1]].tolist()
+        one_end = all((phi.kinks[0], phi.kinks[-1]) == (low, high) for phi in maps)
+        if not one_end or not low <= process.start < high:
+            raise ValueError(
+                "staircases must end at the same places, and the process start in "
+                f"[{low:g}, {high:g}), got {process.start:g}"
+            )
         self.middles = (self.edges[1:] + self.edges[:-1]) / 2
         std = min(step.noise_std for step in steps)
         shortest = float(np.min(np.diff(self.edges))) / std

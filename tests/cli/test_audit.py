@@ -356,7 +356,9 @@ def test_the_version(command: str, ended: Callable[..., Ended]) -> None:
 def test_a_full_disk_is_one_line_and_a_closed_output_is_nothing(
     words: list[str], tmp_path: Path
 ) -> None:
-    claim = "claims: [{id: good, laws: {laplace: {scale: 1}}, epsilon: 2, delta: 0}]\n"
+    claim = (
+        "claims: [{id: good, laws: {laplace: {sensitivity: 1, scale: 1}}, epsilon: 2, delta: 0}]\n"
+    )
     (tmp_path / "good.claims.yaml").write_text(claim)
     command = " ".join([sys.executable, "-m", "audit.cli." + words[0], words[1]])
     full, closed = (

@@ -168,7 +168,9 @@ def test_batches_that_an_accountant_assumes(ended: Command) -> None:
 TRAINING = ["sampling_rate=.5", "steps=1", "relation=add_remove"]
 
 
-def test_words_of_trainings(ended: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_of_trainings(
+    ended: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     # the command's questions are asked once more here
     monkeypatch.setattr(bounds, "noise_multiplier", functools.cache(bounds.noise_multiplier))
     done = ended(main, *TRAINING, "noise_multiplier=1.1", "delta=1e-5")
@@ -178,6 +180,7 @@ def test_words_of_trainings(ended: Command, monkeypatch: pytest.MonkeyPatch) -> 
     done = ended(main, *TRAINING, "epsilon=2", "delta=1e-5", "--format", "json")
     noise = bounds.noise_multiplier(epsilon=2.0, delta=1e-5, **same)
     assert json.loads(done.out) == encode(noise)
+    monkeypatch.chdir(tmp_path)
     swept = ended(main, *TRAINING, "-m", "noise_multiplier=2,3", "delta=1e-5", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(swept.out)))
     assert [row["noise_multiplier"] for row in rows] == ["2.0", "3.0"]
