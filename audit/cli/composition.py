@@ -6,8 +6,8 @@ import argparse
 import dataclasses
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -56,10 +56,13 @@ def run_with_hydra(name: str, job: Callable[[DictConfig], Any]) -> None:
     """Compose the stored configuration ``name`` with the command line, and call the job with it."""
     # like a script: for a module, Hydra would treat the package's folders as groups (bounds)
     job.__module__ = "__main__"
-    with tempfile.TemporaryDirectory() as folder:
-        if get_args_parser().parse_known_args()[0].multirun:  # Hydra stores a sweep's configuration
-            sys.argv.append(f"hydra.sweep.dir='{folder}'")
+    stored = Path("multirun.yaml")  # Hydra stores a sweep's configuration
+    kept = stored.exists()
+    try:
         hydra.main(version_base="1.3", config_path=None, config_name=name)(job)()
+    finally:
+        if not kept:
+            stored.unlink(missing_ok=True)
 
 
 def composed(command: str, *classes: type) -> Iterator[tuple[Any, ...]]:
