@@ -190,9 +190,7 @@ def _home(value: Any) -> tuple[str, ...]:
     """Return the name of the module whose code a value runs; none for plain data."""
     if isinstance(value, ModuleType):
         return (value.__name__,)
-    if isinstance(value, FunctionType):  # a wrapper has the name of another function's module
-        return (str(value.__globals__.get("__name__")),)
-    return ((value if isinstance(value, type) else type(value)).__module__,)
+    return ((value if isinstance(value, type | FunctionType) else type(value)).__module__,)
 
 
 def _is_of_user(name: str) -> bool:
@@ -209,7 +207,8 @@ def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -
     """Train once as `trial`; refuse a training that draws from a generator made on import.
 
     Such a generator goes on where the training before left it, and every process has an equal one.
-    It is allowed if the training seeds it: its state then does not depend on what was before.
+    It is allowed if the training seeds it, as are those of the process, which are seeded before:
+    their states then do not depend on what was before.
     """
     before = _generator_states(function, reference)
     scores = trial(function, reference, *arguments)
@@ -228,11 +227,9 @@ def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -
 
 def _generator_states(function: Any, reference: str) -> dict[str, bytes]:
     """Return the states of the generators that a training's modules and defaults hold, by name."""
-    torch = sys.modules.get("torch")
     kinds: tuple[type, ...] = (np.random.Generator, np.random.RandomState, random.Random)
-    seeded = [random._inst, np.random.mtrand._rand]
-    if torch is not None:
-        kinds, seeded = (*kinds, torch.Generator), [*seeded, torch.default_generator]
+    if "torch" in sys.modules:
+        kinds = (*kinds, sys.modules["torch"].Generator)
     held = {
         f"{module}.{name}": value
         for module, content in _modules_of(function, reference).items()
@@ -245,7 +242,7 @@ def _generator_states(function: Any, reference: str) -> dict[str, bytes]:
     return {
         name: pickle.dumps(_state(value))
         for name, value in held.items()
-        if isinstance(value, kinds) and not any(value is one for one in seeded)
+        if isinstance(value, kinds)
     }
 
 

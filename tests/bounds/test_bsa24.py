@@ -473,6 +473,13 @@ def test_the_exponential_mechanism_of_a_linear_loss_is_within_its_bounds():
     assert float(np.max(np.abs(np.log(p / q)))) == pytest.approx(2.0, rel=1e-9)
 
 
+def test_clipped_gradients_bound_no_potential():
+    """F = 10 x is clipped to 1, and the exponential mechanism does not know."""
+    m = smooth(release=Release.EXPONENTIAL_MECHANISM, clip_norm=1.0, lipschitz=None)
+    with pytest.raises(bounds.NotApplicable, match="needs unclipped gradients"):
+        bounds.evaluate("bsa24.mcsherry_talwar", m)
+
+
 def test_inactive_clipping_changes_nothing():
     m = smooth(lipschitz=0.5, gradient_sensitivity=None, strong_convexity=0.0)
     assert mu("theorem_4_1", dataclasses.replace(m, clip_norm=0.5)) == mu("theorem_4_1", m)

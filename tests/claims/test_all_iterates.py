@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
@@ -11,7 +12,7 @@ from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.claims.candidates import KnownPairs
 from audit.claims.claim import Claim, Numbers
 from audit.claims.error_shares import ErrorShare
-from audit.claims.evidence import Collected, LowerBound
+from audit.claims.evidence import Collected, LowerBound, _too_coarse
 from audit.claims.judge import _verdict
 from audit.claims.judgement import Evidence, Judgement, Verdict
 from audit.constructions.explicit_laws import AllIterates
@@ -75,6 +76,22 @@ def test_a_claim_inside_the_bracket_stands_and_is_not_proven() -> None:
     inside = of_epsilon(BASE, low)
     assert inside.verdict is Verdict.CONSISTENT
     assert "does not refute it" in inside.message or "refutes it" in inside.message
+
+
+@pytest.mark.parametrize(("low", "high", "of"), [(0.5, math.inf, "0.5"), (0.0, 4.0, "0")])
+def test_a_bracket_with_one_side_decides_nothing(low: float, high: float, of: str) -> None:
+    number = ClaimedNumber(EpsilonAtDelta(DELTA), 1.0)
+    known = KnownPairs().one(AllIterates(BASE))
+    unsure = _too_coarse(number, (low, high), known)
+    assert unsure.endswith(f"is only known to be from {of} to {high:g}")
+    assert _too_coarse(number, (1.5, math.inf), known) == ""  # refutes
+    assert _too_coarse(number, (0.9, 4.0), known) == ""
+    share, exact = ErrorShare(0.1, 0.1), Evidence.EXACT
+    bounds = [LowerBound(number, 0.9, 0.95, Order.FORWARD, known, exact)]
+    bounds += [LowerBound(number, low, high, Order.REVERSE, known, exact, unsure)]
+    claim = Claim(id="x", mechanism=BASE, statement=Numbers((number,)))
+    found = Collected(claim=claim, numbers=(number,), share=share, bounds=bounds)
+    assert found.inconclusive == unsure
 
 
 @pytest.mark.parametrize(("reverse_high", "proven"), [(0.98, True), (1.02, False)])

@@ -375,6 +375,12 @@ def refutation(plain, order, name, at, claimed, certified):
     return json.loads(json.dumps(content))
 
 
+def test_no_partition_has_more_draws_than_are_verified():
+    coins = {"kind": "finite", "first": [0.5, 0.5], "second": [0.4, 0.6], "times": 10**6 + 1}
+    with pytest.raises(ValueError, match=r"times must be at most 1e\+06 for a partition"):
+        refutation(coins, Order.FORWARD, "epsilon", 1e-5, 1.0, 2.0)
+
+
 def verified(*claim):
     return verify(refutation(*claim)).answer
 

@@ -165,6 +165,9 @@ def test_one_narrow_piece_does_not_excuse_steep_ones():
     m = dataclasses.replace(M, lipschitz=2.0)
     with pytest.raises(Inadmissible, match=r"slopes of shared \+ others in \[0, 1.5\]"):
         GradientPair(m, others=narrow)
+    for width in np.geomspace(1e-13, 1e-11, 9).tolist():  # some of these round up
+        line = PiecewiseLinear((0.3, 0.3 + width), (0.45, 0.45 + 1.5 * width), (1.5, 1.5))
+        assert GradientPair(m, others=line)
     bend = 0.1 + 2.0**-54 * 3  # between two points of shared
     shared = PiecewiseLinear((-0.5, 0.1, 0.5), (-0.7, 0.1 * 1.1, 0.55), (0.0, 0.0))
     others = PiecewiseLinear((bend - 1e-16, bend + 2e-16, 0.5), (0.0, 0.0, 0.1), (0.0, 0.0))
@@ -206,6 +209,8 @@ def test_bends_far_out_hide_no_slope(reach):
     near = GradientPair(m, shared=PiecewiseLinear.linear(0.5), **push)
     found, known = (exact.curve(one).epsilon_bracket(1e-5) for one in (pair, near))
     assert found[0] * (1 - 1e-9) <= known[1] <= found[1] * (1 + 1e-9)
+    beyond = PiecewiseLinear((reach,), (reach / 2,), (0.5, 0.5))
+    assert beyond.at(np.array([0.3])) == 0.15
     falling = PiecewiseLinear((-1.0, 1.0), (1.0, -1.0), (0.0, 0.0))
     with pytest.raises(Inadmissible, match=r"slopes of shared \+ others .* got \[-0.5, 0.5\]"):
         GradientPair(m, shared=far, others=falling, **push)

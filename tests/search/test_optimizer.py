@@ -58,6 +58,20 @@ def test_the_certificate_is_the_construction_and_its_law():
     assert again == found.bracket == found.law.epsilon_bracket(DELTA)
 
 
+def test_suggestions_end_with_their_share_of_the_time(monkeypatch):
+    def members(mechanism):
+        yield TwoSidedWalk(mechanism)
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(optimizer, "suggested_members", members)
+    monkeypatch.setattr(optimizer, "_SEED_SHARE", -1.0)
+    m = NoisySGD(
+        steps=4, dataset_size=2, batch_size=2, step_size=0.1, noise_std=1.0, lipschitz=1.0,
+        smoothness=1.0, diameter=1.0,
+    )  # fmt: skip
+    assert worst_case(m, delta=1e-5, budget=60.0, evaluations=2, seed=0).bracket[0] > 0
+
+
 def test_a_pair_whose_bracket_is_broken_is_skipped(monkeypatch):
     m = mechanism(1.0, 0.2, 10)
     ask = Epsilon.bracket

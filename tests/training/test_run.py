@@ -179,6 +179,11 @@ def test_generators_of_the_process_are_seeded_for_each_training() -> None:
     assert np.unique(first.scores).size == 20
 
 
+def test_draws_that_no_seed_reaches_end_the_audit() -> None:
+    with pytest.raises(UserCodeError, match=rf"trial 1 .*: {HERE}:of_draws .* draws from {HERE}.D"):
+        audited("of_draws", trials=8)
+
+
 def test_scores_that_repeat_are_noted(right: training.TrainingAudit) -> None:
     found = audited("of_the_module")
     (note,) = [one for one in found.findings.notes if one.startswith("Scores repeat: ")]
@@ -428,6 +433,7 @@ def test_helper_modules_belong_to_the_training(
         ("def train(canary, seed):\n    H.seed(seed)\n    return H.random()", ""),
         ("def train(canary, seed):\n    return default_rng(seed).normal()", ""),
         ("def train(canary, seed):\n    return np.random.normal()", ""),
+        ("def train(canary, seed):\n    return R.normal()", ""),
         ("def train(canary, seed, g=default_rng(0)):\n    return g.normal()", "default 1"),
         (
             "def train(canary, seed, *, g=default_rng(0)):\n    return g.normal()",
@@ -440,7 +446,8 @@ def test_generators_made_on_import_are_refused(
 ) -> None:
     own = types.ModuleType("own")
     head = "import random\nimport numpy as np\nfrom numpy.random import default_rng\n"
-    exec(f"{head}G, H = default_rng(0), random.Random(0)\n{body}\n", vars(own))
+    made = "G, H, R = default_rng(0), random.Random(0), np.random.mtrand._rand"
+    exec(f"{head}{made}\n{body}\n", vars(own))
     monkeypatch.setitem(sys.modules, "own", own)
     ask = functools.partial(scores.first_trial, own.train, "own:train", [True], 5, {})
     if not shared:

@@ -132,6 +132,14 @@ def of_the_process(canary: bool, seed: int) -> list[float]:
     return [canary + np.random.normal(), random.random()]  # noqa: NPY002
 
 
+DRAWS = np.random.default_rng(5)
+
+
+def of_draws(canary: bool, seed: int) -> float:
+    """Draw from a generator of this module, which no seed reaches."""
+    return canary + float(DRAWS.normal())
+
+
 def of_the_module(canary: bool, seed: int) -> float:
     """Draw from a generator that another process has in the same state."""
     return canary + float(np.random.default_rng(seed % 40).normal())
