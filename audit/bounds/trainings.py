@@ -311,16 +311,14 @@ def _steps(steps: int | None, epochs: float | None, sampling_rate: float) -> int
     if (steps is None) == (epochs is None):
         got = "neither" if steps is None else "both"
         raise ValueError(f"steps or epochs must be given, and not both, got {got}")
-    if steps is not None:
-        validate.integer(1, steps=steps)
-        count = int(steps)
-    else:
+    if epochs is not None:
         validate.positive(epochs=epochs, sampling_rate=sampling_rate)
-        assert epochs is not None
-        count = math.ceil(min(epochs / sampling_rate, 1e300) * (1 - _WHOLE_TOLERANCE))
-    if count > _MAX_STEPS:
-        raise validate.fail("steps", f"at most {_MAX_STEPS:g}", float(count))
-    return count
+        steps = math.ceil(min(epochs / sampling_rate, 1e300) * (1 - _WHOLE_TOLERANCE))
+    validate.integer(1, steps=steps)
+    assert steps is not None
+    if steps > _MAX_STEPS:
+        raise validate.fail("steps", f"at most {_MAX_STEPS:g}", float(steps))
+    return int(steps)
 
 
 def _training(

@@ -50,8 +50,8 @@ class Recorded:
 class LowerBound:
     """The bound that one pair, or recorded scores, certify on one number, in one order.
 
-    ``inconclusive`` is why its samples could not have refuted the number, or why its law may; else
-    empty. ``audit`` is the audit of the samples.
+    ``inconclusive`` is why its samples or its law could not have refuted the number; else empty.
+    ``audit`` is the audit of the samples.
     """
 
     number: ClaimedNumber
@@ -196,11 +196,9 @@ def _by_law(
 
 
 def _too_coarse(number: ClaimedNumber, bracket: Bracket, known: KnownPair) -> str:
-    """Return why laws that should decide a claim, as they are all it is about, do not; else empty.
-
-    Nothing is known of them on one side. Of mu that is so for many laws whose tails are light.
-    """
+    """Return why laws that a claim is all about, known from one side, do not decide it; or ""."""
     (low, high), quantity = bracket, number.quantity
+    # of mu an upper end is often unknown, where tails are light
     unknown = low == 0 or (high >= quantity.largest and not isinstance(quantity, Mu))
     open_ended = unknown and high - number.value > 1e-3 * (1 + number.value)
     if not open_ended or not isinstance(known.pair, ExplicitPair) or number.refuted_by(low):

@@ -117,11 +117,11 @@ def table(checked: Checked, width: float = math.inf) -> list[str]:
     ]
     if max(map(len, lines)) <= width:
         return lines
-    folded = []
+    folded = [""]
     for mark, claim, verdict, *rest in rows[1:]:
         named = (f"{name} {word}" for name, word in zip(COLUMNS[3:], rest, strict=True) if word)
         folded.append(f"{mark.ljust(widths[0])}  {claim}: {verdict}\n      {', '.join(named)}")
-    return ["", *folded]
+    return folded
 
 
 def _text(checked: Checked) -> str:

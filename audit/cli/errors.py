@@ -37,8 +37,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        shown = "print the version and exit"
-        self.add_argument("--version", action="version", version=VERSION, help=shown)
+        self.add_argument("--version", action="version", version=VERSION, help="print the version")
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with the status of bad input."""
@@ -83,8 +82,8 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
         if isinstance(error, OSError):
             _end_with(name, error)
         if isinstance(error, ArithmeticError):
-            wanted = "numbers must not be too large or too small to compute with"
-            print(f"{name}: error: {wanted}, got {type(error).__name__}", file=sys.stderr)
+            wanted = f"must not be too large or too small, got {type(error).__name__}"
+            print(f"{name}: error: numbers {wanted}", file=sys.stderr)
             sys.exit(BROKEN_INPUT)
         raise
 

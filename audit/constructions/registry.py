@@ -107,8 +107,7 @@ def all_kinds() -> Mapping[str, type[Construction] | type[ExplicitPair]]:
 @functools.cache
 def _import_all() -> None:
     """Import the modules of this package, which register their pairs."""
-    package = importlib.import_module(__package__)
-    for module in pkgutil.iter_modules(package.__path__):
+    for module in pkgutil.iter_modules(importlib.import_module(__package__).__path__):
         importlib.import_module(f"{__package__}.{module.name}")
 
 

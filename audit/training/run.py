@@ -287,8 +287,7 @@ def run(
     """
     validate.instance(Sequence, claims=claims)
     validate.instance(Canaries, assume=assume)
-    if arguments is not None:
-        validate.instance(Mapping, arguments=arguments)
+    validate.instance(Mapping, arguments=arguments or {})
     if folder is not None and not isinstance(folder, Path | str):
         raise validate.fail("folder", "a path", folder)
     design = Design(

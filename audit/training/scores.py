@@ -6,8 +6,12 @@ them: the digest of the training's source files, and the scores of one training.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import hashlib
+import importlib.util
 import inspect
+import itertools
 import math
 import pickle
 import random
@@ -15,7 +19,6 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -155,8 +158,7 @@ def detached(value: Any) -> Any:
 
 def answer(function: Any, question: str, *arguments: Any) -> Any:
     """Answer a question: ``source``, ``first`` or ``trial``."""
-    answers: dict[str, Callable[..., Any]]
-    answers = {"source": source, "first": first_trial, "trial": trial}
+    answers: dict[str, Any] = {"source": source, "first": first_trial, "trial": trial}
     return answers[question](function, *arguments)
 
 
@@ -165,50 +167,61 @@ def source(function: Any, reference: str) -> str:
     if not callable(function):
         raise UserCodeError(str(validate.fail("train", f"a function ({reference})", function)))
     digest = hashlib.sha256()
-    for name, module in sorted(_modules_of(function, reference).items()):
-        file = getattr(module, "__file__", None)
-        content = Path(file).read_bytes() if file else b""
-        digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
+    for name, file in sorted(_files_of(function, reference).items()):
+        digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 
-def _modules_of(function: Any, reference: str) -> dict[str, ModuleType]:
-    """Return a function's module, and the modules of the user that it refers to, by name."""
-    found: dict[str, ModuleType] = {}
-    left = [reference.partition(":")[0], *_home(inspect.unwrap(function))]
+def _files_of(function: Any, reference: str) -> dict[str, Path]:
+    """Return the files of a function's module, and of modules of the user that it imports."""
+    found: dict[str, Path] = {}
+    own = reference.partition(":")[0], str(getattr(inspect.unwrap(function), "__module__", ""))
+    left = list(own)
     while left:
         name = left.pop()
-        if name in found or name not in sys.modules:
+        file = _file_of(name)
+        if name in found or file is None or not (name in own or _is_of_user(name, file)):
             continue
-        found[name] = sys.modules[name]
-        used = {home for value in vars(found[name]).values() for home in _home(value)}
-        left += filter(_is_of_user, used)
+        found[name] = file
+        if file.suffix == ".py":
+            left += _imports(name, file)
     return found
 
 
-def _home(value: Any) -> tuple[str, ...]:
-    """Return the name of the module whose code a value runs; none for plain data."""
-    if isinstance(value, ModuleType):
-        return (value.__name__,)
-    return ((value if isinstance(value, type | FunctionType) else type(value)).__module__,)
+def _file_of(name: str) -> Path | None:
+    """Return the file of a module without importing it; None where there is none."""
+    parent, file = name.rpartition(".")[0], getattr(sys.modules.get(name), "__file__", None)
+    if name not in sys.modules and (not parent or parent in sys.modules):
+        with contextlib.suppress(ImportError, ValueError):
+            file = getattr(importlib.util.find_spec(name), "origin", None)
+    return Path(file).resolve() if file and Path(file).is_file() else None
 
 
-def _is_of_user(name: str) -> bool:
+def _imports(name: str, file: Path) -> list[str]:
+    """Return the names of all that may be a module in the import statements of a module."""
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    found: list[str] = []
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            found += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            found += (f"{base}.{alias.name}" for alias in node.names)
+    return [one for name in found for one in itertools.accumulate(name.split("."), "{}.{}".format)]
+
+
+def _is_of_user(name: str, file: Path) -> bool:
     """Return whether a module belongs neither to Python nor to an installed library."""
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if file is None or name.partition(".")[0] == __name__.partition(".")[0]:
-        return False
-    path = Path(file).resolve()
-    libraries = {"site-packages", "dist-packages"} & set(path.parts)
-    return not libraries and not path.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve())
+    libraries = {"site-packages", "dist-packages"} & set(file.parts)
+    ours = name.partition(".")[0] == __name__.partition(".")[0]
+    return not (libraries or ours or file.is_relative_to(sysconfig.get_path("stdlib")))
 
 
 def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -> list[float]:
     """Train once as `trial`; refuse a training that draws from a generator made on import.
 
-    Such a generator goes on where the training before left it, and every process has an equal one.
-    It is allowed if the training seeds it, as are those of the process, which are seeded before:
-    their states then do not depend on what was before.
+    Every process has an equal one, which goes on where the training before left it. One that is
+    seeded for each training is allowed: its state then does not depend on what was before.
     """
     before = _generator_states(function, reference)
     scores = trial(function, reference, *arguments)
@@ -232,25 +245,18 @@ def _generator_states(function: Any, reference: str) -> dict[str, bytes]:
         kinds = (*kinds, sys.modules["torch"].Generator)
     held = {
         f"{module}.{name}": value
-        for module, content in _modules_of(function, reference).items()
-        for name, value in vars(content).items()
+        for module in _files_of(function, reference).keys() & sys.modules.keys()
+        for name, value in vars(sys.modules[module]).items()
     }
-    plain = inspect.unwrap(function)
-    defaults = (getattr(plain, "__defaults__", None) or ()), getattr(plain, "__kwdefaults__", None)
-    held |= {f"default {i + 1}": value for i, value in enumerate(defaults[0])}
-    held |= {f"the default of {name}": value for name, value in (defaults[1] or {}).items()}
-    return {
-        name: pickle.dumps(_state(value))
-        for name, value in held.items()
-        if isinstance(value, kinds)
-    }
+    for one in inspect.signature(function).parameters.values():
+        held[f"the default of {one.name}"] = one.default
+    return {name: pickle.dumps(_state(x)) for name, x in held.items() if isinstance(x, kinds)}
 
 
 def _state(generator: Any) -> Any:
-    for name in ("get_state", "getstate"):  # of NumPy's older kind and PyTorch, and of Python
-        if hasattr(generator, name):
-            return getattr(generator, name)()
-    return generator.bit_generator.state
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
 
 
 def trial(

@@ -115,8 +115,7 @@ def test_divergences_and_powers_of_compositions() -> None:
 def test_a_law_that_is_known_from_one_side_decides_nothing() -> None:
     found = judged(pair=Laplace(sensitivity=1, scale=1, times=100_000), epsilon=1.0, delta=1e-5)
     assert found.verdict is Verdict.INCONCLUSIVE
-    wanted = "epsilon of Laplace(times=100000, sensitivity=1, scale=1) is only known to be from 0 "
-    assert found.message.startswith(wanted)
+    assert "Laplace(times=100000, sensitivity=1, scale=1) is only known to be" in found.message
     proven = judged(pair=Laplace(sensitivity=1, scale=1, times=100_000), epsilon=1e6, delta=1e-5)
     assert proven.verdict is Verdict.CONSISTENT
 

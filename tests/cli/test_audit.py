@@ -361,17 +361,10 @@ def test_a_full_disk_is_one_line_and_a_closed_output_is_nothing(
     )
     (tmp_path / "good.claims.yaml").write_text(claim)
     command = " ".join([sys.executable, "-m", "audit.cli." + words[0], words[1]])
+    options: dict[str, Any] = {"shell": True, "capture_output": True, "text": True}
     full, closed = (
-        subprocess.run(
-            f"{command} {redirected}",
-            shell=True,
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            env=environment(),
-        )
-        for redirected in (">/dev/full", ">&-")
+        subprocess.run(f"{command} {to}", **options, cwd=tmp_path, env=environment(), check=False)
+        for to in (">/dev/full", ">&-")
     )
     assert full.returncode != 0
     assert re.fullmatch(r".*error: .*No space left on device.*\n", full.stderr)
