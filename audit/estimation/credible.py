@@ -11,14 +11,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, betaln, logit
 
 from audit import validate
+from audit.numerics.arrays import Array
 from audit.numerics.panels import gauss_legendre
 from audit.numerics.roots import bracketed_root
-
-Array = NDArray[np.float64]
 
 _PRIOR = 0.5  # Jeffreys
 _NODES = 20

@@ -23,9 +23,8 @@ from audit.estimation.regions import (
     joint,
     kept_inside,
 )
+from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
-
-Array = NDArray[np.float64]
 
 
 class Tail(enum.Enum):
@@ -166,47 +165,29 @@ class CountedTest(ShortRepr):
 
 @dataclass(frozen=True)
 class Evidence(ShortRepr):
-    """A certified lower bound and the counts it is computed from.
+    """A certified lower bound and the counts it is computed from."""
 
-    Attributes
-    ----------
-    value : float
-        The bound, at least 0: an epsilon, a mu or a Renyi divergence.
-    order : Order
-        FORWARD if the event is favoured by the law of ``samples`` (the first law below), REVERSE if
-        by that of ``samples_prime``.
-    tail : Tail
-        The kind of event, for example {x >= threshold}.
-    threshold : float
-        The threshold of the event.
-    first_count, first_total : int
-        Certifying samples of the order's first law in the event, and in total.
-    second_count, second_total : int
-        Certifying samples of the order's second law in the event, and in total.
-    first_rate, second_rate : float
-        The least favourable pair of rates in the confidence region (0.0 and 1.0 are vacuous); the
-        bound follows from these two rates. For a test at an order statistic: the mean rate of the
-        second law there, and the rate of the first law on the boundary of rejection.
-    error_spent : float
-        Part of the error budget that this test used; for a test of a simultaneous band, the part of
-        the whole band.
-    sampling_limit : float
-        The largest value that any test with this error could certify from this many samples (all of
-        the first sample in the event, none of the second; for a band, that the band could certify);
-        infinite if there is no limit.
-    """
-
-    value: float
+    value: float  #: The bound, at least 0: an epsilon, a mu or a Renyi divergence.
+    #: FORWARD if the law of ``samples`` is the first one, which favours the event; else REVERSE.
     order: Order
-    tail: Tail
-    threshold: float
-    first_count: int
-    first_total: int
-    second_count: int
-    second_total: int
+    tail: Tail  #: The kind of event, for example {x >= threshold}.
+    threshold: float  #: The threshold of the event.
+    first_count: int  #: Certifying samples of the order's first law in the event.
+    first_total: int  #: Certifying samples of the order's first law.
+    second_count: int  #: Certifying samples of the second law in the event.
+    second_total: int  #: Certifying samples of the second law.
+    #: Of the least favourable pair of rates in the confidence region, from which the bound follows;
+    #: 0.0 is vacuous. For a test at an order statistic: the rate on the boundary of rejection.
     first_rate: float
+    #: The other rate of that pair; 1.0 is vacuous. For a test at an order statistic: the mean rate
+    #: there.
     second_rate: float
+    #: Part of the error budget that this test used; for a test of a simultaneous band, the part of
+    #: the whole band.
     error_spent: float
+    #: The largest value that any test with this error could certify from this many samples (all of
+    #: the first sample in the event, none of the second; for a band, that the band could certify);
+    #: infinite if there is no limit.
     sampling_limit: float
 
 

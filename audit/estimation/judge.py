@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.adapters.scores import CanaryScores
@@ -45,9 +45,9 @@ from audit.estimation.score_source import (
 from audit.estimation.sequential import EProcesses
 from audit.estimation.verdicts import UserClaim, Verdict, user_claim
 from audit.numerics import display
+from audit.numerics.arrays import Array
 from audit.numerics.display import Marks, ShortRepr
 
-Array = NDArray[np.float64]
 AnyAudit = Audit | EProcesses | OneRunAudit
 
 # Error at which the two sides are certified to differ, if the audit's own is larger.
@@ -70,28 +70,15 @@ class JudgedClaim:
 
 @dataclass(frozen=True, eq=False)
 class JudgedScores(ShortRepr):
-    """The verdicts on claims, in their order, and the audit that they rest on.
+    """The verdicts on claims, in their order, and the audit that they rest on."""
 
-    Attributes
-    ----------
-    claims : tuple of JudgedClaim
-        The verdicts; the object itself is iterated over them.
-    audit : Audit, EProcesses or OneRunAudit
-        The bounds, which hold simultaneously.
-    x, x_prime : numpy.ndarray
-        The certifying scores of the two sides, one per run or per canary.
-    columns : CombinedColumns or None
-        How several numbers per run were combined; None if there was one.
-    uninformative : str
-        Why the scores could refute no claim, in one line; empty if they could.
-    """
-
-    claims: tuple[JudgedClaim, ...]
-    audit: AnyAudit
-    x: Array
-    x_prime: Array
+    claims: tuple[JudgedClaim, ...]  #: The verdicts; the object itself is iterated over them.
+    audit: AnyAudit  #: The bounds, which hold simultaneously.
+    x: Array  #: The certifying scores of the first side, one per run or per canary.
+    x_prime: Array  #: Those of the other side.
+    #: How several numbers per run were combined; None if there was one.
     columns: CombinedColumns | None
-    uninformative: str
+    uninformative: str  #: Why the scores could refute no claim, in one line; empty if they could.
 
     def _repr_html_(self) -> str:
         marks = [

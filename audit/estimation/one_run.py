@@ -72,10 +72,10 @@ from scipy.special import (
 
 from audit import validate
 from audit.curves import PrivacyCurve
+from audit.numerics.arrays import Array
 from audit.numerics.panels import gauss_legendre
 from audit.numerics.roots import decreasing_root, root_from_below
 
-Array = NDArray[np.float64]
 # Least probability, or share, of wrong guesses given that of right ones, or of guessed canaries.
 _LeastWrong = Callable[[Array], Array]
 _PValue = Callable[[float], float]
@@ -141,32 +141,17 @@ class GuessCounts:
 
 @dataclass(frozen=True)
 class OneRunBound:
-    """A lower confidence bound from one run, and the counts it is computed from.
+    """A lower confidence bound from one run, and the counts it is computed from."""
 
-    Attributes
-    ----------
-    assumption : Canaries
-        The assumption about the canaries on which the bound relies.
-    value, confidence : float
-        The bound, at least 0. Under the assumption, the mechanism's true value is at least this
-        with probability at least ``confidence``.
-    quantity : str
-        "epsilon" (at ``delta``) or "mu"; a mu refutes claims of mu-GDP below it and nothing else.
-    counts : GuessCounts
-        Numbers of correct guesses, of guesses and of canaries.
-    delta : float or None
-        The delta; None for a mu.
-    sampling_limit : float
-        The bound that only correct guesses would have given.
-    """
-
-    assumption: Canaries
-    value: float
+    assumption: Canaries  #: The assumption about the canaries on which the bound relies.
+    value: float  #: The bound, at least 0.
+    #: "epsilon" (at ``delta``) or "mu"; a mu refutes claims of mu-GDP below it and nothing else.
     quantity: str
-    counts: GuessCounts
-    delta: float | None
+    counts: GuessCounts  #: Numbers of correct guesses, of guesses and of canaries.
+    delta: float | None  #: The delta; None for a mu.
+    #: Under the assumption, the mechanism's true value is at least the bound with this probability.
     confidence: float
-    sampling_limit: float
+    sampling_limit: float  #: The bound that only correct guesses would have given.
 
 
 def one_run_bound(

@@ -22,9 +22,9 @@ from audit.estimation.one_run import (
 from audit.estimation.pilot_split import SmoothTail
 from audit.estimation.rate_limits import upper_limit
 from audit.estimation.scores import part_size
+from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
 
-Array = NDArray[np.float64]
 Coins = NDArray[np.bool_]
 
 _MIN_PROBABILITY = 1e-10  # of so few canaries on one side, where the coins are fair

@@ -31,9 +31,8 @@ from audit.curves import Order
 from audit.estimation.evidence import BOTH, Certificate, CountedTest, Evidence, Tail, ThresholdTest
 from audit.estimation.regions import Counts, hull_points
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.panels import gauss_legendre
-
-Array = NDArray[np.float64]
 
 _MAX_EPSILON = 700.0
 _MAX_MU = 75.0
@@ -65,7 +64,6 @@ _HALF_STEP = 0.5
 _EVENNESS = 6.0
 _DRAWS = 2000  # draws of the counts, to plan an audit
 
-Ranks = NDArray[np.int64]
 Ordered = tuple[Array, Array]  # ascending scores, and random numbers that order ties
 Key = tuple[int | float, ...]  # the counts and the error of a test
 Side = tuple[bool, bool]  # whether a claim holds in a test's own order, and in the other one
@@ -409,7 +407,7 @@ class OrderStatistics(Thresholds):
                     refuted |= _drawn_count(*beyond, rank, generator) >= least
         return float(np.mean(refuted))
 
-    def _planned(self, size: int, upper: bool, error: float) -> tuple[Ranks, Array]:
+    def _planned(self, size: int, upper: bool, error: float) -> tuple[Integers, Array]:
         """Return the ranks at which one tail is cut, and the error of each test.
 
         Upper tails are cut at scores of the law that high scores do not favour.
@@ -460,7 +458,7 @@ def _count_below(law: Ordered, thresholds: Array, lots: Array) -> NDArray[np.int
 
 
 @lru_cache(maxsize=256)
-def ladder(size: int, offset: float) -> tuple[Ranks, Array]:
+def ladder(size: int, offset: float) -> tuple[Integers, Array]:
     """Return the ascending ranks at which ``size`` scores are cut, and their shares of the error.
 
     An ``offset`` of half a step places the ranks of one tail between those of the other.
@@ -474,7 +472,7 @@ def ladder(size: int, offset: float) -> tuple[Ranks, Array]:
     return ranks, shares / np.sum(shares)
 
 
-def _needed(ranks: Ranks, errors: Array, trials: int, claim: tuple[float, float]) -> Ranks:
+def _needed(ranks: Integers, errors: Array, trials: int, claim: tuple[float, float]) -> Integers:
     """Return the smallest count at each rank that refutes; more than the total if none does."""
     every = np.full(ranks.size, trials)
     low, high = np.zeros_like(ranks), np.full_like(ranks, trials + 1)
@@ -486,7 +484,9 @@ def _needed(ranks: Ranks, errors: Array, trials: int, claim: tuple[float, float]
     return high
 
 
-def _drawn_count(counted: Ranks, ranked: Ranks, rank: int, generator: np.random.Generator) -> Ranks:
+def _drawn_count(
+    counted: Integers, ranked: Integers, rank: int, generator: np.random.Generator
+) -> Integers:
     """Draw how many scores of one law lie beyond the score of a given rank of the other law.
 
     Both are counted up to the end of each cell, outermost first; inside a cell they spread evenly.

@@ -29,8 +29,7 @@ from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import SEPARATE, Counts, JointShape, Rates, Region, joint, joint_edges
 from audit.estimation.scores import part_size, split
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 # Squared coefficient of variation of the excess of a normal variable over h, against h.
 _HAZARD = np.linspace(-4.0, 20.0, 1025)

@@ -62,9 +62,8 @@ from audit import validate
 from audit.constructions import Affine, Construction, Process
 from audit.constructions.process import DependentStep, Wall
 from audit.curves import Order
+from audit.numerics.arrays import Array
 from audit.numerics.roots import bracketed_root, decreasing_root
-
-Array = NDArray[np.float64]
 
 _PILOT_SHARE = 0.1  # share of the trials that chooses the threshold and the stakes
 _COARSE_THRESHOLDS, _FINE_THRESHOLDS = 13, 9  # thresholds that the pilot tries
@@ -170,26 +169,17 @@ class AffineStep:
 class AffineWalk:
     """A walk of affine steps, with walls if it has one dimension.
 
-    Attributes
-    ----------
-    start, direction : numpy.ndarray
-        The start point, and the direction u of the events <u, X_T> >= threshold, shape (d,).
-    steps : tuple of AffineStep
-        The steps.
-    lower, upper : float
-        The walls, infinite in more dimensions.
-
     Raises
     ------
     ValueError
         If there are walls in several dimensions, or a slope below 0 in one.
     """
 
-    start: Array
-    steps: tuple[AffineStep, ...]
-    direction: Array
-    lower: float = -math.inf
-    upper: float = math.inf
+    start: Array  #: The start point, shape (d,).
+    steps: tuple[AffineStep, ...]  #: The steps.
+    direction: Array  #: The direction u of the events <u, X_T> >= threshold, shape (d,).
+    lower: float = -math.inf  #: The lower wall; infinite in several dimensions.
+    upper: float = math.inf  #: The upper wall, likewise.
 
     def __post_init__(self) -> None:
         if self.start.size > 1 and not math.isinf(self.upper - self.lower):
@@ -397,35 +387,20 @@ def _average(mean: Array, a: float | Array, std: float) -> Array:
 
 @dataclass(frozen=True)
 class EventBound:
-    """A lower confidence bound on epsilon from weighted draws of one event.
+    """A lower confidence bound on epsilon from weighted draws of one event."""
 
-    Attributes
-    ----------
-    value, delta, confidence : float
-        The bound, at least 0: epsilon at ``delta`` is at least this, in ``order``, with probability
-        at least ``confidence``.
-    order : Order
-        The order of the pair.
-    threshold : float
-        The event holds the iterates from here on that the order's first law favours.
-    first_rate, second_rate : float
-        Lower confidence limit of the event's probability under the order's first law, and upper
-        one of that under the second law.
-    largest : tuple of float
-        The proven maxima of the draws of the two laws.
-    draws : int
-        Number of certifying draws of each law.
-    """
-
-    value: float
-    delta: float
+    value: float  #: The bound, at least 0.
+    delta: float  #: The delta.
+    #: Probability with which epsilon at ``delta`` is at least the bound, in ``order``.
     confidence: float
-    order: Order
+    order: Order  #: The order of the pair.
+    #: The event holds the iterates from here on that the order's first law favours.
     threshold: float
+    #: Lower confidence limit of the event's probability under the order's first law.
     first_rate: float
-    second_rate: float
-    largest: tuple[float, float]
-    draws: int
+    second_rate: float  #: Upper confidence limit of that under the second law.
+    largest: tuple[float, float]  #: The proven maxima of the draws of the two laws.
+    draws: int  #: Number of certifying draws of each law.
 
 
 def event_epsilon(

@@ -10,12 +10,11 @@ digits and accepts counts above the number of trials; tests compare with it.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, ndtri
 
 from audit import validate
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _TINY = float(np.finfo(np.float64).tiny)
 # A step from a probability that is so near to the error (as a logarithm) leaves the cube of that,

@@ -20,8 +20,7 @@ from scipy.special import ndtr, ndtri
 
 from audit import validate
 from audit.estimation.rate_limits import lower_limit, upper_limit
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 # Rates stay this far inside (0, 1) on the side where rounding could claim too much.
 _MARGIN = 2.0**-53

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.curves import Order
@@ -31,11 +31,10 @@ from audit.estimation.score_source import CombinedColumns
 from audit.estimation.simultaneous_band import SimultaneousBand
 from audit.estimation.thresholds import FixedThresholds, Spent
 from audit.numerics import display
+from audit.numerics.arrays import Array
 from audit.numerics.display import Marks, ShortRepr
 from audit.numerics.number_format import Rounding, number
 from audit.numerics.roots import root_from_below
-
-Array = NDArray[np.float64]
 
 # Assumed epsilon of one record when the pair's delta is planned; the scaled delta depends on it.
 _PLANNED_EPSILON = 1.0
@@ -157,34 +156,41 @@ class TradeoffUpper(ShortRepr):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditRecord(ShortRepr):
-    """An `Audit` without its confidence regions, which `audit.codec` writes and reads."""
+class _AuditBasis(ShortRepr):
+    """What the bounds from two samples rest on."""
 
     confidence: float  #: Confidence level of all statements together.
     seed: int | None  #: Seed of the pilot split or of tie-breaking; None if nothing was drawn.
-    sources: tuple[str, ...]  #: Names of the blocks that the counts come from.
     thresholds: AnyThresholds  #: How thresholds were chosen.
-    #: Numbers of scores of X and X' that were used for the choice, and that were counted.
+    #: Numbers of scores of X and X' that were used for the choice.
     pilot_sizes: tuple[int, int]
-    #: Numbers of scores of X and X' that were used for the choice, and that were counted.
-    certifying_sizes: tuple[int, int]
+    certifying_sizes: tuple[int, int]  #: Numbers of scores of X and X' that were counted.
+    #: The parts of the error 1 - confidence, divided in advance; they add up to it.
+    spent: tuple[Spent, ...]
+    #: Names of the blocks that the counts come from, if they were named.
+    sources: tuple[str, ...] = ()
+    #: How several numbers per run were combined; None if there was one.
+    columns: CombinedColumns | None = None
+    #: Number of records in which the pair differs. All bounds but ``per_record`` are for the pair.
+    group_size: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRecord(_AuditBasis):
+    """An `Audit` without its confidence regions, which `audit.codec` writes and reads."""
+
     error_spent: float  #: The total error.
-    spent: tuple[Spent, ...]  #: The parts of the error.
     #: The certified epsilons at the deltas named in advance.
     epsilon_lower: tuple[EpsilonEvidence, ...]
     mu_lower: Evidence  #: The certified mu: it refutes Gaussian claims below it, and nothing else.
     tests: tuple[CountedEvent, ...]  #: Every test that was counted.
     beta_upper: TradeoffUpper  #: Upper bounds on the tradeoff functions.
-    #: How several numbers per run were combined; None if there was one.
-    columns: CombinedColumns | None = None
-    #: Number of records in which the pair differs. All other bounds are for the pair.
-    group_size: int = 1
     #: The bounds for one record if the pair differs in several.
     per_record: tuple[PerRecordEpsilon, ...] = ()
 
 
-@dataclass(frozen=True)
-class Audit(ShortRepr):
+@dataclass(frozen=True, kw_only=True)
+class Audit(_AuditBasis):
     """Lower bounds on privacy loss from two samples, certified simultaneously.
 
     With probability at least ``confidence`` over the samples and the pilot split, the regions of
@@ -196,44 +202,11 @@ class Audit(ShortRepr):
     All methods accept a float (and return a float) or an array (and return an array of the same
     shape), and raise a ValueError for numbers out of their range. Without ``order`` they return the
     worse of the two orders of the pair.
-
-    Attributes
-    ----------
-    confidence : float
-        Confidence level of all statements together.
-    deltas, record_deltas : tuple of float
-        The named deltas, and those for one record if the pair differs in several.
-    seed : int or None
-        Seed of the pilot split or of tie-breaking; None if nothing was drawn.
-    thresholds : PilotSplit, OrderStatistics, FixedThresholds or SimultaneousBand
-        How thresholds were chosen.
-    pilot_sizes, certifying_sizes : tuple of int
-        Numbers of scores of ``samples`` and ``samples_prime`` that were used for the choice, and
-        that were counted.
-    tests : tuple of CountedTest
-        Every test that can matter, with its share of the error.
-    spent : tuple of Spent
-        The parts of the error 1 - confidence, divided in advance; they add up to it.
-    sources : tuple of str
-        Names of the blocks that the counts come from, if they were named.
-    columns : CombinedColumns or None
-        How several numbers per run were combined; None if there was one.
-    group_size : int
-        Number of records in which the pair differs.
     """
 
-    confidence: float
-    deltas: tuple[float, ...]
-    seed: int | None
-    thresholds: AnyThresholds
-    pilot_sizes: tuple[int, int]
-    certifying_sizes: tuple[int, int]
-    tests: tuple[CountedTest, ...]
-    spent: tuple[Spent, ...]
-    sources: tuple[str, ...] = ()
-    columns: CombinedColumns | None = None
-    group_size: int = 1
-    record_deltas: tuple[float, ...] = ()
+    deltas: tuple[float, ...]  #: The named deltas.
+    tests: tuple[CountedTest, ...]  #: Every test that can matter, with its share of the error.
+    record_deltas: tuple[float, ...] = ()  #: The named deltas of one record, if several differ.
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the lower bounds on epsilon against delta.
@@ -464,15 +437,13 @@ class Audit(ShortRepr):
         AuditRecord
             The stored form.
         """
+        forward, reverse = (
+            TradeoffVertices(alpha=tuple(alpha.tolist()), beta=tuple(beta.tolist()))
+            for alpha, beta in map(self.beta_points, Order)
+        )
         return AuditRecord(
-            confidence=self.confidence,
-            seed=self.seed,
-            sources=self.sources,
-            thresholds=self.thresholds,
-            pilot_sizes=self.pilot_sizes,
-            certifying_sizes=self.certifying_sizes,
+            **{field.name: getattr(self, field.name) for field in fields(_AuditBasis)},
             error_spent=sum(one.error for one in self.spent),
-            spent=self.spent,
             epsilon_lower=tuple(
                 EpsilonEvidence(delta=delta, evidence=self.evidence(delta)) for delta in self.deltas
             ),
@@ -483,17 +454,9 @@ class Audit(ShortRepr):
                 )
                 for one in self.tests
             ),
-            beta_upper=TradeoffUpper(
-                forward=self._vertices(Order.FORWARD), reverse=self._vertices(Order.REVERSE)
-            ),
-            columns=self.columns,
-            group_size=self.group_size,
+            beta_upper=TradeoffUpper(forward=forward, reverse=reverse),
             per_record=tuple(self.per_record_evidence(delta) for delta in self.record_deltas),
         )
-
-    def _vertices(self, order: Order) -> TradeoffVertices:
-        alpha, beta = self.beta_points(order)
-        return TradeoffVertices(alpha=tuple(alpha.tolist()), beta=tuple(beta.tolist()))
 
     @cached_property
     def _certificate(self) -> Certificate:

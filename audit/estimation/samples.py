@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.curves import Order, PrivacyCurve
@@ -24,8 +24,6 @@ from audit.estimation.thresholds import (
     Thresholds,
     certified_counts,
 )
-
-Array = NDArray[np.float64]
 
 # From this many scores on, a pilot split is at least as tight as fixed ranks.
 MIN_FOR_PILOT = 20_000
@@ -256,30 +254,18 @@ def _named(deltas: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPlan:
-    """The number of trials that refute a claim about an assumed mechanism.
+    """The number of trials that refute a claim about an assumed mechanism."""
 
-    Attributes
-    ----------
-    epsilon, delta, confidence, power : float
-        The claim, the confidence level of the audit, and the requested probability of refuting.
-    true_epsilon : float
-        Epsilon of the assumed mechanism at ``delta``.
-    trials : int or None
-        Runs on each of the two datasets; None if no allowed number refutes.
-    reached : float
-        The probability of refuting with ``trials`` runs, or with the largest allowed number; 0 if
-        the claim is true.
-    strategy : str
-        How `audit_samples` chooses thresholds for that many runs; empty if the claim is true.
-    """
-
-    epsilon: float
-    delta: float
-    confidence: float
-    power: float
-    true_epsilon: float
-    trials: int | None
+    epsilon: float  #: The claimed epsilon.
+    delta: float  #: Its delta.
+    confidence: float  #: Confidence level of the audit.
+    power: float  #: The requested probability of refuting.
+    true_epsilon: float  #: Epsilon of the assumed mechanism at ``delta``.
+    trials: int | None  #: Runs on each of the two datasets; None if no allowed number refutes.
+    #: The probability of refuting with ``trials`` runs, or with the largest allowed number; 0 if
+    #: the claim is true.
     reached: float
+    #: How `audit_samples` chooses thresholds for that many runs; empty if the claim is true.
     strategy: str
 
     @property

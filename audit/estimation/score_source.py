@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.adapters.scores import read_scores, read_table
@@ -32,8 +32,8 @@ from audit.estimation.scores import (
     split,
 )
 from audit.isolation import call, load
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Learner = Histogram | Logistic | NearestNeighbours | GradientBoosting
 
 # Tail masses of the thresholds at which columns are compared, from either end.

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.codec import Tagged
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 LogOdds = Callable[[Array], Array]  # maps rows of standardised coordinates to log odds
 
 # Learned scores are clipped to this range, as infinite ones cannot be ranked.
@@ -191,20 +191,11 @@ class LearnedScore:
 
     It accepts only certifying samples of the same split, or draws declared `Fresh`, and returns
     finite scores.
-
-    Attributes
-    ----------
-    learner : object
-        The learner that was fitted.
-    training : Training
-        The samples that it was fitted to.
-    _function : callable
-        The fitted function of rows.
     """
 
-    learner: object
-    training: Training
-    _function: Callable[[Array], Array]
+    learner: object  #: The learner that was fitted.
+    training: Training  #: The samples that it was fitted to.
+    _function: Callable[[Array], Array]  #: The fitted function of rows.
 
     def apply(self, held_out: Certifying | Fresh) -> tuple[Array, Array]:
         """Return the scores of held-out samples.

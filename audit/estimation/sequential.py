@@ -31,10 +31,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
+from audit.numerics.arrays import Array
 from audit.numerics.compiled import compiled
 from audit.numerics.display import ShortRepr
-
-Array = NDArray[np.float64]
 
 # Columns of a table of bets, one row per claim; a row of zeros is no bet.
 THRESHOLD, SIGN, REVERSED, IN_FIRST, OUT_FIRST, IN_SECOND, OUT_SECOND = range(7)

@@ -26,9 +26,7 @@ from audit.estimation.evidence import BOTH, CountedTest, Tail, ThresholdTest, co
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import Counts, Region, hull_vertices, kept_inside
 from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
-
-Array = NDArray[np.float64]
-Ranks = NDArray[np.int64]
+from audit.numerics.arrays import Array, Integers
 
 # Up to this many draws every rank is used and the probability is computed exactly.
 EXACT_UP_TO = 3000
@@ -141,7 +139,7 @@ class BandLimits:
 
     size: int  # draws of the law
     level: float  # error of each limit alone
-    ranks: Ranks  # ascending counts i, from 1 to `size`, that have limits
+    ranks: Integers  # ascending counts i, from 1 to `size`, that have limits
     lower: Array  # for a count of at least `ranks[j]` the rate is at least `lower[j]`
     upper: Array  # for a count of at most `size - ranks[j]` the rate is at most `upper[j]`
 
@@ -172,7 +170,7 @@ def limits(size: int, error: float) -> BandLimits:
     return BandLimits(size, level, ranks, lower, upper)
 
 
-def _ranks(size: int) -> Ranks:
+def _ranks(size: int) -> Integers:
     if size <= EXACT_UP_TO:
         return np.arange(1, size + 1, dtype=np.int64)
     edge, end = math.log(_BODY / (1 - _BODY)), math.log(size)
@@ -182,7 +180,7 @@ def _ranks(size: int) -> Ranks:
     return np.unique(np.clip(np.append(inner, [1, size]), 1, size))
 
 
-def _level(size: int, ranks: Ranks, error: float) -> float:
+def _level(size: int, ranks: Integers, error: float) -> float:
     """Return a level whose probability of failure anywhere is nearly, and at most, ``error``.
 
     The probability divided by the level changes slowly, so a few proportional steps suffice.
@@ -201,7 +199,7 @@ def _level(size: int, ranks: Ranks, error: float) -> float:
     return error / ranks.size  # the plain union bound needs no search
 
 
-def failure_exactly(size: int, ranks: Ranks, cuts: Array) -> float:
+def failure_exactly(size: int, ranks: Integers, cuts: Array) -> float:
     """Return P(N(c_i) >= i for some rank i), for all ranks from 1 to ``size``.
 
     A Poisson process of rate ``size``, given that it has ``size`` points in total, is N, and its
@@ -238,7 +236,7 @@ def _poisson(mean: float) -> Array:
 _LOG_FACTORIAL = gammaln(np.arange(4 * EXACT_UP_TO + 400) + 1.0)
 
 
-def failure_at_most(size: int, ranks: Ranks, cuts: Array) -> float:
+def failure_at_most(size: int, ranks: Integers, cuts: Array) -> float:
     """Return an upper bound on P(N(c_i) >= i for some of the ranks).
 
     P(union of A_j) <= P(A_1) + sum_j P(A_j and not A_{j-1}) (Hunter 1976, Worsley 1982). Given

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from audit import validate
@@ -29,9 +29,8 @@ from audit.estimation.evidence import (
     tests_of_one_shape,
 )
 from audit.estimation.regions import SEPARATE, Counts, JointShape, Rates
+from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
-
-Array = NDArray[np.float64]
 
 _SIMULATIONS = 400  # audits; the standard error of a power is at most 0.025
 _MAX_SCORE = 7.5  # normal score of the smallest rate of an event, 3e-14

@@ -12,15 +12,14 @@ from time import monotonic
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.isolation import Limits, UserCodeError, Workers
+from audit.numerics.arrays import Array
 from audit.simulation.fingerprint import software
 from audit.simulation.journal import Journal
 from audit.training.design import Design, Scored, Trial, trials_of
 
-Array = NDArray[np.float64]
 Report = Callable[[int, int], None]
 
 _TASK = f"{__package__}.scores:answer"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.curves import Order
 from audit.estimation import (
@@ -22,12 +21,11 @@ from audit.estimation import (
     judge_scores,
 )
 from audit.estimation.sequential import EProcesses
+from audit.numerics.arrays import Array
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, UserClaim
 from audit.results.comparisons import ScoreHistograms
 from audit.training.design import Design, Scored, Trial, analysis_seed
 from audit.training.plan import fewest
-
-Array = NDArray[np.float64]
 
 _ASSUMPTIONS = {
     Canaries.ARBITRARY: "No assumption is made on the dependence between canaries.",

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import estimation, validate
 from audit.curves import Order, PrivacyCurve
@@ -16,39 +15,24 @@ from audit.estimation.samples import smallest
 from audit.estimation.sequential import EProcesses
 from audit.estimation.thresholds import EventRates
 from audit.estimation.verdicts import UserClaim, user_claim
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _DRAWS = 200  # simulated audits, to find the number of trainings that an e-process needs
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """The number of trainings that an audit needs.
+    """The number of trainings that an audit needs."""
 
-    Parameters
-    ----------
-    claim : UserClaim
-        The claim to refute.
-    confidence, power : float
-        Confidence level of the audit, and the requested probability of refuting, in (0, 1).
-    early_stop : bool
-        Whether the audit stops once the claim is refuted.
-    true_epsilon : float
-        Epsilon of the assumed distributions at the claim's delta.
-    trials : int or None
-        Number of trainings that refute the claim with that probability; None if the assumed
-        distributions satisfy the claim, or more than ``largest`` are needed.
-    fewest : int or None
-        Number of trainings that would refute the claim if each score revealed the canary.
-    """
-
-    claim: UserClaim
-    confidence: float
-    early_stop: bool
-    power: float
-    true_epsilon: float
+    claim: UserClaim  #: The claim to refute.
+    confidence: float  #: Confidence level of the audit, in (0, 1).
+    early_stop: bool  #: Whether the audit stops once the claim is refuted.
+    power: float  #: The requested probability of refuting, in (0, 1).
+    true_epsilon: float  #: Epsilon of the assumed distributions at the claim's delta.
+    #: Number of trainings that refute the claim with that probability; None if the assumed
+    #: distributions satisfy the claim, or more than ``largest`` are needed.
     trials: int | None
+    #: Number of trainings that would refute the claim if each score revealed the canary.
     fewest: int | None
 
 

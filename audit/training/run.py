@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from audit import validate
 from audit.codec.atomic import write_atomic
 from audit.curves import Order
@@ -20,6 +17,7 @@ from audit.estimation import Canaries, Columns, judge_scores
 from audit.estimation.judge import separated
 from audit.estimation.verdicts import user_claim
 from audit.isolation import UserCodeError
+from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
 from audit.progress import StageProgress, on_terminal
 from audit.results import (
@@ -36,38 +34,21 @@ from audit.training.design import Argument, Design, reference_to
 from audit.training.engine import Processes, opened
 from audit.training.findings import caveats, judge, training_findings
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingAudit(ShortRepr):
-    """The scores of completed trainings and the bounds that they certify.
+    """The scores of completed trainings and the bounds that they certify."""
 
-    Parameters
-    ----------
-    design : Design
-        The design of the audit.
-    trainings, processes : int
-        Numbers of trainings that ran and were used, and of processes.
-    scores, scores_prime : numpy.ndarray
-        With one canary: one score per training, with and without the canary. With several canaries:
-        the scores of the included and of the excluded canaries.
-    findings : Findings
-        The verdicts, tables and charts of the report.
-    started : str
-        Start of this run of the audit, ISO 8601 in UTC.
-    wall_seconds : float
-        Duration of this run of the audit, in seconds.
-    """
-
-    design: Design
-    trainings: int
+    design: Design  #: The design of the audit.
+    trainings: int  #: Number of trainings that ran and were used.
+    #: With one canary: one score per training with the canary. With several: the scores of the
+    #: included ones.
     scores: Array
-    scores_prime: Array
-    findings: Findings
-    started: str
-    wall_seconds: float
-    processes: int
+    scores_prime: Array  #: Those without the canary, or of the excluded ones.
+    findings: Findings  #: The verdicts, tables and charts of the report.
+    started: str  #: Start of this run of the audit, ISO 8601 in UTC.
+    wall_seconds: float  #: Duration of this run of the audit, in seconds.
+    processes: int  #: Number of processes.
 
     def __str__(self) -> str:
         """Return a line for each claim, and doubts about the scores or about a verdict."""

@@ -22,12 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.isolation import UserCodeError
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _MAX_SCORES = 40_000  # scores of one training; a reply is at most a megabyte
 
