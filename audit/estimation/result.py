@@ -161,14 +161,14 @@ class _AuditBasis(ShortRepr):
 
     confidence: float  #: Confidence level of all statements together.
     seed: int | None  #: Seed of the pilot split or of tie-breaking; None if nothing was drawn.
+    #: Names of the blocks that the counts come from, if they were named.
+    sources: tuple[str, ...]
     thresholds: AnyThresholds  #: How thresholds were chosen.
     #: Numbers of scores of X and X' that were used for the choice.
     pilot_sizes: tuple[int, int]
     certifying_sizes: tuple[int, int]  #: Numbers of scores of X and X' that were counted.
     #: The parts of the error 1 - confidence, divided in advance; they add up to it.
     spent: tuple[Spent, ...]
-    #: Names of the blocks that the counts come from, if they were named.
-    sources: tuple[str, ...] = ()
     #: How several numbers per run were combined; None if there was one.
     columns: CombinedColumns | None = None
     #: Number of records in which the pair differs. All bounds but ``per_record`` are for the pair.
