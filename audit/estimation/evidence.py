@@ -28,7 +28,7 @@ from audit.numerics.display import ShortRepr
 
 
 class Tail(enum.Enum):
-    """The scores x that belong to the event with threshold t."""
+    """The scores x that belong to the event with threshold t, complements in mirrored places."""
 
     AT_LEAST = "x >= t"
     AT_MOST = "x <= t"
@@ -38,15 +38,7 @@ class Tail(enum.Enum):
     @property
     def complement(self) -> Tail:
         """The tail of the complementary event."""
-        return _COMPLEMENT[self]
-
-
-_COMPLEMENT = {
-    Tail.AT_LEAST: Tail.BELOW,
-    Tail.BELOW: Tail.AT_LEAST,
-    Tail.AT_MOST: Tail.ABOVE,
-    Tail.ABOVE: Tail.AT_MOST,
-}
+        return dict(zip(Tail, reversed(Tail), strict=True))[self]
 
 
 BOTH = (Order.FORWARD, Order.REVERSE)
@@ -69,10 +61,6 @@ class ThresholdTest:
     order: Order
     tail: Tail
     threshold: float
-
-    def complement(self) -> ThresholdTest:
-        """Return the test of the complementary event with the laws exchanged."""
-        return ThresholdTest(self.order.other, self.tail.complement, self.threshold)
 
 
 def count_test(ascending: Mapping[Order, Array], test: ThresholdTest) -> Counts:
@@ -150,13 +138,13 @@ class CountedTest(ShortRepr):
 
     def complement(self) -> CountedTest:
         """Return the same evidence for the complementary event, in the other order."""
-        c = self.counts
+        c, test = self.counts, self.test
         swapped = Counts(
             c.second_total - c.second, c.second_total, c.first_total - c.first, c.first_total
         )
         return replace(
             self,
-            test=self.test.complement(),
+            test=ThresholdTest(test.order.other, test.tail.complement, test.threshold),
             counts=swapped,
             region=self.region and self.region.complement(),
             local_levels=self.local_levels and self.local_levels[::-1],

@@ -174,8 +174,9 @@ def judge_scores(
     made = tuple(_claim(claim, f"claims[{i}]") for i, claim in enumerate(claims))
     if not made:
         raise validate.fail("claims", "one or more", claims)
+    strict = max(confidence, 1 - _EQUALITY_ERROR)
     if canaries is not None:
-        return _one_run(scores, made, canaries, planned_delta, confidence, seed)
+        return _one_run(scores, made, canaries, planned_delta, (confidence, strict), seed)
     if isinstance(scores, ScoreSource):
         x, x_prime = scores.draw(seed)
     elif isinstance(scores, CanaryScores):
@@ -214,7 +215,6 @@ def judge_scores(
 
     found = audited(x, x_prime, confidence)
     best = audited(*separated(x.size, x_prime.size, favours), confidence)
-    strict = max(confidence, 1 - _EQUALITY_ERROR)
     differ = found if strict == confidence else audited(x, x_prime, strict)
     if isinstance(found, Audit):
         found = replace(found, columns=combined)
@@ -239,7 +239,7 @@ def _one_run(
     claims: tuple[ClaimedNumber, ...],
     canaries: Canaries,
     planned_delta: float | None,
-    confidence: float,
+    confidences: tuple[float, float],
     seed: int,
 ) -> JudgedScores:
     """Judge by many canaries of one run, each included by a fair coin."""
@@ -247,17 +247,13 @@ def _one_run(
         raise validate.fail("scores", "(scores, coins) or CanaryScores for many canaries", scores)
     seen, coins = (scores.scores, scores.member) if isinstance(scores, CanaryScores) else scores
     planned = _delta(claims[0]) if planned_delta is None else planned_delta
-
-    def audited(confidence: float) -> OneRunAudit:
-        return audit_one_run(
-            seen, coins, delta=planned, confidence=confidence, seed=seed, canaries=canaries
-        )
-
-    found = audited(confidence)
+    found, differ = (
+        audit_one_run(seen, coins, delta=planned, confidence=one, seed=seed, canaries=canaries)
+        for one in confidences
+    )
     flat, included = np.ravel(np.asarray(seen, dtype=np.float64)), np.ravel(coins).astype(np.bool_)
     sides = flat[included], flat[~included]
-    informative = audited(max(confidence, 1 - _EQUALITY_ERROR)).epsilon_lower(0.0) > 0
-    why = _uninformative(*sides, directed=True, informative=informative)
+    why = _uninformative(*sides, directed=True, informative=differ.epsilon_lower(0.0) > 0)
     verdicts = tuple(_judged(one, found, found.epsilon_limit(_delta(one)), why) for one in claims)
     return JudgedScores(verdicts, found, *sides, None, why)
 

@@ -102,18 +102,12 @@ class BoundedDraws:
         return Stakes(float(largest[np.argmax(lower)]), float(_STAKES[np.argmin(upper)]))
 
     def mean_lower(self, stakes: Stakes, error: float) -> float:
-        """Return a limit that exceeds the mean with probability at most ``error``.
-
-        The stakes must be fixed before these draws are seen.
-        """
+        """Return a limit that exceeds the mean with probability at most ``error``."""
         validate.open_unit(error=error)
         return self.largest * _limit(self._scaled, stakes.lower, error, 1.0)
 
     def mean_upper(self, stakes: Stakes, error: float) -> float:
-        """Return a limit that falls below the mean with probability at most ``error``.
-
-        The stakes must be fixed before these draws are seen.
-        """
+        """Return a limit that falls below the mean with probability at most ``error``."""
         validate.open_unit(error=error)
         return self.largest * _limit(self._scaled, -stakes.upper, error, 1.0)
 
@@ -124,7 +118,10 @@ class BoundedDraws:
 
 @dataclass(frozen=True)
 class Stakes:
-    """Stakes of the bets against small and against large means, for draws scaled to [0, 1]."""
+    """Stakes of the bets against small and against large means, for draws scaled to [0, 1].
+
+    They must be fixed before the draws that they bet on are seen.
+    """
 
     lower: float  # stake of the lower limit, positive
     upper: float  # stake of the upper limit, in (0, 1)
@@ -454,7 +451,14 @@ def event_epsilon(
     validate.integer(1000, trials=trials)
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
-    walks = _walks(pair, order)
+    validate.instance(Order, order=order)
+    if isinstance(pair, tuple):
+        walks = pair if order is Order.FORWARD else pair[::-1]
+    else:
+        validate.instance(Construction, pair=pair)
+        laws = pair.processes() if order is Order.FORWARD else pair.processes()[::-1]
+        mirrored = order is Order.REVERSE  # the order's first law has the higher states
+        walks = AffineWalk.of(laws[0], mirrored=mirrored), AffineWalk.of(laws[1], mirrored=mirrored)
     choosing, certifying = np.random.SeedSequence(seed).spawn(2)
     error = (1 - confidence) / 2
     pilot = round(_PILOT_SHARE * trials)
@@ -474,20 +478,6 @@ def event_epsilon(
         largest=(drawn[0].largest, drawn[1].largest),
         draws=trials - pilot,
     )
-
-
-def _walks(
-    pair: Construction | tuple[AffineWalk, AffineWalk], order: Order
-) -> tuple[AffineWalk, AffineWalk]:
-    """Return the walks of the order's first and second law; the first one has higher states."""
-    validate.instance(Order, order=order)
-    if isinstance(pair, tuple):
-        return pair if order is Order.FORWARD else pair[::-1]
-    validate.instance(Construction, pair=pair)
-    first, second = pair.processes()
-    if order is Order.FORWARD:
-        return AffineWalk.of(first), AffineWalk.of(second)
-    return AffineWalk.of(second, mirrored=True), AffineWalk.of(first, mirrored=True)
 
 
 def _drawn(

@@ -196,7 +196,7 @@ class WeightedColumns(Tagged):
 class _ChosenWeights(Tagged):
     """Weights of columns that a part of the runs chooses."""
 
-    #: Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
+    #: Share of the runs of each law, in (0, 1), that chooses and certifies nothing.
     fraction: float = 0.2
 
     def __post_init__(self) -> None:
@@ -226,13 +226,7 @@ class LinearScore(_ChosenWeights):
 
 @dataclass(frozen=True)
 class BestColumn(_ChosenWeights):
-    """Use the single column that best distinguishes the laws on a part of the runs.
-
-    Parameters
-    ----------
-    fraction : float, optional
-        Share of the runs of each law, in (0, 1), that chooses the column and certifies nothing.
-    """
+    """Use the single column that best distinguishes the laws on a part of the runs."""
 
     def _weights(self, pilot: Training, scale: Array, delta: float) -> Array:
         """Choose the column with the largest conservative estimate of epsilon at ``delta``."""

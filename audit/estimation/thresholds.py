@@ -25,7 +25,6 @@ from audit.estimation.evidence import (
     RegionCertificate,
     Tail,
     ThresholdTest,
-    count_event,
     tests_of_one_shape,
 )
 from audit.estimation.regions import SEPARATE, Counts, JointShape, Rates
@@ -383,9 +382,9 @@ class Summary(ShortRepr):
         second = validate.real_sample(samples_prime=samples_prime)
         return Summary(
             thresholds=values,
-            first=_counted(first, values),
+            first=tuple(int(np.count_nonzero(first >= t)) for t in values),
             first_total=first.size,
-            second=_counted(second, values),
+            second=tuple(int(np.count_nonzero(second >= t)) for t in values),
             second_total=second.size,
             sources=() if source is None else (source,),
         )
@@ -463,24 +462,16 @@ def _thresholds(values: Iterable[float]) -> tuple[float, ...]:
     return ascending
 
 
-def _counted(scores: Array, at: tuple[float, ...]) -> tuple[int, ...]:
-    """Count by sorting, or by one pass per threshold, whichever is less work."""
-    if len(at) <= 4:
-        return tuple(int(np.count_nonzero(scores >= t)) for t in at)
-    return tuple(count_event(np.sort(scores), Tail.AT_LEAST, np.array(at)).tolist())
-
-
 def _falling(name: str, counts: Iterable[int], total: int, length: int) -> tuple[int, ...]:
     try:
         listed = tuple(counts)
     except TypeError:
         raise validate.fail(name, "a sequence of whole numbers", counts) from None
-    for count in listed:
-        validate.integer(0, **{name: count})
     if len(listed) != length:
         raise validate.fail(name, f"{length} counts, one for each threshold", listed)
     previous, words = total, f"at most {name}_total ({total})"
     for count in listed:
+        validate.integer(0, **{name: count})
         if count > previous:
             raise validate.fail(name, words, count)
         previous, words = count, "falling with the threshold"

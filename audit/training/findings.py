@@ -56,15 +56,15 @@ def judge(design: Design, trials: Iterable[Scored], *, confidence: float, seed: 
     if design.anytime:
         return _anytime(design, trials, confidence)
     many = design.canaries > 1
-    sides: tuple[list[Array], list[Array]] = ([], [])
     ran = list(trials if many else _of_one_width(trials))
-    for trial, scores in ran:
-        if not many:
-            sides[0 if trial.included[0] else 1].append(_combined(design, trial, scores))
-            continue
-        sides[0].append(np.array(scores))
-        sides[1].append(np.array(trial.included))
-    first, second = (np.concatenate(side) if many else np.array(side) for side in sides)
+    if many:
+        first = np.concatenate([scores for _, scores in ran])
+        second = np.concatenate([trial.included for trial, _ in ran])
+    else:
+        sides: dict[bool, list[Array]] = {True: [], False: []}
+        for trial, scores in ran:
+            sides[trial.included[0]].append(_combined(design, trial, scores))
+        first, second = map(np.array, sides.values())
     judged = judge_scores(
         (first, second),
         design.claims,
@@ -216,8 +216,7 @@ def _statements(
 
 def _found(claimed: float, certified: float) -> float:
     """Round a bound down, but not below a claim that it refutes."""
-    rounded = rounded_down(certified)
-    return max(rounded, claimed) if certified > claimed else rounded
+    return max(rounded_down(certified), claimed if certified > claimed else 0.0)
 
 
 def _labelled(claim: UserClaim, quantity: str) -> str:
