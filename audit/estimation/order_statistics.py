@@ -38,7 +38,6 @@ _MAX_EPSILON = 700.0
 _MAX_MU = 75.0
 # Normal scores of the second rate at which a test at a rank bounds the first rate from below.
 _POINTS = np.array([0.5, 2.0])
-_MAX_CACHED = 2**16  # for one question
 # Spawn key of the random numbers that break ties: those of a seed's own streams may be the ones
 # that drew the scores.
 _TIES = 0x7469_6573
@@ -65,7 +64,6 @@ _EVENNESS = 6.0
 _DRAWS = 2000  # draws of the counts, to plan an audit
 
 Ordered = tuple[Array, Array]  # ascending scores, and random numbers that order ties
-Key = tuple[int | float, ...]  # the counts and the error of a test
 Side = tuple[bool, bool]  # whether a claim holds in a test's own order, and in the other one
 Curve = Callable[[Array], Array]
 Indices = NDArray[np.intp]
@@ -237,15 +235,16 @@ class RankCertificate(Certificate):
         super().__init__(tests)
         self._counts = Counts.of(counted.counts for counted in tests)
         self._errors = np.array([counted.error for counted in tests])
+        self._known: dict[tuple[float, Order | None], Array] = {}
         self._forward = np.array([counted.test.order is Order.FORWARD for counted in tests])
 
     def epsilons(self, deltas: Array, order: Order | None) -> Array:
         """Return the largest epsilon below which some test rejects every claim."""
-        return np.asarray(np.max(self._bounds(deltas, order), axis=0))
+        return np.array([np.max(self._bounds(delta, order)) for delta in deltas.tolist()])
 
     def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
         """Return the bound with the test's counts, at the mean second rate where the claim ends."""
-        found = self._bounds(np.array([delta]), order)[:, 0]
+        found = self._bounds(delta, order)
         best, value = int(np.argmax(found)), float(np.max(found))
         counted, mean = self._tests[best], self._mean(best)
         sides = _sides(order, counted.test.order)
@@ -297,16 +296,16 @@ class RankCertificate(Certificate):
         )
         return second, first.reshape(second.shape)
 
-    def _bounds(self, deltas: Array, order: Order | None) -> Array:
-        """Return each test's bound at each delta, shape (tests, deltas)."""
-        columns = np.empty((deltas.size, self._errors.size))
-        forward, reverse = (_sides(order, one) for one in Order)
-        for side in {forward, reverse}:
-            which = np.flatnonzero(np.where(self._forward, forward == side, reverse == side))
-            tests, errors = self._counts[which], self._errors[which]
-            for column, delta in zip(columns, deltas.tolist(), strict=True):
-                column[which] = _known_bounds(tests, errors, delta, side)
-        return columns.T
+    def _bounds(self, delta: float, order: Order | None) -> Array:
+        """Return each test's bound at a delta, which is searched for once."""
+        if (delta, order) not in self._known:
+            found = np.empty(self._errors.size)
+            sides = [_sides(order, counted.test.order) for counted in self._tests]
+            for side in set(sides):
+                which = np.flatnonzero([one == side for one in sides])
+                found[which] = _bounds_at(self._counts[which], self._errors[which], delta, side)
+            self._known[delta, order] = found
+        return self._known[delta, order]
 
     def _mean(self, index: int) -> float:
         counts = self._counts[index]
@@ -318,34 +317,14 @@ class RankCertificate(Certificate):
         counts = self._counts[outer]
         full = replace(counts, first=counts.first_total)
         sides = dict.fromkeys(_sides(order, one) for one in Order)
-        return float(max(np.max(_known_bounds(full, self._errors[outer], delta, s)) for s in sides))
+        return float(max(np.max(_bounds_at(full, self._errors[outer], delta, s)) for s in sides))
 
 
-def _known_bounds(tests: Counts, errors: Array, delta: float, side: Side) -> Array:
-    """Return each test's bound at a delta; those of known counts are kept for later audits."""
-    columns = (*vars(tests).values(), errors)
-    keys = list(zip(*(column.tolist() for column in columns), strict=True))
-    cache = _known(delta, *side)
-    if len(cache) > _MAX_CACHED:
-        cache.clear()
-    found_before = ((key, cache.get(key)) for key in keys)  # another thread may clear the cache
-    known = {key: value for key, value in found_before if value is not None}
-    new = np.array([place for place, key in enumerate(keys) if key not in known], dtype=np.intp)
-
-    def claim(_: Indices, epsilon: Array) -> Hypothesis:
-        return epsilon_hypothesis(epsilon, delta, *side)
-
-    if new.size:
-        found = largest_rejected(tests[new], errors[new], claim, _MAX_EPSILON)
-        known |= zip((keys[place] for place in new), found.tolist(), strict=True)
-        cache.update(known)
-    return np.array([known[key] for key in keys])
-
-
-@lru_cache(maxsize=64)
-def _known(delta: float, own: bool, other: bool) -> dict[Key, float]:
-    """Return the cached bounds of single tests."""
-    return {}
+def _bounds_at(tests: Counts, errors: Array, delta: float, side: Side) -> Array:
+    """Return the largest epsilon at a delta below which each test rejects every claim."""
+    return largest_rejected(
+        tests, errors, lambda _, epsilon: epsilon_hypothesis(epsilon, delta, *side), _MAX_EPSILON
+    )
 
 
 def _sides(order: Order | None, own: Order) -> Side:
