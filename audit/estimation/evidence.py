@@ -28,7 +28,7 @@ from audit.numerics.display import ShortRepr
 
 
 class Tail(enum.Enum):
-    """The scores x that belong to the event with threshold t, complements in mirrored places."""
+    """The scores x that belong to the event with threshold t."""
 
     AT_LEAST = "x >= t"
     AT_MOST = "x <= t"
@@ -38,7 +38,7 @@ class Tail(enum.Enum):
     @property
     def complement(self) -> Tail:
         """The tail of the complementary event."""
-        return dict(zip(Tail, reversed(Tail), strict=True))[self]
+        return dict(zip(Tail, reversed(Tail), strict=True))[self]  # in mirrored places
 
 
 BOTH = (Order.FORWARD, Order.REVERSE)

@@ -102,12 +102,6 @@ class Canaries(enum.Enum):
 class GuessCounts:
     """Numbers of correct guesses, of guesses and of canaries of one run.
 
-    Parameters
-    ----------
-    correct, guesses, canaries : int
-        The numbers, ``0 <= correct <= guesses <= canaries`` with at least 1 canary. The number of
-        guesses must be fixed in advance.
-
     Raises
     ------
     ValueError
@@ -119,9 +113,9 @@ class GuessCounts:
     GuessCounts(correct=200, guesses=200, canaries=1000)
     """
 
-    correct: int
-    guesses: int
-    canaries: int
+    correct: int  #: Number of correct guesses.
+    guesses: int  #: Number of guesses, fixed in advance.
+    canaries: int  #: Number of canaries, at least 1; ``0 <= correct <= guesses <= canaries``.
 
     def __post_init__(self) -> None:
         validate.integer(0, correct=self.correct, guesses=self.guesses)

@@ -270,22 +270,6 @@ class PilotSplit(Thresholds):
     the error equally, and within each the two orders of the pair share its part. A small part goes
     to a few thresholds that serve every other delta and every other question.
 
-    Parameters
-    ----------
-    fraction : float, optional
-        Share of each sample, in (0, 1), that chooses thresholds and is left out of every count.
-    band_thresholds : int, optional
-        Number of thresholds, in both tails together, that are valid for every delta.
-    band_share : float, optional
-        Part of the error, in (0, 1), that these thresholds use if deltas are named; otherwise they
-        use all of it.
-    lead_share : float, optional
-        Part of a named delta's error, in (0, 1), that is spent on the order of the pair that looks
-        worse on the pilot; the other order gets the rest.
-    rates : Rates, optional
-        How the two rates of a named delta's event are bounded: jointly, or separately by
-        Clopper-Pearson limits.
-
     Raises
     ------
     ValueError
@@ -294,10 +278,18 @@ class PilotSplit(Thresholds):
 
     title: ClassVar[str] = "a pilot split"
 
+    #: Share of each sample, in (0, 1), that chooses thresholds and is left out of every count.
     fraction: float = 0.1
+    #: Number of thresholds, in both tails together, that are valid for every delta.
     band_thresholds: int = 32
+    #: Part of the error, in (0, 1), that these thresholds use if deltas are named; otherwise they
+    #: use all of it.
     band_share: float = 0.05
+    #: Part of a named delta's error, in (0, 1), that is spent on the order of the pair that looks
+    #: worse on the pilot; the other order gets the rest.
     lead_share: float = 0.9
+    #: How the two rates of a named delta's event are bounded: jointly, or separately by
+    #: Clopper-Pearson limits.
     rates: Rates = Rates.JOINT
     favours: tuple[Order, ...] = BOTH
 

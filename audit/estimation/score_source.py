@@ -196,7 +196,7 @@ class WeightedColumns(Tagged):
 class _ChosenWeights(Tagged):
     """Weights of columns that a part of the runs chooses."""
 
-    #: Share of the runs of each law, in (0, 1), that chooses and certifies nothing.
+    #: Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
     fraction: float = 0.2
 
     def __post_init__(self) -> None:

@@ -59,19 +59,14 @@ class Certifying(_ScorePart):
 class Fresh:
     """Draws that the caller declares to be independent of all training samples.
 
-    Parameters
-    ----------
-    samples, samples_prime : array_like
-        Draws of X and X', shapes (n, d), or (n,) for d = 1; finite.
-
     Raises
     ------
     ValueError
         If they are empty, not finite, or differ in d.
     """
 
-    samples: ArrayLike
-    samples_prime: ArrayLike
+    samples: ArrayLike  #: Draws of X, shape (n, d), or (n,) for d = 1; finite.
+    samples_prime: ArrayLike  #: Draws of X', likewise.
     rows: tuple[Array, Array] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -328,20 +323,15 @@ class Logistic(_Classifier):
     The squares detect a difference in spread. The slopes are penalised by their squares: samples
     that a line separates, as those of a good attack, have no largest likelihood.
 
-    Parameters
-    ----------
-    squares : bool, optional
-        Whether to use squares and products of coordinates in addition to the coordinates.
-    strength : float, optional
-        Inverse of the penalty, positive: ``C`` of scikit-learn, whose coefficients these are.
-
     Raises
     ------
     ValueError
         If a value is out of its range.
     """
 
+    #: Whether to use squares and products of coordinates in addition to the coordinates.
     squares: bool = True
+    #: Inverse of the penalty, positive: ``C`` of scikit-learn, whose coefficients these are.
     strength: float = 1.0
 
     def __post_init__(self) -> None:

@@ -176,25 +176,18 @@ def play(
 class Betting:
     """Choice of bets from past pairs; affects power, never validity.
 
-    Parameters
-    ----------
-    first : int, optional
-        Number of pairs that are only observed before the first bet; at least 4.
-    renewal : float, optional
-        Factor, above 1, by which the number of pairs grows before bets are chosen again.
-    pseudo_count, caution, shrinkage : float, optional
-        Of the estimates from past pairs, see `choose_bets`.
-
     Raises
     ------
     ValueError
         If a value is out of its range.
     """
 
-    first: int = 10
+    first: int = 10  #: Number of pairs that are only observed before the first bet; at least 4.
+    #: Factor, above 1, by which the number of pairs grows before bets are chosen again.
     renewal: float = 1.1
-    pseudo_count: float = 1.0
-    caution: float = 0.5
+    pseudo_count: float = 1.0  #: Added to the past counts inside and outside of an event.
+    caution: float = 0.5  #: Standard errors by which the estimated growth is lowered.
+    #: Stakes are multiplied by z^2 / (z^2 + shrinkage), z^2 twice the log likelihood ratio so far.
     shrinkage: float = 3.0
 
     def __post_init__(self) -> None:

@@ -229,13 +229,6 @@ class FixedThresholds(Thresholds):
     Each threshold t gives the events {x >= t} and {x < t}. The error is shared equally between
     thresholds and orders; none is spent on the choice, and all scores certify.
 
-    Parameters
-    ----------
-    values : tuple of float
-        Distinct finite thresholds; stored in ascending order.
-    rates : Rates, optional
-        How the two rates of an event are bounded: separately or jointly.
-
     Raises
     ------
     ValueError
@@ -249,8 +242,9 @@ class FixedThresholds(Thresholds):
 
     title: ClassVar[str] = "thresholds fixed in advance"
 
-    values: tuple[float, ...]
+    values: tuple[float, ...]  #: Distinct finite thresholds; stored in ascending order.
     favours: tuple[Order, ...] = BOTH
+    #: How the two rates of an event are bounded: separately or jointly.
     rates: Rates = Rates.SEPARATE
 
     def __post_init__(self) -> None:
@@ -293,22 +287,6 @@ class Summary(ShortRepr):
     all scores together. A block counted twice would not be independent evidence: name the blocks in
     ``sources``, and the sum of two summaries that share a name is refused.
 
-    Parameters
-    ----------
-    thresholds : tuple of float
-        Ascending thresholds t of the events {x >= t}.
-    first : tuple of int
-        Number of scores of the first law that reach each threshold.
-    first_total : int
-        Number of scores of the first law.
-    second : tuple of int
-        Number of scores of the second law that reach each threshold.
-    second_total : int
-        Number of scores of the second law.
-    sources : tuple of str, optional
-        Distinct names of the counted blocks, such as ``"seed 7, block 12"``; stored in sorted
-        order.
-
     Raises
     ------
     ValueError
@@ -324,11 +302,12 @@ class Summary(ShortRepr):
     ((2,), 3, (1,), 3)
     """
 
-    thresholds: tuple[float, ...]
-    first: tuple[int, ...]
-    first_total: int
-    second: tuple[int, ...]
-    second_total: int
+    thresholds: tuple[float, ...]  #: Ascending thresholds t of the events {x >= t}.
+    first: tuple[int, ...]  #: Number of scores of the first law that reach each threshold.
+    first_total: int  #: Number of scores of the first law.
+    second: tuple[int, ...]  #: Number of scores of the second law that reach each threshold.
+    second_total: int  #: Number of scores of the second law.
+    #: Distinct names of the counted blocks, such as ``"seed 7, block 12"``; stored in sorted order.
     sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
