@@ -273,7 +273,12 @@ def audit_one_run(
             f"got {members} of {tossed.size} included"
         )
     error = 1 - float(confidence)
-    choice = guesses or _default_choice(canaries, seen.size, float(delta), error)
+    choice = guesses
+    if choice is None and canaries is Canaries.INDEPENDENT:
+        choice = PilotGuesses() if seen.size >= _MIN_PILOT_CANARIES else GuessesAtShares()
+    elif choice is None:
+        # a large delta / error then certifies little, and sharing the error even less
+        choice = GuessesAtShares((0.5,) if delta > _LARGE_DELTA * error else (0.05, 0.5))
     if not isinstance(choice, GuessChoice):
         requirement = "FixedGuesses, GuessesAtShares or PilotGuesses"
         raise validate.fail("guesses", requirement, choice)
@@ -305,13 +310,6 @@ def audit_one_run(
             for one in chosen
         ),
     )
-
-
-def _default_choice(canaries: Canaries, size: int, delta: float, error: float) -> GuessChoice:
-    if canaries is Canaries.INDEPENDENT:
-        return PilotGuesses() if size >= _MIN_PILOT_CANARIES else GuessesAtShares()
-    # without an assumption a large delta / error certifies little, and sharing the error even less
-    return GuessesAtShares((0.5,) if delta > _LARGE_DELTA * error else (0.05, 0.5))
 
 
 def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> Coins:

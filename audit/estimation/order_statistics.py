@@ -353,10 +353,11 @@ class OrderStatistics(Thresholds):
         scores, error = (question.first, question.second), question.error
         seed = question.seed_for(self.title)
         streams = np.random.SeedSequence(seed, spawn_key=(_TIES,)).spawn(2)
-        laws = {
-            order: _in_order(own, stream)
-            for order, own, stream in zip(BOTH, scores, streams, strict=True)
-        }
+        laws = {}
+        for order, own, stream in zip(BOTH, scores, streams, strict=True):
+            lots = np.random.default_rng(stream).random(own.size)
+            places = np.lexsort((lots, own))
+            laws[order] = own[places], lots[places]
         tests = tuple(
             test
             for high in self.favours
@@ -419,12 +420,6 @@ class OrderStatistics(Thresholds):
                 thresholds.tolist(), counts.tolist(), ranks.tolist(), errors.tolist(), strict=True
             )
         ]
-
-
-def _in_order(scores: Array, stream: np.random.SeedSequence) -> Ordered:
-    lots = np.random.default_rng(stream).random(scores.size)
-    places = np.lexsort((lots, scores))
-    return scores[places], lots[places]
 
 
 def _count_below(law: Ordered, thresholds: Array, lots: Array) -> NDArray[np.intp]:

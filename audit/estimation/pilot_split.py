@@ -208,7 +208,10 @@ class Pilot:
         allowed = tails(self._favours, order)
         candidates = [self._candidate(delta, order, tail, error) for tail in allowed]
         value, test, counts = max(candidates, key=lambda one: one[0])
-        return Plan(test, _best_shape(counts, delta, error, rates), value)
+        shapes = _SHAPES[rates]  # the one that certifies most at the expected counts
+        edges = Region(*joint_edges(counts, error, shapes, _PLAN_CORNERS))
+        values = np.min(edges.epsilons(np.full(len(shapes), delta)), axis=-1)
+        return Plan(test, shapes[int(np.argmax(values))], value)
 
     def _candidate(
         self, delta: float, order: Order, tail: Tail, error: float
@@ -252,14 +255,6 @@ def _predicted_epsilon(
     high = upper_limit(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
     gap = np.maximum(low - delta, 1e-9 * np.minimum(low + 1e-300, delta))
     return np.asarray(np.log(np.maximum(gap, 1e-300)) - np.log(high))
-
-
-def _best_shape(counts: Counts, delta: float, error: float, rates: Rates) -> JointShape:
-    """Return the shape of the joint region that certifies most at the expected counts."""
-    shapes = _SHAPES[rates]
-    edges = Region(*joint_edges(counts, error, shapes, _PLAN_CORNERS))
-    values = np.min(edges.epsilons(np.full((len(shapes)), delta)), axis=-1)
-    return shapes[int(np.argmax(values))]
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,11 @@ def audit_samples(
     size = min(first.size, second.size)
     choice = default_thresholds(size) if thresholds is None else thresholds
     if favours is not None:
-        choice = _declared(choice, favours)
+        validate.instance(Order, favours=favours)
+        if favours not in choice.favours:
+            known = ", ".join(order.value for order in choice.favours)
+            raise validate.fail("favours", f"one of those of thresholds ({known})", favours.value)
+        choice = replace(choice, favours=(favours,))
     validate.open_unit(confidence=confidence)
     planned = confidence if planned_confidence is None else planned_confidence
     validate.open_unit(planned_confidence=planned)
@@ -221,14 +225,6 @@ def audit_counts(
 def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
     """Return the tighter choice for ``size`` scores, which carry no information about the laws."""
     return OrderStatistics() if size < MIN_FOR_PILOT else PilotSplit()
-
-
-def _declared(choice: AnyThresholds, favours: Order) -> AnyThresholds:
-    validate.instance(Order, favours=favours)
-    if favours not in choice.favours:
-        named = ", ".join(order.value for order in choice.favours)
-        raise validate.fail("favours", f"one of those of thresholds ({named})", favours.value)
-    return replace(choice, favours=(favours,))
 
 
 def _several(samples: ArrayLike) -> bool:

@@ -268,12 +268,15 @@ class FixedThresholds(Thresholds):
 def certified_counts(choice: FixedThresholds, summary: Summary, error: float) -> CertifiedTests:
     """Return every test of the counts at the thresholds with its share of the error."""
     tests = [ThresholdTest(o, Tail.AT_LEAST, t) for o in choice.favours for t in choice.values]
-    counts = [summary._counts(k, o) for o in choice.favours for k in range(len(choice.values))]
+    n, m = summary.first_total, summary.second_total
+    both = list(zip(summary.first, summary.second, strict=True))
+    forward, reverse = [Counts(a, n, b, m) for a, b in both], [Counts(b, m, a, n) for a, b in both]
+    counts = [one for o in choice.favours for one in (forward if o is Order.FORWARD else reverse)]
     counted = tests_of_one_shape(tests, counts, error, _SHAPES[choice.rates])
     return CertifiedTests(
         tests=tuple(counted),
         spent=(Spent(f"{len(counted)} tests fixed in advance, equal parts", error),),
-        certifying_sizes=(summary.first_total, summary.second_total),
+        certifying_sizes=(n, m),
         sources=summary.sources,
     )
 
@@ -384,12 +387,6 @@ class Summary(ShortRepr):
             second_total=self.second_total + other.second_total,
             sources=self.sources + other.sources,
         )
-
-    def _counts(self, index: int, favours: Order) -> Counts:
-        """Return the counts of {x >= thresholds[index]}, the favoured law first."""
-        first = self.first[index], self.first_total
-        second = self.second[index], self.second_total
-        return Counts(*first, *second) if favours is Order.FORWARD else Counts(*second, *first)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain Python values, which JSON preserves exactly.
