@@ -29,6 +29,7 @@ from audit.estimation.scores import (
     NearestNeighbours,
     Training,
     checked_rows,
+    rows_of,
     split,
 )
 from audit.isolation import call, load
@@ -172,11 +173,7 @@ def sample(name: str, given: Any) -> Array:
     """Return one number per run, shape (n,), or several, shape (n, d); read them from a file."""
     if isinstance(given, Path):
         return read_scores(given, name=name)
-    if np.ndim(given) != 2:
-        return validate.real_sample(**{name: given})
-    rows = np.asarray(validate.real_numbers(**{name: given}), dtype=np.float64)
-    validate.sample(**{name: rows.ravel()})
-    return rows
+    return rows_of(name, given) if np.ndim(given) == 2 else validate.real_sample(**{name: given})
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def split(
     validate.integer(0, seed=seed)
     rows = checked_rows(samples, samples_prime)
     digest = hashlib.blake2b(f"{float(fraction)!r} {int(seed)}".encode(), digest_size=16)
-    parts: list[Array] = []
+    parts = []
     streams = np.random.SeedSequence(int(seed)).spawn(2)
     for name, points, stream in zip(("samples", "samples_prime"), rows, streams, strict=True):
         size = points.shape[0]
@@ -125,14 +125,12 @@ def split(
         generator = np.random.default_rng(stream)
         count = part_size(fraction, size)
         chosen[generator.choice(size, count, replace=False, shuffle=False)] = True
-        parts += [points[chosen], points[~chosen]]
-    for part in parts:
-        part.flags.writeable = False
+        parts.append((points[chosen], points[~chosen]))
+        for part in parts[-1]:
+            part.flags.writeable = False
+    training, certifying = zip(*parts, strict=True)
     name_of_split = digest.hexdigest()
-    return (
-        Training(parts[0], parts[2], name_of_split),
-        Certifying(parts[1], parts[3], name_of_split),
-    )
+    return Training(*training, name_of_split), Certifying(*certifying, name_of_split)
 
 
 def part_size(fraction: float, size: int) -> int:
@@ -154,7 +152,7 @@ def _mostly_known(rows: Array, learned: Array) -> bool:
 
 def checked_rows(samples: ArrayLike, samples_prime: ArrayLike) -> tuple[Array, Array]:
     """Return both samples as finite arrays of shape (n, d) with the same d."""
-    first, second = _rows("samples", samples), _rows("samples_prime", samples_prime)
+    first, second = rows_of("samples", samples), rows_of("samples_prime", samples_prime)
     if first.shape[1] != second.shape[1]:
         raise validate.fail(
             "samples_prime", f"of dimension {first.shape[1]} like samples", second.shape[1]
@@ -162,7 +160,8 @@ def checked_rows(samples: ArrayLike, samples_prime: ArrayLike) -> tuple[Array, A
     return first, second
 
 
-def _rows(name: str, value: ArrayLike) -> Array:
+def rows_of(name: str, value: ArrayLike) -> Array:
+    """Return a sample as a finite array of shape (n, d)."""
     value = validate.real_numbers(**{name: value})
     try:
         array = np.asarray(value, dtype=np.float64)

@@ -6,10 +6,10 @@ import math
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ _THREADS = (
 )
 
 
-class Processes:
+class Processes(AbstractContextManager["Processes"]):
     """Worker processes for trainings, reused between trainings; a context manager.
 
     Audits of the same module that share them import the module once per process.
@@ -61,9 +61,6 @@ class Processes:
         self.number, self.threads = number, threads
         environment = {_INSIDE: "1", **dict.fromkeys(_THREADS, str(threads))}
         self.workers = Workers(folders, environment, idle=number)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
