@@ -47,8 +47,8 @@ AnyThresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBan
 class PerRecordEpsilon:
     """The certified epsilon of one record, from a pair that differs in several records."""
 
-    epsilon: float  #: The certified epsilon of one record, and its delta.
-    delta: float  #: The certified epsilon of one record, and its delta.
+    epsilon: float  #: The certified epsilon of one record.
+    delta: float  #: Its delta.
     group_size: int  #: Number of records in which the pair differs.
     pair_delta: float  #: The delta of the scaled claim, at which the pair was evaluated.
     evidence: Evidence  #: The pair's epsilon at that delta, and the counts.
