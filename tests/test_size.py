@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 57_802,
+    "audit": 57_800,
     "audit/bounds": 9_513,
     "audit/claims": 4_861,
-    "audit/estimation": 6_415,
+    "audit/estimation": 6_413,
     "audit/training": 1_651,
     "audit/simulation": 2_880,
     "audit/report": 4_140,

@@ -171,12 +171,10 @@ class Pilot:
                 Tail.AT_LEAST: tuple(SmoothTail.fit(scores) for scores in up),
                 Tail.AT_MOST: tuple(SmoothTail.fit(scores) for scores in down),
             }
-        grids = {tail: _grid(*sides) for tail, sides in self._tails.items()}
-        # thresholds to choose from, and the estimated rates of both laws there
-        self._candidates = {
-            tail: (grid, [side.rate(grid) for side in self._tails[tail]])
-            for tail, grid in grids.items()
-        }
+        self._candidates = {}  # thresholds to choose from, and the estimated rates of both laws
+        for tail, sides in self._tails.items():
+            grid = _grid(*sides)
+            self._candidates[tail] = grid, [side.rate(grid) for side in sides]
         self._totals = {
             Order.FORWARD: (first_total, second_total),
             Order.REVERSE: (second_total, first_total),

@@ -128,9 +128,9 @@ def split(
         parts.append((points[chosen], points[~chosen]))
         for part in parts[-1]:
             part.flags.writeable = False
-    training, certifying = zip(*parts, strict=True)
-    name_of_split = digest.hexdigest()
-    return Training(*training, name_of_split), Certifying(*certifying, name_of_split)
+    (learned, rest), (learned_prime, rest_prime) = parts
+    name = digest.hexdigest()
+    return Training(learned, learned_prime, name), Certifying(rest, rest_prime, name)
 
 
 def part_size(fraction: float, size: int) -> int:
