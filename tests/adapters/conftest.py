@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import pytest
 
 if "AUDIT_TEST_ADAPTERS" not in os.environ:
     collect_ignore = ["real"]
@@ -22,3 +26,16 @@ def installed(package: str) -> str:
 def pytest_report_header() -> str:
     """Say which versions are tested."""
     return "adapters: " + ", ".join(map(installed, PACKAGES))
+
+
+@pytest.fixture
+def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let none of the packages be there."""
+    real = importlib.import_module
+
+    def missing(name: str, package: str | None = None) -> Any:
+        if name.partition(".")[0] in ("opacus", "torch", "jax_privacy", "pyarrow"):
+            raise ImportError(f"No module named {name!r}")
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", missing)

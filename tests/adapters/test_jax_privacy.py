@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,11 +54,7 @@ def test_what_is_no_auditor_or_no_scores_is_refused():
         jax_privacy.from_auditor(Auditor([1.0, np.nan], [0.0]))
 
 
-def test_the_extra_is_named_where_jax_privacy_is_missing(monkeypatch: pytest.MonkeyPatch):
-    def missing(name: str) -> Any:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr(importlib, "import_module", missing)
+def test_the_extra_is_named_where_jax_privacy_is_missing(not_installed: None):
     named = r"cannot be imported .*: pip install 'noisy-sgd-audit\[jax-privacy\]'$"
     with pytest.raises(ImportError, match=named):
         jax_privacy.from_auditor(None)

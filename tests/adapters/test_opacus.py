@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,18 +18,6 @@ from audit.dominating import dominating_curve
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 RECORDED = json.loads((Path(__file__).parent / "recorded" / "opacus.json").read_text("utf-8"))
-
-
-@pytest.fixture
-def no_opacus(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.import_module
-
-    def missing(name: str, package: str | None = None) -> Any:
-        if name.partition(".")[0] in ("opacus", "torch"):
-            raise ImportError(f"No module named {name!r}")
-        return real(name, package)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
 
 
 @pytest.mark.parametrize("claims", RECORDED["histories"])
@@ -154,7 +141,7 @@ def test_what_opacus_does_not_speak_of_is_refused(changes: dict[str, Any], messa
         opacus.to_history(NoisySGD(**{**given, **changes}))
 
 
-def test_wrong_questions_are_refused(no_opacus: None):
+def test_wrong_questions_are_refused(not_installed: None):
     history = [(1.0, 0.1, 10)]
     with pytest.raises(ValueError, match="accountant must be 'rdp' or 'prv' or 'gdp', got 'pld'"):
         opacus.claimed_epsilons(history, accountant="pld", deltas=[1e-5])
@@ -169,7 +156,7 @@ def test_wrong_questions_are_refused(no_opacus: None):
         opacus.to_history(3)  # type: ignore[arg-type]
 
 
-def test_the_extra_is_named_where_opacus_is_missing(no_opacus: None):
+def test_the_extra_is_named_where_opacus_is_missing(not_installed: None):
     named = r"cannot be imported .*: pip install 'noisy-sgd-audit\[opacus\]'$"
     history = [(1.0, 0.1, 10)]
     for ask in (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -161,13 +160,7 @@ def test_memberships_that_do_not_fit():
         CanaryScores(np.arange(3.0), np.array([True, False]))
 
 
-def test_the_extra_is_named_where_pyarrow_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def missing(name: str) -> Any:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr(importlib, "import_module", missing)
+def test_the_extra_is_named_where_pyarrow_is_missing(tmp_path: Path, not_installed: None):
     named = r"pyarrow.parquet cannot be imported .*: pip install 'noisy-sgd-audit\[parquet\]'$"
     with pytest.raises(ImportError, match=named):
         read_table(tmp_path / "scores.parquet", score="a", member="b")

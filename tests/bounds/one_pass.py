@@ -13,14 +13,8 @@ from tests.mechanisms import noisy_sgd
 
 
 def one_pass(n, **changes):
-    values = {
-        "steps": n,
-        "dataset_size": n,
-        "batch_size": 1,
-        "batching": Batching.CYCLIC,
-        "diameter": None,
-    }
-    return noisy_sgd(**(values | changes))
+    values = {"steps": n, "diameter": None, **changes}
+    return noisy_sgd(dataset_size=n, batching=Batching.CYCLIC, **values)
 
 
 def renyi(id, m, alpha=2.0, **options):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 from scipy.stats import norm
 
 Array = NDArray[np.float64]
@@ -67,21 +67,3 @@ def one_step_epsilon(
         float(brentq(lambda e, a=a, b=b: one_step_delta(e, a, b, rate) - delta, 0, 20, xtol=1e-8))
         for a, b in ((first, second), (second, first))
     )
-
-
-def subsampled_moment(order: float, rate: float, mu: float) -> float:
-    """log E_Q[(dP/dQ)^order] of C_p(G(mu)), by adaptive quadrature of its two halves."""
-
-    def integrand(x: float) -> float:
-        loss = np.logaddexp(math.log1p(-rate), math.log(rate) + mu * x - mu**2 / 2)
-        powers = np.array([order, 1 - order]) * loss
-        return float(np.sum(np.exp(powers - x**2 / 2 - scale))) / math.sqrt(2 * math.pi)
-
-    scale = max(order * (order - 1), 0.0) * mu**2 / 2  # of the unsampled pair: no overflow
-    edges = [mu / 2, mu / 2 + 3, mu / 2 + 10, order * mu + 12, order * mu + 40]
-    total = sum(
-        quad(integrand, low, high, epsabs=0, epsrel=1e-12, limit=400)[0]
-        for low, high in pairwise(sorted(edges))
-    )
-    atom = (1 - rate) * -math.expm1(math.log(2) + log_ndtr(-mu / 2))
-    return math.log(total + atom * math.exp(-scale)) + scale

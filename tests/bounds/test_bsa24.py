@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Relation, Release, bounds, exact
+from audit import Batching, Relation, Release, bounds, exact
 from audit.bounds.accounting import SubsampledGaussian, compose, family_sensitivity
 from audit.bounds.bsa24 import inverse_temperature
 from audit.constructions import QuadraticPair
@@ -114,19 +114,6 @@ def test_both_relations_take_2l(id):
     assert values[0] == values[1]
 
 
-def test_constants_of_the_lower_bound_paper():
-    """n = 10, b = 1, D = 1000 eta L, sigma at its threshold, T = 7500."""
-    m = noisy_sgd(
-        steps=7500,
-        dataset_size=10,
-        step_size=1e-3,
-        gradient_sensitivity=1.0,
-        noise_std=1000 * math.sqrt(1e-3 / 7500),
-        batching=Batching.WITHOUT_REPLACEMENT,
-    )
-    assert bounds.evaluate("bsa24.theorem_4_8", m).epsilon(0.01) == pytest.approx(1762, rel=1e-3)
-
-
 def reference_mechanism(steps):
     return sampled(
         steps=steps,
@@ -201,30 +188,6 @@ cyclic = partial(smooth, batching=Batching.CYCLIC, batch_size=1)
 
 def mu(id, m, **options):
     return bounds.evaluate(f"bsa24.{id}", m, **options).mu
-
-
-@pytest.mark.parametrize(
-    ("epochs", "composition", "renyi", "ours"),
-    [(50, 30.51, 5.82, 4.34), (100, 49.88, 7.61, 5.60), (200, 83.83, 9.88, 7.58)],
-)
-def test_table_1(epochs, composition, renyi, ours):
-    m = NoisySGD(
-        steps=40 * epochs,
-        dataset_size=60_000,
-        batch_size=1500,
-        step_size=0.05,
-        noise_std=0.01,
-        gradient_sensitivity=10.0,
-        strong_convexity=0.002,
-        smoothness=2.0,
-        batching=Batching.CYCLIC,
-    )
-    assert m.contraction == pytest.approx(0.9999, rel=1e-12)
-    values = [
-        bounds.evaluate(f"bsa24.{id}", m).epsilon(1e-5)
-        for id in ("theorem_4_4", "table_1_renyi", "theorem_4_5")
-    ]
-    assert values == pytest.approx([composition, renyi, ours], abs=5e-3)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from audit import Batching, NoisySGD, Order, bounds, exact
 from audit.bounds.accounting import sampled_gaussian_renyi
@@ -19,7 +17,6 @@ from papers.bsa24_statements import (
     threshold_4_3,
     threshold_4_5,
     threshold_4_6,
-    threshold_5_4,
 )
 from papers.fmtt18_statements import TABLE_1, appendix_b_noise
 from papers.side_statements import (
@@ -254,16 +251,6 @@ def test_thresholds_after_theorems_4_3_4_5_and_4_6():
     assert found <= printed + 2
 
 
-def test_0_677_is_the_root_rounded_up():
-    """2 Phi(sqrt x) - 1 is the total variation of G(2 sqrt x), tanh x that of (2x, 0)-DP."""
-    root = brentq(lambda x: 2 * norm.cdf(math.sqrt(x)) - 1 - math.tanh(x), 0.1, 2, xtol=1e-14)
-    assert root == pytest.approx(0.6764, abs=5e-5)
-    assert threshold_5_4() == pytest.approx(root, rel=1e-9)
-    assert math.ceil(root * 1000) / 1000 == 0.677
-    assert 2 * norm.cdf(math.sqrt(0.677)) - 1 < math.tanh(0.677)
-    assert 2 * norm.cdf(math.sqrt(0.676)) - 1 > math.tanh(0.676)
-
-
 # --- numbers of the catalogue ---
 
 
@@ -290,17 +277,3 @@ def test_claims_for_one_pass_at_a_quarter_of_the_noise():
     gaussian = bounds.evaluate("fmtt18.lemma_27_corrected", m).epsilon(1e-5)
     assert gaussian == pytest.approx(65.3, abs=0.05)
     assert bounds.evaluate("fmtt18.theorem_23", m).epsilon(1e-5) == pytest.approx(68.6, abs=0.05)
-
-
-def test_constants_of_the_lower_bound_proof():
-    """Slips of appendix A.4: Phi(.1/sqrt(.001)) is .99922; the claim is .005625."""
-    assert norm.cdf(0.1 / math.sqrt(0.001)) == pytest.approx(0.99922, abs=5e-6)
-    for value, times in ((380.418, 68_000), (128.731, 23_000)):
-        assert value / 0.005625 == pytest.approx(times, rel=0.01)
-    assert 7500 * math.log(1 / (1 - 0.1)) == pytest.approx(790.2, abs=0.05)
-
-
-def test_composition_allows_1_99_to_the_drifted_walk():
-    assert GaussianCurve(0.0025 / 0.05 * math.sqrt(100)).epsilon(1e-5) == pytest.approx(
-        1.99, abs=5e-3
-    )

@@ -1,4 +1,6 @@
-"""No bound lies below the exact law of any admissible pair, on 800 random mechanisms.
+"""No bound lies below the exact law of any admissible pair, on 255 random mechanisms.
+
+The first 200 of a sequence, and those of the first 1600 whose laws come closest to a bound.
 
 Entries that are refuted, or rates, are left out; of unproven ones no violation is known.
 
@@ -30,7 +32,13 @@ from tests.bounds.grid import any_mechanism, random_mechanism, random_pair
 
 SLACK = 1e-9
 QUICK = 1e-3  # relative; a hundred times the error of quick values
-MECHANISMS = 800
+# each bound is met as closely as by the first 800, twice if it is more than once
+CLOSE = (
+    275, 278, 280, 328, 362, 365, 372, 388, 412, 428, 440, 449, 517, 518, 524, 539, 570, 579, 580,
+    596, 613, 616, 636, 647, 673, 676, 683, 704, 734, 737, 754, 805, 814, 831, 904, 932, 976, 1044,
+    1116, 1138, 1140, 1150, 1195, 1205, 1214, 1236, 1244, 1272, 1406, 1408, 1424, 1427, 1437, 1529,
+    1582,
+)  # fmt: skip
 RARE = 4  # every fourth mechanism makes a rarer choice
 # up to seconds each; `tests.bounds.own` attacks them with members of all constructions as well
 SLOW = {id for id, entry in bounds.CATALOGUE.items() if entry.slow or id.startswith("own.")}
@@ -126,10 +134,10 @@ def violations(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_sound_bound_is_below_an_exact_law(coarse_compositions):
-    random = np.random.default_rng(20240301)
     found: list[str] = []
     attacked, attackers = set(), set()
-    for number in range(MECHANISMS):
+    for number in (*range(200), *CLOSE):
+        random = np.random.default_rng((20240301, number))
         rare = number % RARE == 0
         m = any_mechanism(random, number // RARE) if rare else random_mechanism(random)
         pair = random_pair(m, random, SELDOM if number % (2 * RARE) == 0 else ())

@@ -33,7 +33,7 @@ from audit.constructions import (
     kinds,
 )
 from tests.bounds.grid import random_members
-from tests.constructions.test_holder import HOLDER
+from tests.constructions.test_gradients import HOLDER
 from tests.mechanisms import noisy_sgd
 
 M = noisy_sgd(

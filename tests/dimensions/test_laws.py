@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import audit
 from audit import Batching, Relation, Release
@@ -28,7 +27,7 @@ from audit_dimensions import (
 from tests.choices import BATCHINGS
 from tests.mechanisms import noisy_sgd
 
-from .laws import LEVEL, affine_law, has_counts, has_law, is_gaussian
+from .laws import LEVEL, affine_law, has_law, is_gaussian
 
 
 def affine_pair(
@@ -139,6 +138,20 @@ def test_linear_losses_in_one_dimension_are_the_two_sided_walk(
     assert exact_p_value(walk, made) > LEVEL
 
 
+@pytest.mark.parametrize(("release", "n"), [("stop", 6), ("skip", 6), ("skip", 5)])
+def test_random_releases_have_their_numbers_of_steps(release: str, n: int) -> None:
+    """One pass whose third record differs; a run of all steps, or of one more, is told apart."""
+    m = noisy_sgd(
+        steps=n, dataset_size=n, step_size=0.5, noise_std=0.4, lipschitz=1.5, smoothness=2.0,
+        diameter=2.0, batching=Batching.CYCLIC, release=Release(f"random {release}"),
+    )  # fmt: skip
+    walk = TwoSidedWalk(m, position=2)
+    made = in_one_dimension(walk, Linear(), Ball(2.0), -1.5, 1.5, 0.0, 2)
+    assert exact_p_value(walk, made) > LEVEL
+    always = TwoSidedWalk(replace(m, release=Release.LAST_ITERATE), position=2)
+    assert exact_p_value(always, made) < LEVEL
+
+
 @pytest.mark.parametrize("batching", [*BATCHINGS, *EPOCHS])
 def test_quadratics_in_one_dimension_are_the_quadratic_pair(batching: Batching) -> None:
     m = walk_mechanism(batching, relation=Relation.ZERO_OUT, strong_convexity=1.0)
@@ -180,105 +193,3 @@ def test_a_weaker_reset_is_seen() -> None:
     walk = ResetWalk(m, curvature=3.0, cap=1.5, centre=0.1)
     made = in_one_dimension(walk, Huber(2.7, 1.5), Ball(1.0), 9.0, -9.0, 0.1, 5)
     assert exact_p_value(walk, made) < LEVEL
-
-
-# random numbers of steps ----------------------------------------------------------------------
-
-
-def pass_of_linear_losses(release: Release, n: int = 6) -> tuple[NoisySGDPair, np.ndarray]:
-    pushes = np.array([0.4, -0.7, 1.1, 0.2, 1.3, -0.5])[:n]
-    dataset = Dataset(-pushes[:, None])
-    m = audit.NoisySGD(
-        steps=n, dataset_size=n, batch_size=1, step_size=0.5, noise_std=0.4,
-        gradient_sensitivity=4.0,
-        batching=Batching.CYCLIC, release=release,
-    )  # fmt: skip
-    made = NoisySGDPair(
-        mechanism=m, loss=Linear(), dataset=dataset, dataset_prime=dataset.replacing(0, [1.0])
-    )
-    return made, 0.5 * pushes
-
-
-def uniform_mixture(x: np.ndarray, runs: list[np.ndarray]) -> float:
-    """Kolmogorov-Smirnov against sums of the displacements of equally probable runs."""
-
-    def cdf(y: np.ndarray) -> np.ndarray:
-        laws = [stats.norm.cdf(y, run.sum(), 0.2 * np.sqrt(run.size)) for run in runs]
-        return np.mean(laws, axis=0)
-
-    return float(stats.ks_1samp(x, cdf, method="asymp").pvalue)
-
-
-def test_stopping_times_are_uniform_from_one_to_all_steps() -> None:
-    made, moves = pass_of_linear_losses(Release.RANDOM_STOP)
-    x = final_points(made, trials=100_000, seed=3)[0][:, 0]
-    runs = [moves[:stop] for stop in range(1, 7)]
-    assert uniform_mixture(x, runs) > LEVEL
-    assert uniform_mixture(x, runs[1:]) < LEVEL
-    assert uniform_mixture(x, runs[:-1]) < LEVEL
-
-
-@pytest.mark.parametrize("n", [5, 6])
-def test_up_to_half_of_the_first_records_are_skipped(n: int) -> None:
-    made, moves = pass_of_linear_losses(Release.RANDOM_SKIP, n)
-    x = final_points(made, trials=100_000, seed=3)[0][:, 0]
-    runs = [moves[skipped:] for skipped in range(n // 2 + 1)]
-    assert uniform_mixture(x, runs) > LEVEL
-    assert uniform_mixture(x, runs[:-1]) < LEVEL
-    assert uniform_mixture(x, [*runs, moves[n // 2 + 1 :]]) < LEVEL
-
-
-# batches ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("batching", [Batching.POISSON, Batching.WITHOUT_REPLACEMENT])
-@pytest.mark.parametrize("size", [1, 3, 5])
-def test_batches_have_their_law(batching: Batching, size: int) -> None:
-    """Record i pushes coordinate i alone, so that one step spells out the batch."""
-    n = 6
-    dataset = Dataset(np.eye(n))
-    m = audit.NoisySGD(
-        steps=1, dataset_size=n, batch_size=size, step_size=1.0, noise_std=1e-9,
-        gradient_sensitivity=4.0,
-        batching=batching,
-    )  # fmt: skip
-    made = NoisySGDPair(
-        mechanism=m,
-        loss=Linear(),
-        dataset=dataset,
-        dataset_prime=dataset.replacing(0, 2 * np.eye(n)[0]),
-    )
-    x, _ = final_points(made, trials=60_000, seed=1)
-    codes = np.rint(-x * size).astype(np.int64) @ (1 << np.arange(n))
-    sizes = np.array([bin(code).count("1") for code in range(1 << n)])
-    if batching is Batching.POISSON:
-        law = (size / n) ** sizes * (1 - size / n) ** (n - sizes)
-    else:
-        law = (sizes == size) / np.sum(sizes == size)
-    assert has_counts(codes, law) > LEVEL
-    wrong = law * np.where(np.arange(1 << n) & 4, 1.25, 1.0)
-    assert has_counts(codes, wrong / wrong.sum()) < LEVEL
-
-
-def test_shuffles_are_uniform() -> None:
-    """Each step halves what was there, so that the sum spells out the order."""
-    records = (1.0, 5.0, 25.0, 125.0)
-    dataset = Dataset(np.array(records)[:, None])
-    m = audit.NoisySGD(
-        steps=4, dataset_size=4, batch_size=1, step_size=0.5, noise_std=1e-9,
-        gradient_sensitivity=400.0,
-        batching=Batching.SHUFFLED,
-    )  # fmt: skip
-    made = NoisySGDPair(
-        mechanism=m, loss=Quadratic(1.0), dataset=dataset, dataset_prime=dataset.replacing(0, [3.0])
-    )
-    x = final_points(made, trials=60_000, seed=2)[0][:, 0]
-    sums = np.array(
-        [sum(0.5 ** (4 - k) * a for k, a in enumerate(o)) for o in itertools.permutations(records)]
-    )
-    assert np.min(np.diff(np.sort(sums))) > 0.01
-    codes = np.argmin(np.abs(x[:, None] - sums), axis=1)
-    even = np.full(24, 1 / 24)
-    assert has_counts(codes, even) > LEVEL
-    first = np.where(np.arange(24) < 6, 1.1, 1.0)  # record 0 comes first too often
-    assert has_counts(codes, even * first / np.mean(first)) < LEVEL

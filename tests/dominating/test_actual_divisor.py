@@ -175,11 +175,3 @@ def test_divisors_of_batches_of_one_size_are_the_same():
 def test_what_is_not_known_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         exact.dominating_curve(dataclasses.replace(MECHANISM, **changes))
-
-
-def test_a_planted_error_is_caught():
-    """With twice the noise, one step is below brute force."""
-    n, q, z = 12, 0.3, 1.2
-    wrong = actual_divisor_curve(2 * z, q, n, 1, Relation.REPLACE_ONE, accuracy=1e-3)
-    true = released_sizes(n, q, z, (1.0, 0.0), 0.5, Order.FORWARD)
-    assert wrong.delta_bracket(0.5, Order.FORWARD)[1] < true

@@ -14,6 +14,8 @@ from results.calibration import cells, figures, front, other_packages, power, ta
 from results.calibration.cells import Cell
 from results.calibration.make import main
 from results.calibration.mechanisms import DELTAS, mechanisms
+from results.family import make as family
+from results.rare_events import make as rare_events
 
 
 # The planted ones err at .3 to 1 where .1 is stated, the others at most at .1.
@@ -161,3 +163,29 @@ def test_figures_need_no_cells(tmp_path: Path) -> None:
     figures.draw([], [], tmp_path)
     tables.write([], [], tmp_path, {})
     assert (tmp_path / "calibration.md").exists()
+
+
+# ----------- The programs of the tables of rare events and of families of claims, on a small scale
+
+
+def test_families(tmp_path: Path) -> None:
+    family.main(["--repeats", "20", "--out", str(tmp_path)])
+    lines = (tmp_path / "family.md").read_text(encoding="utf-8").splitlines()
+    refuted = [line.split("|")[4].strip() for line in lines if line.startswith("| 8")]
+    for k in (0, 3):  # Holm's procedure, an equal split, the planted mistake
+        assert float(refuted[k + 1]) <= float(refuted[k]) <= float(refuted[k + 2])
+
+
+@pytest.mark.parametrize("case", [rare_events.two_sided(0.9), rare_events.quadratics(0.175)])
+def test_rows_certify_more_than_counts(case: rare_events.Case) -> None:
+    cells = rare_events.bound_row(case, 2000).split("|")
+    exact, certified, counted = (float(cell) for cell in cells[2:5])
+    assert counted < 0.5 * certified < 0.5 * exact
+
+
+def test_small_audits_and_planted_mistakes() -> None:
+    above, below, whole, small, best, reused = rare_events.calibration_rows(20)
+    counts = [row.split("|")[2].strip() for row in (above, below, whole, reused)]
+    assert counts == ["0", "0", "0", "0"]
+    assert small.split("|")[2].strip() == "20"
+    assert "of 40" in best

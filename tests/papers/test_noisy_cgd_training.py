@@ -7,14 +7,22 @@ import gzip
 import math
 import socket
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
+from scipy import stats
 
-from audit.results import Findings, Verdict
-from papers import datasets, noisy_cgd
+from audit import bounds
+from audit.estimation import ScoreSource
+from audit.mechanism import NoisySGD
+from audit.results import AtDelta, Findings, Verdict
+from audit.scenario.run_user_mechanism import audit_scores
+from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting
+from papers import datasets, noisy_cgd, noisy_cgd_canary, noisy_cgd_training
 from papers.noisy_cgd_training import NoisyCGDTraining
 
 ALGORITHM = noisy_cgd.NoisyCGD(
@@ -302,3 +310,245 @@ def test_too_few_pictures_are_refused(tmp_path: Path) -> None:
         find(dataclasses.replace(QUICK, data=path, batches=131))
     with pytest.raises(ValueError, match="records must be a multiple of 3 batches, got 5 records"):
         ALGORITHM.mechanism(5, 1)
+
+
+# ----------------------- Table 1 beside a training by NoisyCGD, and what is said of its accuracies
+
+
+@pytest.mark.parametrize(
+    ("epochs", "printed"),
+    [
+        (50, "30.51, 5.82, 4.34"),
+        (100, "49.88, 7.61, 5.60"),
+        (200, "83.83, 9.88, 7.58"),
+    ],
+)
+def test_table_1_digit_for_digit(epochs: int, printed: str) -> None:
+    (statement,) = _table_1(noisy_cgd.table_1_mechanism(epochs), epochs)
+    assert statement.verdict is Verdict.HOLDS
+    assert statement.expected == statement.found == printed
+    # a planted error of a percent in the noise is seen
+    noisier = dataclasses.replace(noisy_cgd.table_1_mechanism(epochs), noise_std=0.0101)
+    (wrong,) = _table_1(noisier, epochs)
+    assert wrong.verdict is Verdict.REFUTED
+    assert wrong.found != wrong.expected
+
+
+def test_the_paper_s_mechanism_is_that_of_the_training_s_defaults() -> None:
+    """Two ways to Table 1: its parameters as numbers, and the algorithm on 60000 records."""
+    trained = QUICK.algorithm(QUICK.noise_std).mechanism(60_000, 50)
+    table = noisy_cgd.table_1_mechanism(50)
+    for name in ("steps", "batch_size", "step_size", "noise_std", "contraction", "batching"):
+        assert getattr(table, name) == getattr(trained, name), name
+    assert table.sensitivity == pytest.approx(trained.sensitivity, rel=1e-14)
+    assert QUICK.epsilons(0.01, 60_000, 50).values == pytest.approx(
+        noisy_cgd.epsilons(table, 1e-5).values, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"noise_std": 0.02}, {"batches": 20}, {"step_size": 0.04}, {"gradient_sensitivity": 9.0}],
+)
+def test_a_training_with_other_parameters_refutes_no_table(changes: dict[str, Any]) -> None:
+    study = dataclasses.replace(QUICK, epochs=(50,), runs=2, **changes)
+    findings = find(study)
+    assert findings.statements[0].verdict is Verdict.HOLDS
+    assert findings.statements[0].found == "30.51, 5.82, 4.34"
+    caption = findings.tables[1].caption
+    assert "Table 1 at the paper's parameters" in caption
+    assert findings.tables[1].rows[0][1:] == pytest.approx((30.51, 5.82, 4.34), abs=0.005)
+    # and its own epsilons are not drawn beside the table's
+    privacy = findings.charts[1]
+    assert all("Table 1" not in one.name for one in privacy.series)
+
+
+def _table_1(mechanism: NoisySGD, epochs: int) -> Any:
+    epsilons = noisy_cgd.epsilons(mechanism, noisy_cgd.DELTA)
+    return noisy_cgd_training._accounting({epochs: epsilons}, noisy_cgd.DELTA)
+
+
+def test_printed_numbers_are_drawn_beside_a_training_of_that_privacy() -> None:
+    privacy = find(dataclasses.replace(QUICK, epochs=(50,), runs=2)).charts[1]
+    (drawn_beside,) = [one for one in privacy.series if "Table 1" in one.name]
+    assert (drawn_beside.x, drawn_beside.y) == ((50.0,), (4.34,))
+
+
+def _measured(gains: dict[float, float], spread: float) -> list[Any]:
+    """Two releases a noise, 6 runs: gains around a mean, for training and tests alike."""
+    shape = spread * np.array([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
+    epsilons = noisy_cgd.Epsilons(composition=3.0, renyi=2.0, convergent=1.0)
+    rows = []
+    for noise, gain in gains.items():
+        for epochs, accuracy in ((1, np.full(6, 0.5)), (2, 0.5 + gain + shape)):
+            rows.append(
+                noisy_cgd_training.Measured(
+                    noise_std=noise,
+                    epochs=epochs,
+                    train=accuracy,
+                    test=accuracy,
+                    epsilons=epsilons,
+                    largest_difference=None,
+                )
+            )
+    return rows
+
+
+def test_gains_of_all_noises_share_the_error() -> None:
+    rows = _measured({0.1: 0.02, 0.2: 0.02}, 0.01)
+    found = noisy_cgd_training._improvements(rows, (1, 2), 0.95)
+    # four gains in one report: training and tests, at two noises
+    deviation = 0.01 * math.sqrt(6 / 5)
+    margin = stats.t.ppf(1 - 0.05 / 4, 5) * deviation / math.sqrt(6)
+    for one in found.values():
+        assert one is not None
+        assert one.margin == pytest.approx(margin, rel=1e-12)
+    alone = noisy_cgd_training._improvements(rows[:2], (1, 2), 0.95)[0.1]
+    assert alone is not None
+    assert alone.margin < margin
+
+
+def test_captions_say_what_was_found() -> None:
+    quick = find(dataclasses.replace(QUICK, epochs=(1, 50)))
+    # after one epoch Theorem 4.5 is composition
+    assert "below both others after these epochs: 50" in quick.tables[1].caption
+    alone = find(dataclasses.replace(QUICK, epochs=(50,), runs=2))
+    assert "the smallest in every row" in alone.tables[1].caption
+    means = [f"{y:.1f}" for one in quick.charts[0].series[1::2] for y in (one.y[0], one.y[-1])]
+    for text in (f"{means[0]} to {means[1]}", f"{means[2]} to {means[3]}"):
+        assert text in quick.charts[0].caption
+    composition = quick.charts[1].series[0].y
+    assert f"composition (Theorem 4.4) {composition[-1] / composition[0]:.3g}" in (
+        quick.charts[1].caption
+    )
+    assert any("take the differences between runs for normal" in note for note in quick.notes)
+
+
+def test_one_noise_level_is_not_compared() -> None:
+    one = noisy_cgd_training._notes(_measured({0.1: 0.0}, 0.0), 3.5, 10.0, 60_000)
+    two = noisy_cgd_training._notes(_measured({0.1: 0.0, 0.2: 0.0}, 0.0), 3.5, 10.0, 1440)
+    assert len(two) == len(one) + 1
+    assert "1440 records in place of 60000" in two[-1]
+
+
+# ------------ The black-box audit of a training: correct ones are consistent, mistakes are refuted
+
+
+SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "noisy_cgd_canary.yaml"
+BROKEN = ("half_the_noise", "in_every_batch", "unclipped_features")
+TRIALS = 4_000
+DELTA = 1e-1
+
+
+def claimed() -> Any:
+    return bounds.evaluate("bsa24.theorem_4_5", noisy_cgd_canary.mechanism())
+
+
+@lru_cache
+def audited(function: str) -> AtDelta:
+    setting = UserMechanismSetting(
+        name=function.replace("_", " "),
+        title=function,
+        summary="",
+        own=ScoreSource(function=f"papers.noisy_cgd_canary:{function}", trials=TRIALS),
+        claims=(UserClaim("Theorem 4.5", float(claimed().epsilon(DELTA)) * (1 + 1e-9), DELTA),),
+    )
+    (row,) = audit_scores(setting, confidence=0.95, seed=11).deltas
+    return row
+
+
+def test_the_scenario_claims_what_the_theorem_gives() -> None:
+    scenario = yaml.safe_load(SCENARIO.read_text(encoding="utf-8"))
+    for name, setting in scenario["settings"].items():
+        module, _, function = setting["own"]["function"].partition(":")
+        assert module == noisy_cgd_canary.__name__
+        assert function == name
+        assert callable(getattr(noisy_cgd_canary, function))
+        for claim in setting["claims"]:
+            epsilon = float(claimed().epsilon(claim["delta"]))
+            assert epsilon <= claim["epsilon"] <= epsilon + 1e-4  # rounded up
+
+
+@pytest.mark.parametrize(
+    "pair", [noisy_cgd_canary.crafted_pair(), noisy_cgd_canary.mislabelled_pair()]
+)
+def test_the_datasets_are_neighbours_within_the_sensitivity(pair: Any) -> None:
+    (features, labels), (other_features, other_labels) = pair
+    m = noisy_cgd_canary.mechanism()
+    differs = (features != other_features).any(axis=1) | (labels != other_labels)
+    assert np.flatnonzero(differs).tolist() == [m.dataset_size - 1]
+    assert len(features) == m.dataset_size
+    assert np.max(np.linalg.norm(features, axis=1)) <= noisy_cgd_canary.FEATURE_NORM * (1 + 1e-12)
+    both = np.array([features[-1], other_features[-1]])
+    classes = np.array([labels[-1], other_labels[-1]])
+    for _, weights in noisy_cgd_canary.ALGORITHM.weights(
+        features,
+        labels,
+        classes=10,
+        epochs=range(1, 6),
+        runs=50,
+        generator=np.random.default_rng(0),
+    ):
+        for w in weights:
+            assert noisy_cgd.largest_gradient_difference(w, both, classes) <= m.sensitivity
+
+
+def test_the_claim_is_of_the_algorithm_that_is_run() -> None:
+    m, algorithm = noisy_cgd_canary.mechanism(), noisy_cgd_canary.ALGORITHM
+    assert m.sensitivity == pytest.approx(10.0)
+    assert (m.steps, m.batch_size, m.dataset_size) == (20, 20, 80)
+    assert (m.step_size, m.noise_std) == (algorithm.step_size, algorithm.noise_std)
+    assert claimed().mu == pytest.approx(1.38337, abs=1e-5)
+
+
+def test_the_right_training_stands() -> None:
+    row = audited("crafted")
+    assert row.bounds[0].verdict is Verdict.CONSISTENT
+    assert 0.3 < row.sampled.epsilon < float(claimed().epsilon(DELTA))
+    natural = audited("mislabelled")
+    assert natural.bounds[0].verdict is Verdict.CONSISTENT
+    assert natural.sampled.epsilon < row.sampled.epsilon
+
+
+@pytest.mark.parametrize("function", BROKEN)
+def test_broken_trainings_are_refuted(function: str) -> None:
+    row = audited(function)
+    assert row.bounds[0].verdict is Verdict.REFUTED
+    assert row.sampled.epsilon > float(claimed().epsilon(DELTA))
+
+
+def test_scores_have_the_distance_of_one_direction_with_the_pair_s_sensitivity() -> None:
+    """Losses are about linear there, so last iterates and their scores are about Gaussian."""
+    m = noisy_cgd_canary.mechanism()
+    (features, labels), (other, other_labels) = noisy_cgd_canary.crafted_pair()
+    sensitivity = noisy_cgd.largest_gradient_difference(
+        np.zeros((features.shape[1], 10)),
+        np.array([features[-1], other[-1]]),
+        np.array([labels[-1], other_labels[-1]]),
+    )
+    contraction = 1 - 0.05 * 0.5
+    moved = sum(contraction ** (4 * epoch) for epoch in range(5)) * sensitivity / m.batch_size
+    spread = m.noise_std * math.sqrt(sum(contraction ** (2 * step) for step in range(20)))
+    x, y = (noisy_cgd_canary.crafted(dataset, 8000, 3 + dataset) for dataset in (0, 1))
+    found = abs(x.mean() - y.mean()) / math.sqrt((x.var() + y.var()) / 2)
+    # four standard errors sqrt(2/8000) are .063; what is left out, curvature and ink, is below .04
+    assert found == pytest.approx(moved / spread, abs=0.1)
+    assert moved / spread == pytest.approx(0.7706, abs=1e-3)
+
+
+def test_scores_are_losses_on_the_canary_and_depend_on_nothing_but_the_seed() -> None:
+    first = noisy_cgd_canary.crafted(0, 700, 5)
+    assert np.array_equal(first, noisy_cgd_canary.crafted(0, 700, 5))
+    assert not np.array_equal(first, noisy_cgd_canary.crafted(0, 700, 6))
+    (features, labels), _ = noisy_cgd_canary.crafted_pair()
+    ((_, weights),) = noisy_cgd_canary.ALGORITHM.weights(
+        features,
+        labels,
+        classes=10,
+        epochs=(noisy_cgd_canary.EPOCHS,),
+        runs=500,
+        generator=np.random.default_rng(5),
+    )
+    logits = features[-1] @ weights
+    plain = np.log(np.sum(np.exp(logits), axis=1)) - logits[:, labels[-1]]
+    assert first[:500] == pytest.approx(plain, rel=1e-12)

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 from pathlib import Path
+
+import jsonschema  # type: ignore[import-untyped]
+import numpy as np
+import pytest
 
 from audit import report
 from audit.bounds import Status
 from audit.constructions import DriftedWalk, GradientPair, PiecewiseLinear
+from audit.estimation import (
+    BestColumn,
+    CombinedColumns,
+    Histogram,
+    LearnedColumns,
+    LinearScore,
+    WeightedColumns,
+    audit_samples,
+)
 from audit.report import joined, queries, setting_section
 from audit.report.conclusion import conclusion
-from audit.report.document import EXACT, LOWER, PARAMETER, UPPER
-from audit.report.figures import curves, laws, sandwich
+from audit.report.document import EXACT, LOWER, PARAMETER, UPPER, Table
+from audit.report.figures import curves, laws, sandwich, style
+from audit.report.setting_section import columns_in_words, group_in_words, section
+from audit.report.terminal import show
 from audit.results import (
     AtPosition,
+    ByOrder,
+    Certified,
     FoundBy,
     NamedEpsilon,
     Number,
     OtherPair,
+    PairResult,
     PositionAtDelta,
     Verdict,
+    from_json,
+    schema,
+    to_json,
 )
 
-from .example import bound, example, pair_settings, result, user_mechanism, with_setting
+from .example import bound, evidence, example, pair_settings, result, user_mechanism, with_setting
 
 
 def by_record(*claimed: float, status: Status = Status.AS_PRINTED) -> tuple[AtPosition, ...]:
@@ -154,3 +177,130 @@ def test_numbers_are_rounded_to_the_side_of_their_format() -> None:
     for form in (LOWER, UPPER, PARAMETER):
         assert form.cell(value).value == repr(value)
         assert form.cell(None).text == "–"
+
+
+# ---- Reports of audits with several numbers a run, and of datasets that differ in several records
+
+
+def combined(choice: object, *weights: float) -> CombinedColumns:
+    return CombinedColumns(choice=choice, number=3, weights=weights or None, choosing=(1000, 900))
+
+
+def test_how_columns_were_combined() -> None:
+    assert columns_in_words(None) == ""
+    chosen = "This was chosen on 1,000 runs of X and 900 of X', which certify nothing."
+    for columns, how in (
+        (
+            combined(LinearScore(), 1.0, -0.25, 0.125),
+            "by a sum with the weights 1.00, -0.250, 0.125",
+        ),
+        (
+            combined(BestColumn(), 0.0, 1.0, 0.0),
+            "by taking number 2, which tells the laws apart best",
+        ),
+        (combined(LearnedColumns(Histogram())), "by a score that was learned (Histogram)"),
+    ):
+        expected = f"Each run gives 3 numbers, made into one score {how}. {chosen}"
+        assert columns_in_words(columns) == expected
+    given = combined(WeightedColumns((1.0, 1.0, 1.0)), 1.0, 1.0, 1.0)
+    assert columns_in_words(given).endswith("The weights were given beforehand.")
+    many = replace(given, weights=(1.0,) * 9, number=9)
+    assert "and 3 more" in columns_in_words(many)
+
+
+def test_what_a_group_says_of_one_record() -> None:
+    assert group_in_words(1) == ""
+    generator = np.random.default_rng(1)
+    x, y = generator.normal(size=(2, 4000))
+    found = audit_samples(x + 2, y, confidence=0.95, deltas=(0.01,), seed=1, group_size=3)
+    setting = replace(user_mechanism(), audit=found.record())
+    parts = section(setting, "own", {}).parts
+    words = " ".join(part for part in parts if isinstance(part, str))
+    assert "The two datasets differ in 3 records. Claims are about one record" in words
+    assert "mu-GDP about one record with mu below" in words
+    mu = float(words.split("mu below ")[1].split(". This")[0])
+    assert 0.99 * found.mu_lower() / 3 < mu <= found.mu_lower() / 3
+    (table,) = [
+        part for part in parts if isinstance(part, Table) and "several records" in part.caption
+    ]
+    (row,) = table.rows
+    one = found.per_record_evidence(0.01)
+    numbers = [0.01, one.epsilon, 3, one.pair_delta, one.evidence.value]
+    assert [float(str(cell.value)) for cell in row] == numbers
+
+
+def test_a_pair_of_one_record_has_no_such_table() -> None:
+    parts = section(user_mechanism(), "own", {}).parts
+    assert not [p for p in parts if isinstance(p, Table) and "several records" in p.caption]
+
+
+# ---------------------- Reports at delta = 0, where most bounds and many exact values are infinite
+
+
+def infinite(epsilon: float = math.inf) -> PairResult:
+    """A setting at delta = 0 whose claims are infinite."""
+    setting = pair_settings()[0]
+    value = Number(epsilon, epsilon, epsilon)
+    claims = tuple(
+        replace(bound(name, math.inf, 1.0), ratio=None)
+        for name in ("bsa24.theorem_4_1", "bsa24.theorem_4_3")
+    )
+    exact = ByOrder(forward=value, reverse=value, worst=value)
+    certified = Certified(epsilon=value.low, by=setting.pair.name)
+    row = replace(
+        setting.deltas[0],
+        delta=0.0,
+        sampled=evidence(0.8, 7.0),
+        exact=exact,
+        certified=certified,
+        bounds=claims,
+        best=None,
+    )
+    against = setting.epsilon_against_steps
+    endless = replace(
+        against,
+        delta=0.0,
+        exact=(value,) * len(against.steps),
+        bounds=tuple(
+            replace(curve, values=(math.inf,) * len(against.steps)) for curve in against.bounds
+        ),
+    )
+    return replace(setting, deltas=(row,), epsilon_against_steps=endless)
+
+
+@pytest.mark.parametrize("exact", [2.0, math.inf])
+def test_an_infinite_claim_is_shown_as_the_tightest_where_none_is_finite(exact: float) -> None:
+    setting = infinite(exact)
+    ((_, delta, _, cell, claimed, ratio, verdict),) = setting_section.summary([(setting, "s")]).rows
+    assert (delta.text, claimed.text, verdict.text) == ("0", "inf", "consistent")
+    assert cell.text == ("inf" if exact == math.inf else "2.00000")
+    assert ratio.text != "1.000"
+    (shown,) = queries.shown_claims(setting.deltas[0].bounds)
+    assert shown is not None
+    assert queries.tightest(setting.deltas[0].bounds) is None
+
+
+@pytest.mark.parametrize("exact", [2.0, math.inf])
+def test_the_sandwich_marks_what_is_infinite(exact: float) -> None:
+    setting = infinite(exact)
+    picture = sandwich.draw([setting], style.looks(queries.bound_ids([setting])))
+    assert picture.svg.decode().count("<!-- inf -->") == (2 if exact == 2.0 else 3)
+
+
+def test_what_is_infinite_throughout_is_not_drawn_against_steps() -> None:
+    assert curves.draw_steps(infinite().epsilon_against_steps, "s", {}, ()) is None
+    assert curves.draw_steps(infinite(2.0).epsilon_against_steps, "s", {}, ()) is not None
+
+
+def test_it_is_stored_and_read_again_and_fits_the_schema() -> None:
+    stored = result(infinite())
+    text = to_json(stored)
+    jsonschema.Draft202012Validator(schema()).validate(json.loads(text))
+    assert from_json(text) == stored
+
+
+def test_the_terminal_says_that_none_is_finite(capsys: pytest.CaptureFixture[str]) -> None:
+    show(result(infinite()))
+    shown = capsys.readouterr().out
+    assert "inf BiasedWalk" in shown
+    assert "none is finite" in shown

@@ -26,6 +26,7 @@ from audit.constructions import (
 )
 from audit.constructions.process import Path
 from audit.constructions.updates import PiecewiseLinear, PolynomialUpdate, PowerUpdate
+from tests.exact.cases import process
 
 mechanism = partial(
     audit.NoisySGD,
@@ -39,11 +40,6 @@ mechanism = partial(
     diameter=1.0,
     batching=audit.Batching.WITHOUT_REPLACEMENT,
 )
-
-
-def process(*steps: Step, times: int = 1, start: float = 0.0, **ends: object) -> Process:
-    """A process of one path."""
-    return Process(start, (Path(1.0, (Segment(steps, times),)),), **ends)  # type: ignore[arg-type]
 
 
 def noise(std: float, *maps: tuple[float, float]) -> Step:

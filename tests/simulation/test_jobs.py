@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 import json
 import math
 import pickle
@@ -31,10 +33,11 @@ from audit.constructions import (
 )
 from audit.simulation import count_thresholds, final_iterates, run_job, simulate, walk_counts
 from audit.simulation.blocks import MAX_WALKS, Stream, block_size, cut_into_blocks
-from audit.simulation.fingerprint import digest_of
+from audit.simulation.fingerprint import described, digest_of
 from audit.simulation.iterates import walks_of
+from tests.exact.cases import process
 
-from .cases import AFFINE, COMPILED, MAPPED, mechanism, process, two_lengths
+from .cases import AFFINE, COMPILED, MAPPED, mechanism, two_lengths
 
 PAIRS: dict[str, Construction] = {
     "biased": BiasedWalk(mechanism()),
@@ -225,29 +228,6 @@ def test_an_update_map_is_told_by_its_code() -> None:
     assert digest_of(made(0.5)) != digest_of(made(0.6))
 
 
-@pytest.mark.usefixtures("small_blocks")
-def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"trials": 8000, "seed": 3, "record_every": 0.0}
-    seen: list[float] = []
-
-    def interrupt(done: int, total: int) -> None:
-        if 2 * done > total:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        final_iterates(PAIRS["biased"], threads=1, folder=tmp_path, progress=interrupt, **asked)
-    x = final_iterates(
-        PAIRS["biased"],
-        threads=2,
-        folder=tmp_path,
-        progress=lambda done, total: seen.append(done / total),
-        **asked,
-    )
-    assert 0.4 < seen[0] < 0.7
-    assert seen[-1] == 1
-    assert np.array_equal(x, final_iterates(PAIRS["biased"], **asked))
-
-
 def test_memory_does_not_grow_with_the_trials() -> None:
     code = """
 import resource
@@ -272,44 +252,32 @@ THREADS = [count_thresholds, final_iterates, simulate]
         (COUNTS + WALKS, {"pair": 3}, "pair must be a Construction, got 3"),
         (PROCESSES, {"process": 3}, "process must be a Process, got 3"),
         (PROCESSES, {"stream": 1}, "stream must be a Stream, got 1"),
-        (
-            COUNTS,
-            {"thresholds": (1.0, 0.0)},
-            "thresholds must be distinct and ascending, got [1.0, 0.0]",
-        ),
-        (
-            COUNTS,
-            {"thresholds": (0.0, 0.0)},
-            "thresholds must be distinct and ascending, got [0.0, 0.0]",
-        ),
-        (
-            COUNTS,
-            {"thresholds": ()},
-            "thresholds must be a non-empty one-dimensional array, got shape (0,)",
-        ),
-        (
-            COUNTS,
-            {"thresholds": np.arange(10.0**6 + 1)},
-            "thresholds must be at most 1,000,000, got 1,000,001",
+        *(
+            (COUNTS, {"thresholds": value}, f"thresholds must be {message}")
+            for value, message in (
+                ((1.0, 0.0), "distinct and ascending, got [1.0, 0.0]"),
+                ((0.0, 0.0), "distinct and ascending, got [0.0, 0.0]"),
+                ((), "a non-empty one-dimensional array, got shape (0,)"),
+                (np.arange(10.0**6 + 1), "at most 1,000,000, got 1,000,001"),
+            )
         ),
         *(
-            (COUNTS + WALKS + PROCESSES, {name: value}, f"{name} must be a whole number of {least}")
-            for name, least, values in (
-                ("trials", "at least 1, got ", (0, 1e6, True)),
-                ("seed", "at least 0, got ", (-1, 0.5, None)),
+            (
+                calls,
+                {name: value},
+                f"{name} must be a whole number of at least {least}, got {value}",
+            )
+            for calls, name, least, values in (
+                (COUNTS + WALKS + PROCESSES, "trials", 1, (0, 1e6, True)),
+                (COUNTS + WALKS + PROCESSES, "seed", 0, (-1, 0.5, None)),
+                (THREADS, "threads", 1, (0, 1.0)),
             )
             for value in values
         ),
         *(
-            (
-                THREADS,
-                {"threads": value},
-                f"threads must be a whole number of at least 1, got {value}",
-            )
-            for value in (0, 1.0)
+            (WALKS, {"trials": value}, "trials must be so few that their samples fit into memory")
+            for value in (10**15, 10**19)
         ),
-        (WALKS, {"trials": 10**15}, "trials must be so few that their samples fit into memory"),
-        (WALKS, {"trials": 10**19}, "trials must be so few that their samples fit into memory"),
     ],
 )
 def test_bad_input(calls: list[Any], changed: dict[str, Any], message: str) -> None:
@@ -333,3 +301,118 @@ def test_maps_that_break_their_contract() -> None:
     short = process(Step((Mapped(lambda x: x[:1]),), (1.0,), 1.0))
     with pytest.raises(ValueError, match=r"the shape it is given \(5,\), got \(1,\)$"):
         simulate(short, trials=5, seed=0, threads=2)
+
+
+# ----------------------------------- Descriptions of jobs are distinct, and equal in every process
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclass(frozen=True)
+class One:
+    value: Any = 1
+
+
+@dataclass(frozen=True)
+class Other:
+    value: Any = 1
+
+
+def shifted(by: float) -> Callable[[Any], Any]:
+    def move(x: Any) -> Any:
+        return x + by
+
+    return move
+
+
+def scaled(x: Any, factor: float = 2.0, *, more: float = 0.0) -> Any:
+    return factor * x + more
+
+
+VALUES: list[Any] = [
+    None,
+    True,
+    1,
+    1.5,
+    "a",
+    Colour.RED,
+    One(),
+    One(2),
+    Other(),
+    One(One()),
+    (1, 2),
+    {"a": 1},
+    np.arange(3),
+    np.arange(3.0),
+    np.arange(3.0).reshape(3, 1),
+    np.float32(1.5),
+    np.tanh,
+    np.sin,
+    shifted(1.0),
+    shifted(2.0),
+    scaled,
+    functools.partial(scaled, factor=3.0),
+    functools.partial(scaled, factor=4.0),
+    *(lambda x: x / 2, lambda x: x / 4, lambda x: x.real, lambda x: x.imag),
+    *(lambda x: x in {"a", "b", "c"}, lambda x: x in {"a", "b", "d"}),
+    *(lambda x: [y + 1 for y in x], lambda x: [y + 2 for y in x]),
+    One(shifted(1.0)),
+    Mapped(np.tanh),
+    Mapped(shifted(1.0)),
+    Step((Mapped(np.tanh),), (1.0,), 1.0),
+]
+
+
+def test_values_are_told_apart_as_plain_data() -> None:
+    told = [json.dumps(described(value), sort_keys=True) for value in VALUES]
+    assert len(set(told)) == len(VALUES)
+    assert not any("0x" in one for one in told)
+
+
+def test_another_process_says_the_same() -> None:
+    code = (
+        "import json; from tests.simulation import test_jobs as t; "
+        "print(json.dumps([t.described(v) for v in t.VALUES]))"
+    )
+    there = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    assert json.loads(there.stdout) == json.loads(json.dumps([described(v) for v in VALUES]))
+
+
+def test_defaults_and_closures_count() -> None:
+    assert described(shifted(1.0)) == described(shifted(1.0))
+    before = described(scaled)
+    try:
+        scaled.__defaults__ = (2.5,)
+        assert described(scaled) != before
+    finally:
+        scaled.__defaults__ = (2.0,)
+
+
+def endless() -> Any:
+    def again(x: Any) -> Any:
+        return again(x)
+
+    return again
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (object(), "it is no plain data"),
+        (One(len), "it is no plain data"),
+        (endless(), "it holds itself"),
+        (np.array([object()]), "it holds objects"),
+    ],
+)
+def test_what_has_no_name_is_refused(value: Any, reason: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^a recorded job must be described the same way .*: {reason}$"
+    ):
+        described(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,15 +10,36 @@ import pytest
 from scipy import stats
 
 import audit.simulation as simulation
-from audit.constructions import BiasedWalk, Mapped, Process, Segment, Step, Wall
+from audit.constructions import (
+    Affine,
+    BiasedWalk,
+    Mapped,
+    Process,
+    ResetWalk,
+    Segment,
+    Step,
+    TwoSidedWalk,
+    UpdateMap,
+    Wall,
+)
 from audit.constructions.process import Path
-from audit.simulation import samplers
+from audit.constructions.updates import PiecewiseLinear, PolynomialUpdate, PowerUpdate
+from audit.simulation import final_iterates, samplers, simulate
 from audit.simulation.blocks import Block, Stream
-from audit.simulation.program import GENERAL, compiled, is_compilable
+from audit.simulation.program import (
+    GENERAL,
+    LINES,
+    Piece,
+    compiled,
+    is_compilable,
+    pieces,
+)
 from audit.simulation.rng import LANES
+from tests.exact.cases import process
+from tests.mechanisms import noisy_sgd
 
 from . import twin
-from .cases import AFFINE, COMPILED, mechanism, noise, process
+from .cases import AFFINE, COMPILED, MAPPED, mechanism, noise
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -78,17 +100,6 @@ def test_jumps_five_percent_too_large_are_seen() -> None:
     assert twin.same_law(x, y, right) > twin.LEVEL > twin.same_law(other, y, right)
 
 
-def test_atoms_after_one_step_are_exact() -> None:
-    made = process(noise(0.4, (0.0, 0.8), (0.3, 0.2)), start=0.1, lower=-0.5, upper=0.5)
-    x = simulation.simulate(made, trials=1_000_000, seed=9)
-    norm = stats.norm
-    low = 0.8 * norm.cdf(-0.6 / 0.4) + 0.2 * norm.cdf(-0.9 / 0.4)
-    high = 0.8 * norm.sf(0.4 / 0.4) + 0.2 * norm.sf(0.1 / 0.4)
-    for count, p in ((np.sum(x == -0.5), low), (np.sum(x == 0.5), high)):
-        assert stats.binomtest(int(count), x.size, p).pvalue > twin.LEVEL
-    assert np.all(np.abs(x) <= 0.5)
-
-
 def test_absorbed_walks_stay() -> None:
     made = process(noise(0.4), times=2, start=0.1, lower=-0.5, lower_wall=Wall.ABSORB)
     x = simulation.simulate(made, trials=400_000, seed=10)
@@ -97,54 +108,6 @@ def test_absorbed_walks_stay() -> None:
     assert stats.binomtest(int(np.sum(x == -0.5)), x.size, absorbed).pvalue > twin.LEVEL
     at_the_end = replace(made, start=-0.5)
     assert np.all(simulation.simulate(at_the_end, trials=10, seed=0) == -0.5)
-
-
-def test_number_of_jumps_is_binomial() -> None:
-    for q in (0.001, 0.1, 0.5, 0.93):
-        made = process(noise(1e-6, (0.0, 1 - q), (1.0, q)), times=60)
-        jumps = np.rint(simulation.simulate(made, trials=100_000, seed=11)).astype(np.int64)
-        law = stats.binom.pmf(np.arange(61), 60, q)
-        assert twin.has_counts(jumps, law) > twin.LEVEL
-    nearly = stats.binom.pmf(np.arange(61), 60, 0.93 + 0.005)
-    assert twin.has_counts(jumps, nearly) < twin.LEVEL
-
-
-def test_choices_of_different_steps_are_independent() -> None:
-    """Shifts 0, 1, 2 times a power of 3: the final iterate spells out every choice."""
-    weights = [(0.2, 0.7, 0.1), (0.4, 0.3, 0.3), (0.0, 0.02, 0.98), (1.0, 0.0, 0.0), (0.5, 0.5, 0)]
-    steps = [
-        noise(1e-6, *((digit * 3.0**k, w) for digit, w in enumerate(ws)))
-        for k, ws in enumerate(weights)
-    ]
-    law = np.ones(1)
-    for ws in weights:
-        law = np.concatenate([law * w for w in ws])
-    codes = np.rint(simulation.simulate(process(*steps), trials=300_000, seed=12)).astype(np.int64)
-    assert twin.has_counts(codes, law) > twin.LEVEL
-
-
-def test_paths_come_by_their_probabilities() -> None:
-    shares = (0.05, 0.6, 0.25, 0.1)
-    for hide in (False, True):  # the compiled and the general path
-        paths = [
-            Path(share, (Segment((noise(1e-6, (float(k), 1.0)),)),))
-            for k, share in enumerate(shares)
-        ]
-        made = Process(0.0, tuple(map(_opaque, paths)) if hide else tuple(paths))
-        x = np.rint(simulation.simulate(made, trials=100_000, seed=13)).astype(np.int64)
-        assert twin.has_counts(x, np.array(shares)) > twin.LEVEL
-
-
-@pytest.mark.parametrize("rare", [1e-3, 1e-5])
-def test_rare_jumps_keep_their_rate(rare: float) -> None:
-    steps = 400
-    made = process(noise(1e-6, (1.0, rare), (0.0, 1 - rare)), times=steps)
-    jumps = np.rint(simulation.simulate(made, trials=300_000, seed=15)).astype(np.int64)
-    expected = 300_000 * steps * rare
-    total = int(jumps.sum())
-    p = 2 * min(stats.poisson.cdf(total, expected), stats.poisson.sf(total - 1, expected))
-    assert p > twin.LEVEL
-    assert stats.poisson.sf(total - 1, expected / 2) < twin.LEVEL
 
 
 def test_probabilities_of_any_size_are_exact_to_a_word() -> None:
@@ -161,6 +124,89 @@ def test_probabilities_of_any_size_are_exact_to_a_word() -> None:
     assert program.coefficients[0].tolist() == [1.0, 3.0, 0.0, 2.0]  # the shifts, rarest first
 
 
-def test_samples_of_the_pair_are_independent() -> None:
-    x, x_prime = simulation.final_iterates(BiasedWalk(mechanism()), trials=100_000, seed=14)
-    assert stats.pearsonr(x, x_prime).pvalue > twin.LEVEL
+# ------------------------------------- Update maps as polynomials and powers on pieces of the line
+
+
+MAPS: dict[str, UpdateMap] = {
+    "affine": Affine(0.3, -0.7),
+    "kinked": PiecewiseLinear((-1.0, 0.2, 1.5), (0.5, -0.5, 2.0), (-2.0, 0.0)),
+    "one kink": PiecewiseLinear((0.2,), (1.0,), (-1.0, 3.0)),
+    "clipped": PiecewiseLinear.clipped(2.0, 0.3, 1.0),
+    "resets": ResetWalk(mechanism()).processes()[0].distinct_steps()[0].maps[0],
+    "polynomial": Mapped(PolynomialUpdate((0.1, 1.2, 0.0, -0.2), centre=0.4)),
+    "constant": Mapped(PolynomialUpdate((0.3,))),
+    "Hölder": Mapped(PowerUpdate(0.2, 0.3, 0.1, 0.05, 0.9), (0.1,)),
+}
+
+
+def evaluated(parts: tuple[Piece, ...], x: float) -> float:
+    piece = [p for p in parts if x >= p.edge][-1]
+    t = x - piece.origin
+    power = piece.factor * np.sign(t) * abs(t) ** piece.order
+    return float(np.polynomial.polynomial.polyval(t, piece.coefficients) + power)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_pieces_are_the_map(name: str) -> None:
+    update = MAPS[name]
+    x = np.concatenate([np.linspace(-3, 3, 601), np.array(update.kinks)])
+    found = [evaluated(pieces(update), v) for v in x.tolist()]
+    # values are below 10, each with a few roundings
+    np.testing.assert_allclose(found, update(x), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_one_step_without_much_noise_is_the_map(name: str) -> None:
+    for start in (-2.0, -0.31, 0.1, 0.2, 1.7):
+        made = process(Step((MAPS[name],), (1.0,), 1e-6), start=start)
+        x = simulate(made, trials=100, seed=1)
+        np.testing.assert_allclose(x, MAPS[name](np.array([start]))[0], rtol=0, atol=6e-6)
+
+
+def test_what_is_not_known_is_not_compiled() -> None:
+    assert pieces(Mapped(np.tanh)) == ()
+    assert all(is_compilable(make()) for make in COMPILED.values())
+    assert not any(is_compilable(make()) for make in MAPPED.values())
+
+
+def test_common_walks_have_kinds_of_their_own() -> None:
+    kinds = {name: set(compiled(make()).kind.tolist()) for name, make in COMPILED.items()}
+    lines = ("symmetric", "cyclic", "two-sided, full", "biased", "schedule", "random stop")
+    assert all(kinds[name] == {LINES} for name in lines)
+    assert kinds["absorbing"] == kinds["resets, full"] == kinds["Hölder"] == {GENERAL}
+
+
+def test_a_start_where_doubles_are_far_apart_is_refused() -> None:
+    """Steps of .06 rounded to .125 there: samples certified 3.5 of at most 2.3."""
+    m = noisy_sgd(steps=20, dataset_size=10, step_size=0.626, noise_std=1 / 0.626, diameter=None)
+    with pytest.raises(ValueError, match=r"start must be within 4.2e\+06 standard deviations"):
+        final_iterates(TwoSidedWalk(m, start=6e14), trials=10, seed=1)
+    assert final_iterates(TwoSidedWalk(m, start=1e6), trials=10, seed=1)[0].shape == (10,)
+
+
+def test_walks_that_grow_beyond_all_doubles_are_refused() -> None:
+    message = "update map must return finite numbers, got walks that grow beyond all doubles"
+    cubic = Step((Mapped(PolynomialUpdate((0.0, 1.0, 0.0, 2.0))),), (1.0,), 0.1)
+    line = Step((Affine(0.0, 1e30),), (1.0,), 0.1)
+    for made in (
+        process(cubic, times=50),
+        process(line, times=20),
+        process(line, times=20, lower=-0.5),  # where what is no number could pass for the end
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            simulate(made, trials=300, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PolynomialUpdate(()), "coefficients must be one or more numbers, got ()"),
+        (lambda: PolynomialUpdate((np.inf,)), "coefficients_0 must be a finite number, got inf"),
+        (lambda: PowerUpdate(1.0, 0.0), "order must be a positive finite number, got 0.0"),
+        (lambda: PowerUpdate(1.0, 17.0), "order must be in (0, 16], got 17.0"),
+        (lambda: PowerUpdate(np.nan, 1.0), "pull must be a finite number, got nan"),
+    ],
+)
+def test_bad_updates(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make()  # type: ignore[operator]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
+import platform
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numba import njit
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.special import ndtr
 
-from audit.simulation import rng
+from audit.numerics.compiled import compiled_loop, fma
+from audit.simulation import kernels, rng
+from audit.simulation.rng import LANES
 
 from . import twin
 
@@ -89,93 +98,6 @@ def test_radius_and_angle_are_right_at_every_scale() -> None:
     assert np.abs(apart).max() < 5e-16
 
 
-@pytest.mark.parametrize("t", [6.0, 7.0, 8.0, 8.5, 9.0])
-def test_tails_of_the_grid_of_words(t: float) -> None:
-    """P[|normal| > t], summed over the 2^64 radii, is that of the normal law (Craig's formula)."""
-
-    def share(angle: float) -> float:  # of the words k with r cos(angle) > t
-        limit = 2.0**64 * math.exp(-0.5 * (t / math.cos(angle)) ** 2) - 0.5
-        return max(math.ceil(limit), 0) / 2.0**64
-
-    angles = (np.arange(200_000) + 0.5) / 200_000 * (math.pi / 2)
-    found = np.mean([share(a) for a in angles])
-    # a radius is rounded by half a word at most, 2^-65 of 2.3e-19 at t = 9, in either direction
-    assert found == pytest.approx(2 * stats.norm.sf(t), rel=3e-3)
-
-
-@pytest.mark.parametrize("lost", [0, 10])
-def test_counts_beyond_six_sigma(lost: int) -> None:
-    """Words below 2^40 are 2^-24 of all: every thirtieth of their normals is beyond 6 sigma.
-
-    The companion loses the last bits of 34, as a generator of 24-bit numbers would.
-    """
-    random = np.random.default_rng(5)
-    k = random.integers(0, 2**40, 10**6, dtype=np.uint64) >> np.uint64(4 * lost)
-    m = random.integers(0, 2**64, k.size, dtype=np.uint64)
-    out = np.empty((2, k.size))
-    _pairs(k, m, out)
-    p = 2 * float(stats.norm.sf(6)) * 2**24  # beyond 6 needs a radius beyond 6
-    for row in out:
-        right = stats.binomtest(int(np.sum(np.abs(row) > 6)), row.size, p).pvalue > twin.LEVEL
-        assert right == (lost == 0)
-
-
-def test_moments_and_law_of_ten_million() -> None:
-    z = sampled(78_126).ravel()
-    n = z.size
-    assert n > 10**7
-    power = np.ones(n)
-    for mean, variance in ((0, 1), (1, 2), (0, 15), (3, 96), (0, 945), (15, 10170)):
-        power *= z
-        assert abs(power.mean() - mean) < 5.5 * math.sqrt(variance / n)  # chance 4e-8
-    z.sort()
-    assert _ks(z) > twin.LEVEL
-    assert _ks(1.005 * z) < twin.LEVEL
-
-
-def _ks(z: Floats) -> float:
-    """Kolmogorov and Smirnov's p-value of sorted numbers against the normal law."""
-    at, n = ndtr(z), z.size
-    rank = np.arange(n + 1) / n
-    largest = max((rank[1:] - at).max(), (at - rank[:-1]).max())
-    return float(stats.kstwobign.sf(math.sqrt(n) * largest))
-
-
-def test_lanes_steps_blocks_and_streams_are_independent() -> None:
-    """Correlations of normals, of their squares, and of one with the other's square."""
-    z = sampled(10_000)
-    first, second = z[:, :L], z[:, L:]
-    other = sampled(10_000, seed=1)
-    spawned = (
-        np.random.SeedSequence(0, spawn_key=(0, 1)),
-        np.random.SeedSequence(0, spawn_key=(1, 0)),
-    )
-    blocks = [rng.aligned(5000 * 2 * L).reshape(5000, 2 * L) for _ in spawned]
-    for sequence, out in zip(spawned, blocks, strict=True):
-        rng.fill_normals(rng.seeded(sequence), 5000, out)
-    pairs = {
-        "of one pair": (first, second),
-        "neighbouring lanes": (z[:, :-1], z[:, 1:]),
-        "lanes far apart": (first[:, : L // 2], first[:, L // 2 :]),
-        "steps in a row": (second[:-1], first[1:]),
-        "steps of a chunk apart": (first[:-8], first[8:]),
-        "seeds": (z, other),
-        "a block and a stream": tuple(blocks),
-        "planted": (first, first + 100 * second),
-    }
-    values = {name: _independent(a.ravel(), b.ravel()) for name, (a, b) in pairs.items()}
-    assert values.pop("planted") < twin.LEVEL
-    assert min(values.values()) > twin.LEVEL, values
-
-
-def _independent(a: Floats, b: Floats) -> float:
-    found = []
-    for f, g in ((a, b), (a**2 - 1, b**2 - 1), (a, b**2 - 1), (a**2 - 1, b), (a**3, b**3)):
-        r = float(f @ g / math.sqrt(float(f @ f) * float(g @ g)))
-        found.append(2 * float(stats.norm.sf(abs(r) * math.sqrt(a.size))))
-    return len(found) * min(found)
-
-
 @pytest.mark.parametrize("order", [0.1, 0.5, 1.0, 1.5, 3.0, 16.0])
 def test_signed_powers(order: float) -> None:
     size = np.concatenate([np.geomspace(1e-18, 1e18, 2001), [1.0, 2.0, 0.5]])
@@ -187,3 +109,70 @@ def test_signed_powers(order: float) -> None:
     np.testing.assert_allclose(out, right, rtol=4e-16 * (1 + 42 * order))
     _powers(np.array([0.0, -0.0, 1e-310]), order, out[:3])
     assert np.all(out[:3] == 0)
+
+
+# -------------------------------------------------- Random numbers are the same on every processor
+
+
+def bits() -> bytes:
+    """Return normals, jumps and powers, as bytes."""
+    words, room = kernels.scratch(rng.seeded(np.random.SeedSequence(1)))[:2]
+    z = room.reshape(-1)
+    numbers = rng.aligned(4 * LANES)
+    numbers[:] = 0.1
+    found = []
+    for _ in range(8):
+        _advance(words, room, z, numbers)
+        found += [room.tobytes(), numbers.tobytes()]
+    return b"".join(found)
+
+
+@compiled_loop
+def _advance(words: Any, room: Any, z: Any, numbers: Any) -> None:
+    rng.fill_normals(words, 8, room)
+    rare = np.uint64(2**62)
+    kernels.step_lines(
+        words, False, rare, numbers, z, 0, 8, 0.0, 0.0, 0.9, 0.01, 0.1, -0.5, 0.5, 0, LANES
+    )
+    kernels.step_lines(
+        words, True, rare, numbers, z, 8, 16, 0.9, 0.1, 1.0, 0.0, 0.1, -0.5, 0.5, 0, LANES
+    )
+    for i in range(LANES):
+        numbers[LANES + i] = rng.signed_power(numbers[i], 1.7)
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="the instructions are those of x86"
+)
+def test_bits_do_not_depend_on_the_instructions() -> None:
+    """Vectors of two numbers and no fused instruction give the bits of this machine."""
+    code = """if True:
+        import hashlib
+        from tests.simulation.test_rng import _advance, bits
+        print(hashlib.sha256(bits()).hexdigest())
+        assembly = "".join(_advance.inspect_asm().values())
+        print("vfm" in assembly, "%ymm" in assembly)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [hashlib.sha256(bits()).hexdigest(), "False", "False"]
+
+
+@njit
+def _fused(a: float, b: float, c: float) -> float:
+    return float(fma(a, b, c))
+
+
+def test_fused_operations_round_once() -> None:
+    source = random.Random(1)
+    for _ in range(1000):
+        a, b = (source.uniform(-2, 2) * 2.0 ** source.randint(-30, 30) for _ in range(2))
+        c = -a * b * (1 + source.choice((0, 2.0**-52, 2.0**-40, 1)) * source.uniform(-1, 1))
+        right = float(Fraction(a) * Fraction(b) + Fraction(c))
+        assert _fused(a, b, c) == twin.fma(a, b, c) == right

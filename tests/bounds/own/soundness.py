@@ -37,6 +37,7 @@ from audit.exact import GaussianPairCurve, LawCurve
 from audit.search import worst_case
 from audit.search.families import Family
 from tests.bounds.grid import random_mechanism, random_members, random_pair
+from tests.mechanisms import noisy_sgd
 
 Curves = dict[str, Any]
 Law = LawCurve | GaussianPairCurve
@@ -147,18 +148,9 @@ def mechanism(
 
     The shift v is the sensitivity over 10. Losses are linear beside a shared regulariser.
     """
-    values: dict[str, object] = {
-        "steps": steps,
-        "dataset_size": 10,
-        "batch_size": 10,
-        "step_size": 1.0,
-        "noise_std": noise,
-        "gradient_sensitivity": 10 * drift * noise**2,
-        "smoothness": 1.0,
-        "strong_convexity": gap,
-        "diameter": 1.0,
-    }
-    return NoisySGD(**{**values, **other})  # type: ignore[arg-type]
+    pushes: dict[str, object] = {"strong_convexity": gap, "lipschitz": None}
+    pushes["gradient_sensitivity"] = 10 * drift * noise**2
+    return noisy_sgd(steps=steps, dataset_size=10, noise_std=noise, **{**pushes, **other})
 
 
 def settings() -> list[NoisySGD]:

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -197,23 +198,11 @@ ID = "own.modulus"
 SAME = 1e-8
 
 
-def rough(**changes: Any) -> NoisySGD:
-    """Ten records, full batches, convex losses that need not be smooth."""
-    values: dict[str, Any] = {
-        "steps": 1000,
-        "dataset_size": 10,
-        "batch_size": 10,
-        "step_size": 0.1,
-        "smoothness": None,
-    }
-    return noisy_sgd(**(values | changes))
+# ten records, full batches, convex losses that need not be smooth
+rough = partial(noisy_sgd, steps=1000, dataset_size=10, step_size=0.1, smoothness=None)
 
 
-def mu(m: NoisySGD) -> float:
-    return mu_of(ID, m)
-
-
-def mu_of(id: str, m: NoisySGD) -> float:
+def mu(m: NoisySGD, id: str = ID) -> float:
     curve = bounds.evaluate(id, m)
     assert isinstance(curve, GaussianCurve)
     return float(curve.mu)
@@ -376,7 +365,7 @@ def test_contractions_give_parallel_moves() -> None:
         {"smoothness": 15.0, "strong_convexity": 15.0, "diameter": None},
     ):
         m = rough(**changes)
-        assert mu(m) == mu_of("own.parallel_moves", m)
+        assert mu(m) == mu(m, "own.parallel_moves")
 
 
 def test_batches_of_one_record_are_as_if_smooth_where_every_batch_holds_it() -> None:
@@ -405,13 +394,13 @@ def test_epsilon_of_long_runs_stays_bounded() -> None:
         step, shift = 0.2, 0.02
         limit = 2 * step**2 * math.log(diameter / step) + 4 * shift * diameter
         assert values[0] == pytest.approx(math.sqrt(limit) / m.step_std, rel=0.06)
-        composed = mu_of("bsa24.theorem_4_1", dataclasses.replace(m, steps=10**6))
+        composed = mu(dataclasses.replace(m, steps=10**6), "bsa24.theorem_4_1")
         assert values[0] < 0.15 * composed
 
 
 def test_runs_before_burn_in_are_composed() -> None:
     m = rough(steps=20)
-    assert mu(m) == pytest.approx(mu_of("bsa24.theorem_4_1", m), rel=SAME)
+    assert mu(m) == pytest.approx(mu(m, "bsa24.theorem_4_1"), rel=SAME)
 
 
 PUBLISHED = (

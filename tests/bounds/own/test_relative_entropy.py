@@ -23,16 +23,10 @@ Array = NDArray[np.float64]
 ID = "own.relative_entropy"
 
 
-def mechanism(drift: float, noise: float, steps: int, **changes: Any) -> NoisySGD:
+def mechanism(drift: float, noise: float, steps: int) -> NoisySGD:
     """D = 1 and v D/s^2 = ``drift``, losses linear."""
-    values: dict[str, Any] = {
-        "steps": steps,
-        "dataset_size": 1000,
-        "batch_size": 1000,
-        "noise_std": noise,
-        "lipschitz": 500 * drift * noise**2,
-    }
-    return noisy_sgd(**(values | changes))
+    push = 500 * drift * noise**2
+    return noisy_sgd(steps=steps, dataset_size=1000, noise_std=noise, lipschitz=push)
 
 
 # ---------------------------------------------------------------- the steps of the proof
