@@ -43,22 +43,6 @@ def test_theorem_1_lacks_a_square():
     assert squared == pytest.approx(2.0 * 4 / (2 * 10))
 
 
-@pytest.mark.parametrize("alpha", [1.001, 2.0, 30.0])
-def test_exact_for_linear_losses(alpha):
-    for n in (1, 4, 25):
-        m = one_pass(n, noise_std=0.7)
-        first = exact.curve(TwoSidedWalk(m, position=0))
-        assert renyi("theorem_23", m, alpha, index=1) == pytest.approx(first.renyi(alpha), 1e-10)
-        shifts = [2.0] + [0.0] * (n - 1)
-        assert renyi("theorem_22", m, alpha, shifts=shifts) == pytest.approx(first.renyi(alpha))
-    local = one_pass(1, noise_std=0.7)
-    law = exact.curve(TwoSidedWalk(local))
-    for id in ("lemma_27", "lemma_27_corrected"):
-        assert renyi(id, local, alpha) == pytest.approx(law.renyi(alpha), rel=1e-10)
-    gaussian = bounds.evaluate("fmtt18.lemma_27_corrected", local)
-    assert gaussian.epsilon(1e-5) == pytest.approx(law.epsilon(1e-5), rel=1e-9)
-
-
 def test_index_from_1():
     m = one_pass(10)
     values = [renyi("theorem_23", m, index=t) for t in range(1, 11)]

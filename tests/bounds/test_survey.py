@@ -14,7 +14,7 @@ from scipy.special import gammaln, logsumexp
 from audit import Batching, Relation, bounds, exact
 from audit.bounds import survey
 from audit.bounds.survey import AdvancedComposition
-from audit.constructions import Affine, BiasedWalk, TwoSidedWalk
+from audit.constructions import Affine, TwoSidedWalk
 from papers.survey_statements import tail_bound
 from tests.exact.cases import Pair, noisy, process
 from tests.mechanisms import noisy_sgd
@@ -92,16 +92,6 @@ def test_advanced_composition_by_hand_and_its_inverse():
         finite = np.isfinite(curve.epsilon(deltas))
         back = np.asarray(curve.delta(np.asarray(curve.epsilon(deltas))[finite]))
         assert back == pytest.approx(deltas[finite], rel=1e-9)
-
-
-def test_subsampling_is_reached_by_the_pair():
-    m = poisson(steps=1, noise_std=0.8)
-    law = exact.curve(BiasedWalk(m))
-    low, high = law.epsilon_bracket(1e-4)
-    assert bounds.evaluate("survey.subsampling", m).epsilon(1e-4) == pytest.approx(low, rel=1e-8)
-    moments = bounds.evaluate("survey.moments_accountant", m)
-    low, high = law.renyi_bracket(3.0)
-    assert low * (1 - 1e-8) <= moments.renyi(3.0) <= high * (1 + 1e-8)
 
 
 def test_gaussian_mechanism_holds_in_its_range():

@@ -18,6 +18,7 @@ from audit.dominating import dominating_curve
 from audit.dominating.layer import TooManyCells
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.runs import MixtureRun, RefinedCurve
+from tests.dominating.test_poisson import half_line
 from tests.mechanisms import dp_sgd
 
 POISSON = dp_sgd(steps=40, batch_size=5, noise_std=0.2)
@@ -31,13 +32,7 @@ def with_noise(part: NoisySGD, z: float) -> NoisySGD:
 
 def one_step_delta(pair: MixturePair, epsilon: np.ndarray) -> np.ndarray:
     """Delta of one pair in closed form: the best event is a half-line."""
-    edge = pair.place(epsilon)
-    p, q = (
-        (1 - pair.rate) * norm.sf(edge, 0, pair.noise) + pair.rate * norm.sf(edge, m, pair.noise)
-        for m in (pair.mean, -pair.mean)
-    )
-    if not pair.two_sided:
-        q = norm.sf(edge, 0, pair.noise)
+    p, q = half_line(pair, pair.place(epsilon))
     return p - np.exp(epsilon) * q
 
 

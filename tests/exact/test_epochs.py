@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from audit import Batching, NoisySGD, Order, Relation, Release, exact
 from audit.constructions import (
@@ -24,7 +23,6 @@ from audit.constructions import (
 from audit.constructions.batches import batched_process
 from audit.constructions.process import Path
 from audit.exact.law import Law
-from audit.simulation import simulate
 from tests import reference
 from tests.exact.test_operators import computed
 from tests.mechanisms import noisy_sgd
@@ -213,20 +211,3 @@ def test_weights_of_a_memory() -> None:
         DependentStep((Affine(), Affine(1.0)), (1.0, 0.9), 1.0, ((0, 1), (1, 0)))
     with pytest.raises(ValueError, match="moves must be one for each of the 1 maps, got 0"):
         DependentStep((Affine(),), (1.0,), 1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [RESHUFFLED, ALLOCATED])
-def test_sampled_runs_follow_the_law(changes: dict[str, Any]) -> None:
-    """Bonferroni over 8 places: a false alarm once in 10^5 seeds; the other sampler fails."""
-    m = mechanism(**changes, steps=11)
-    process = batched_process(m, 0.2, linear(m, 1.0, 0.4))
-    law = exact.law(process)
-    for sampled, passes in ((m, True), (dataclasses.replace(m, batching=Batching.POISSON), False)):
-        x = simulate(batched_process(sampled, 0.2, linear(m, 1.0, 0.4)), trials=200_000, seed=3)
-        inside = [int(np.count_nonzero(x <= place)) for place in PLACES[::4]]
-        ps = [
-            binomtest(k, x.size, float(p)).pvalue
-            for k, p in zip(inside, law.cdf(PLACES[::4]), strict=True)
-        ]
-        assert (min(ps) > 1e-5 / len(ps)) == passes

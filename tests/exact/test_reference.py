@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from audit import Batching, Order
-from audit.constructions import Affine, Construction, DriftedWalk, Mapped, PowerUpdate
+from audit import Order
+from audit.constructions import Affine, Construction, Mapped, PowerUpdate
 from audit.exact import LawCurve, curve, law
 from tests import reference
-from tests.choices import BATCHINGS
-from tests.exact.cases import CASES, mapped_pair, mechanism, noisy, process
+from tests.exact.cases import CASES, mapped_pair, noisy, process
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 # The twin keeps or drops whole cells: it errs by (h r)^2 / 8 relatively in delta where the
@@ -52,37 +49,6 @@ def compare(pair: Construction, tolerance: float = TOLERANCE) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_every_case_agrees_with_the_twin(name: str) -> None:
     compare(CASES[name]())
-
-
-@settings(max_examples=6, derandomize=True)
-@given(
-    batching=st.sampled_from(BATCHINGS),
-    steps=st.integers(1, 9),
-    records=st.integers(2, 5),
-    diameter=st.floats(0.5, 8.0),
-    lipschitz=st.floats(0.05, 1.5),
-    drift=st.floats(-1, 1),
-    start=st.floats(-1, 1),
-)
-def test_random_drifted_walks_agree_with_the_twin(
-    batching: Batching,
-    steps: int,
-    records: int,
-    diameter: float,
-    lipschitz: float,
-    drift: float,
-    start: float,
-) -> None:
-    m = mechanism(
-        batching=batching,
-        steps=steps,
-        dataset_size=records,
-        batch_size=records if batching is Batching.FULL else 1,
-        diameter=diameter,
-        lipschitz=lipschitz,
-    )
-    largest = lipschitz * ((records - 1) / records if batching is Batching.FULL else 1)
-    compare(DriftedWalk(m, drift=drift * largest, start=start * diameter / 2))
 
 
 def test_a_map_with_an_infinite_slope() -> None:

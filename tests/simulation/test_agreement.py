@@ -1,4 +1,4 @@
-"""Compiled walks against exact laws: thirty settings, and planted errors.
+"""Compiled walks against exact laws: thirty-five settings, and planted errors.
 
 Random numbers have fixed seeds; over their choice, a right sampler fails the whole table with
 probability `LEVEL`.
@@ -23,6 +23,9 @@ from audit.constructions import (
     CyclicQuadraticPair,
     DriftedWalk,
     GradientPair,
+    HolderForm,
+    HolderPair,
+    LatticeWalk,
     PiecewiseLinear,
     QuadraticPair,
     ResetWalk,
@@ -35,6 +38,8 @@ from audit.exact.normal_laws import NormalLaw
 from audit.simulation import count_thresholds
 from audit.simulation.rng import LANES, aligned, fill_normals, seeded
 from tests.choices import BATCHINGS
+from tests.constructions.test_gradients import HOLDER
+from tests.constructions.test_lattice import mechanism as lattice_mechanism
 
 from .cases import mechanism
 
@@ -84,6 +89,10 @@ def settings() -> list[Setting]:
     )
     found["random stop"] = BiasedWalk(replace(m, release=audit.Release.RANDOM_STOP))
     found["random skip"] = TwoSidedWalk(replace(m, release=audit.Release.RANDOM_SKIP), start=-0.2)
+    for batching in (audit.Batching.RESHUFFLED, audit.Batching.RANDOM_ALLOCATION):
+        found[batching.value] = DriftedWalk(replace(m, batching=batching), drift=0.02, start=0.1)
+    found["Hoelder"] = HolderPair(HOLDER, scale=1.0, form=HolderForm.SIGNED)
+    found["lattice"] = LatticeWalk.suited(lattice_mechanism())
     return [Setting(name, pair, pair) for name, pair in found.items()]
 
 
@@ -128,9 +137,9 @@ def least_p_value(setting: Setting, seed: int, tests: int) -> float:
     return min(1.0, tests * min(p_values(setting, seed)))
 
 
-def test_samples_follow_exact_laws_in_thirty_settings() -> None:
+def test_samples_follow_exact_laws_in_thirty_five_settings() -> None:
     cases = settings()
-    assert len(cases) >= 30
+    assert len(cases) >= 35
     tests = 2 * len(cases)
     found = {case.name: least_p_value(case, seed, tests) for seed, case in enumerate(cases)}
     assert [name for name, p in found.items() if p <= LEVEL] == []

@@ -11,20 +11,16 @@ import numpy as np
 import pytest
 
 from tests.bounds.own.soundness import (
-    CHANGING,
+    PARTS,
     Draw,
     Make,
     Scaled,
-    changing_run,
     compare,
     couplings,
     evaluated,
-    fixed_run,
     poisson_run,
-    rough_run,
     sampled_run,
     searched_run,
-    short_run,
 )
 
 
@@ -37,14 +33,14 @@ SHIFTS = evaluated("own.adaptive_shifts")
 # what is drawn, the bounds on it, from which seed, and which of the draws: those, of some tens,
 # whose laws come closest to the bounds; and where all bounds, times a factor, are below the law
 CASES: dict[str, tuple[Draw, Make, int, tuple[int, ...], dict[int, float]]] = {
-    "short": (short_run, evaluated("own.forgetting", "own.coupling"), 78, (3, 5, 7, 8), {7: 0.8}),
+    "short": (*PARTS["random"], 78, (3, 5, 7, 8), {7: 0.8}),
     "sampled": (sampled_run, SHIFTS, 5, (0, 3), {3: 0.8}),
     "poisson": (
         poisson_run, evaluated("own.adaptive_shifts", "own.forgetting"), 4, (0, 1, 3), {1: 0.9}
     ),
-    "fixed": (fixed_run, evaluated(*FIXED), 3, (1, 3, 6, 10, 14), {10: 0.75}),
-    "changing": (changing_run, evaluated(*CHANGING), 20, (2, 4, 8, 9), {4: 0.5, 9: 0.6}),
-    "rough": (rough_run, evaluated("own.modulus"), 4, (1, 4, 11, 19), {4: 0.9}),
+    "fixed": (*PARTS["moves"], 3, (1, 3, 6, 10, 14), {10: 0.75}),
+    "changing": (*PARTS["changing"], 20, (2, 4, 8, 9), {4: 0.5, 9: 0.6}),
+    "rough": (*PARTS["rough"], 4, (1, 4, 11, 19), {4: 0.9}),
 }  # fmt: skip
 CASES |= {
     f"searched, {kind}": (functools.partial(searched_run, id, kind), make, 1, places, factors)
