@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import math
+import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -226,6 +227,13 @@ def test_a_plot_of_an_upper_bound() -> None:
     curve = RenyiCurve(lambda alpha: 0.1 * alpha)
     (line,) = curve.plot(axes).lines
     assert line.get_ydata()[-1] == pytest.approx(curve.epsilon(0.1))
+    with pytest.raises(ValueError, match="ax must be axes of matplotlib, got 5"):
+        curve.plot(5)
+
+
+def test_a_best_bound_can_be_sent_to_another_process() -> None:
+    best = audit.bounds.best(noisy_sgd(), delta=1e-5)
+    assert pickle.loads(pickle.dumps(best)) == best
 
 
 def test_an_audit_prints_what_it_certifies() -> None:

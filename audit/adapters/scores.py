@@ -145,6 +145,7 @@ def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
     >>> found.x.tolist(), found.x_prime.tolist()
     ([0.5, 0.25], [0.75])
     """
+    validate.instance(str, score=score, member=member)
     if score == member:
         raise validate.fail("member", "another column than score", member)
     path = Path(path)

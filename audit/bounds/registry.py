@@ -504,7 +504,7 @@ class Catalogue:
         compared = {id: epsilon for id, (_, epsilon) in found.items()}
         winner = tightest(compared)
         curve, epsilon = found[winner]
-        return BestBound(winner, epsilon, curve, float(delta), MappingProxyType(compared))
+        return BestBound(winner, epsilon, curve, float(delta), compared)
 
     def calibrate(
         self,

@@ -21,7 +21,6 @@ from audit.numerics.number_format import Rounding, number
 
 _DIGITS = 7  # significant digits of a printed number
 _ACCURACY = 1e-5  # relative accuracy of the curves of a calibration
-_MAX_STEPS = 10**15
 _WHOLE_TOLERANCE = 1e-9  # epochs / sampling_rate is whole up to this relative error
 
 # Statements about batches without replacement, which no dominating pair is known for.
@@ -316,8 +315,6 @@ def _steps(steps: int | None, epochs: float | None, sampling_rate: float) -> int
         steps = math.ceil(min(epochs / sampling_rate, 1e300) * (1 - _WHOLE_TOLERANCE))
     validate.integer(1, steps=steps)
     assert steps is not None
-    if steps > _MAX_STEPS:
-        raise validate.fail("steps", f"at most {_MAX_STEPS:g}", float(steps))
     return int(steps)
 
 

@@ -120,6 +120,8 @@ class RenyiCurve(PrivacyCurve):
     refinements: int = 9
 
     def __post_init__(self) -> None:
+        if not callable(self.divergence):
+            raise validate.fail("divergence", "a function of orders", self.divergence)
         if not 1 <= self.lowest < self.highest:
             raise ValueError(
                 f"lowest must be at least 1 and below highest, got {self.lowest!r} and "

@@ -42,6 +42,7 @@ from audit.numerics.display import ShortRepr
 # Fields that belong to some samplers (`Batching.fields`), and what they are for the others.
 _SAMPLER_DEFAULTS = {"participations": 1, "max_batch_size": None, "poisson_rate": None}
 
+_MAX_COUNT = 10**15  # steps or records
 _OPTIONAL = ("lipschitz", "gradient_sensitivity", "smoothness", "diameter", "clip_norm")
 _CHOICES = {
     "batching": Batching,
@@ -164,6 +165,9 @@ class NoisySGD(ShortRepr):
         validate.integer(
             1, steps=self.steps, dataset_size=self.dataset_size, batch_size=self.batch_size
         )
+        for name in ("steps", "dataset_size"):
+            if getattr(self, name) > _MAX_COUNT:
+                raise validate.fail(name, f"at most {_MAX_COUNT:g}", getattr(self, name))
         self._check_step_size()
         validate.positive(noise_std=self.noise_std)
         validate.nonnegative(strong_convexity=self.strong_convexity)

@@ -85,6 +85,8 @@ def epsilon_axes(ax: Any = None) -> Any:
         from matplotlib import pyplot
 
         ax = pyplot.gca()
+    if not hasattr(ax, "fill_between"):
+        raise ValueError(f"ax must be axes of matplotlib, got {ax!r}")
     ax.set(xscale="log", xlabel="delta", ylabel="epsilon")
     return ax
 

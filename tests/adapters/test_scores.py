@@ -118,6 +118,8 @@ def test_slips_in_a_table(tmp_path: Path, text: str, message: str):
 def test_what_is_no_table(tmp_path: Path):
     with pytest.raises(ValueError, match=r"file must be one of \.csv, .*, got '.*scores.json'"):
         read_table(tmp_path / "scores.json", score="a", member="b")
+    with pytest.raises(ValueError, match=r"score must be a str, got \['a'\]"):
+        read_table(tmp_path / "scores.csv", score=["a"], member="b")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"file must be readable, got .* \(No such file"):
         read_table(tmp_path / "scores.csv", score="a", member="b")
     (tmp_path / "broken.npz").write_bytes(b"PK no zip")

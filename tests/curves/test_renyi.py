@@ -112,6 +112,7 @@ def test_monotone_in_noise():
     ("build", "message"),
     [
         (lambda: RenyiCurve.linear(-1.0), "rho must be a finite number of at least 0, got -1.0"),
+        (lambda: RenyiCurve(3), "divergence must be a function of orders, got 3"),  # type: ignore
         (lambda: RenyiCurve(lambda a: a, lowest=3.0, highest=2.0), "lowest must be at least 1"),
         (lambda: RenyiCurve(lambda a: a, search=(0.0, 1.0)), "search must be an increasing pair"),
         (

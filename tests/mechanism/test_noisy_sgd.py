@@ -154,6 +154,7 @@ def test_mechanisms_are_values() -> None:
     ("changes", "message"),
     [
         ({"steps": 0}, "steps must be a whole number of at least 1, got 0"),
+        ({"steps": 10**30}, r"steps must be at most 1e\+15, got 10{30}$"),
         ({"steps": 1.5}, "steps must be a whole number of at least 1, got 1.5"),
         ({"batch_size": 21}, r"batch_size must be at most dataset_size \(20\), got 21"),
         ({"batch_size": 5}, r"batch_size must be dataset_size \(20\) for full batches, got 5"),
