@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from audit import bounds
 from audit.bounds import Assumption, Entry, Source, Status
 from audit.bounds.assumptions import CONVEX, FULL_BATCHES, LAST_ITERATE
 from audit.cli import check as check_command
+from audit.constructions.explicit import Repeated
 from audit.curves import GaussianCurve
 from audit.isolation import UserCodeError
 from audit.mechanism import Batching, Losses, Relation
@@ -328,3 +330,15 @@ def test_rates_are_not_judged() -> None:
     assert verdict.unreached == "a rate without constants, which is not judged"
     assert panel.lines(verdict)[1] == f"  not reached: {verdict.unreached}"
     assert panel_mechanisms.DRAWS >= 1000
+
+
+def test_several_runs_are_judged_where_no_wall_clamps_them() -> None:
+    """The panel once stopped at the first mechanism with a domain."""
+    entry = bounds.entry("fmtt18.theorem_32")
+    numbers = chosen(partial(panel_file.admits, entry), panel.SIZE)
+    asked = panel_file.PanelEntry.of(entry)
+    several = [n for n in numbers for options in panel._options(asked, n) if "tasks" in options]
+    assert several
+    for number in several:
+        Repeated(drawn(number), 2)  # type: ignore[arg-type]
+    assert not all(drawn(n).diameter is None for n in numbers)  # type: ignore[union-attr]

@@ -220,7 +220,9 @@ def _options(entry: PanelEntry, number: int) -> Iterator[dict[str, int]]:
             RecordScope.PRIVATE: max(n // 2, 1),
         }[scope]
         yield {scope.option: value}
-    if entry.runs_option is not None and mechanism.steps == n == 1:
+    # outputs that walls clamp are not those of the pair of several runs
+    open_run = mechanism.steps == n == 1 and mechanism.diameter is None
+    if entry.runs_option is not None and open_run:
         yield {entry.runs_option: _RUNS}
 
 
