@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.adapters.libraries import load
+from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
 
 __all__ = ["CanaryScores", "read_scores", "read_table"]
 
-Array = NDArray[np.float64]
 Columns = Mapping[str, Any]
 
 _MEMBERSHIP = MappingProxyType(

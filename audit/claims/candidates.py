@@ -32,11 +32,11 @@ from audit.curves.brackets import Bracket, BracketError
 from audit.curves.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
 from audit.exact.from_pair import exact_seconds
 from audit.mechanism import Composition, NoisySGD, Release
+from audit.numerics.arrays import Array
 from audit.search import Epsilon, RenyiDivergence, worst_case
 from audit.search.evaluation import quick_seconds
 from audit.search.found_pairs import shipped
 
-Array = NDArray[np.float64]
 Subject = NoisySGD | Composition | Pair
 
 _MAX_LAWS = 128  # laws kept at a time; brackets are always kept

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from audit.constructions.explicit import Mixture, Mixtures
@@ -25,9 +24,9 @@ from audit.curves.quantities import (
     Quantity,
     RenyiAtOrder,
 )
+from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta
 
-Array = NDArray[np.float64]
 Plain = Mapping[str, Any]
 Density = Callable[[Array], Array]
 

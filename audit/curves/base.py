@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.numerics import display
+from audit.numerics.arrays import Array
 from audit.numerics.display import Marks, ShortRepr
-
-Array = NDArray[np.float64]
 
 
 class Order(enum.Enum):

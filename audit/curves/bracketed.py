@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.brackets import Bracket, checked, checked_all
 from audit.curves.duality import power_bracket
+from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta_bracket
 from audit.numerics.roots import decreasing_root
 
-Array = NDArray[np.float64]
 Brackets = tuple[Array, Array]  # lower and upper bounds
 Number = TypeVar("Number", float, Array)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.curves.base import Order
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Bracket = tuple[float, float]
 
 TINY = 1e-320

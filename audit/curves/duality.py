@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.curves.brackets import Bracket
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _MIN_LOG = -50.0  # smallest logarithm of a tangent's slope
 _ROUNDING = 2.0**-44  # relative error of a slope

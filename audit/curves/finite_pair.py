@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves.brackets import TINY, Bracket
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Long = NDArray[np.longdouble]
 
 # Losses of a chunk whose exponentials are added up together: within the range of long doubles.

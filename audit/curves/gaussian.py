@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.bracketed import BracketedCurve, MuBracket
 from audit.curves.brackets import Bracket
+from audit.numerics.arrays import Array
 from audit.numerics.normal import (
     gaussian_delta,
     gaussian_delta_bracket,
@@ -24,8 +24,6 @@ from audit.numerics.normal import (
     mills_ratio,
     normal_tail_bracket,
 )
-
-Array = NDArray[np.float64]
 
 _MAX_STEPS = 60
 _DIGITS = 2.0**-50

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 @dataclass(frozen=True)

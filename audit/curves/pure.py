@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 @dataclass(frozen=True)

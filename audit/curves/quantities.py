@@ -21,8 +21,8 @@ from audit import validate
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.bracketed import EPSILONS, BracketedCurve, Number, gaussian_mu
 from audit.curves.brackets import Bracket
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 # Error of a number interpolated between two vertices of the tradeoff function.

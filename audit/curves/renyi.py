@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 # Points inside an interval that is narrowed; many for few targets, where each round costs the same.
 _INNER, _MANY_INNER, _FEW_TARGETS = 8, 184, 4

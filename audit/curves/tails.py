@@ -7,12 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.curves.base import Order
 from audit.curves.profile import ProfileCurve
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 @dataclass(frozen=True)

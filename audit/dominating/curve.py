@@ -23,10 +23,10 @@ from audit.curves.gaussian import NormalPairCurve
 from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.layer import LAYER_EXCESS, TILTS, Layer, Piece
+from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
 from audit.numerics.roots import certified_crossing
 
-Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 # Largest excess of a tilt's log moment bound over the least, and number of corrections.

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
-
-Array = NDArray[np.float64]
 
 UNIT_ROUNDOFF = 2.0**-53
 # Largest loss for which masses under the other law are normal floating-point numbers.

@@ -28,9 +28,9 @@ from scipy import fft
 from scipy.special import erfcx
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
+from audit.numerics.arrays import Array
 from audit.numerics.discounted import discounted_sums, sum_units
 
-Array = NDArray[np.float64]
 Spectrum = NDArray[np.complex128]
 Piece = tuple[GridPair | None, GridPair, int]
 

@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import GaussianCurve
+from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
-
-Array = NDArray[np.float64]
 
 _UNIT, _TINY = 2.0**-53, 1e-300  # roundoff; and room for products that underflow
 _MAX_PATTERNS = 20_000  # sets of steps that are tried one by one

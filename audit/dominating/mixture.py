@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
 from audit.curves import Order
 from audit.dominating.grid import GridPair, united
+from audit.numerics.arrays import Array
 from audit.numerics.normal import panel_error
 from audit.numerics.panels import gauss_legendre
 
-Array = NDArray[np.float64]
 Tails = tuple[float, float]
 
 _UNIT = 2.0**-53

@@ -68,7 +68,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Order
@@ -85,9 +84,8 @@ from audit.dominating.mixture import UNDERFLOW, MixturePair, log_tails
 from audit.dominating.runs import MixtureRun, RefinedCurve, grid_width, rare_reach
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD, Relation
+from audit.numerics.arrays import Array
 from audit.numerics.binomial import binomial_tails, log_binomial
-
-Array = NDArray[np.float64]
 
 
 def is_bounded(m: NoisySGD) -> bool:

@@ -45,7 +45,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from audit import validate
@@ -61,6 +60,7 @@ from audit.dominating.curve import (
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.mechanism import NoisySGD, Relation
+from audit.numerics.arrays import Array
 from audit.numerics.convex_order import (
     GridLaw,
     add,
@@ -72,9 +72,6 @@ from audit.numerics.convex_order import (
 )
 from audit.numerics.normal import log_ndtr_error
 from audit.numerics.symmetric_sums import SymmetricSums
-
-Array = NDArray[np.float64]
-
 
 # Grid points of the law of S; the width of a bracket falls with their square.
 CELLS = 4096

@@ -16,7 +16,6 @@ from audit.curves.bracketed import Brackets, Measure
 from audit.curves.brackets import Bracket
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.curve import (
-    Array,
     ComposedCurve,
     DominatingCurve,
     EnclosedCurve,
@@ -27,6 +26,7 @@ from audit.dominating.curve import (
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, regridded, united
 from audit.dominating.layer import TooManyCells
 from audit.dominating.mixture import MAX_LOSS, MixturePair, Tails, log_tails
+from audit.numerics.arrays import Array
 
 Answer = TypeVar("Answer")
 

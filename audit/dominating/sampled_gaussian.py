@@ -44,9 +44,9 @@ from scipy.special import log_ndtr
 
 from audit import validate
 from audit.curves import Order
+from audit.numerics.arrays import Array
 from audit.numerics.panels import gauss_legendre
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _UNIT = 2.0**-53

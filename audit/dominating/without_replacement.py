@@ -27,7 +27,6 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.curves import Order
 from audit.curves.brackets import Bracket
@@ -47,8 +46,8 @@ from audit.dominating.poisson import check_bounded, poisson_curve
 from audit.dominating.runs import MixtureRun
 from audit.dominating.sampled_gaussian import mirrored_renyi
 from audit.mechanism import NoisySGD, Relation
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 
 MAX_GRID = 1 << 20

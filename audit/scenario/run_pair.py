@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from audit import bounds, estimation, exact, results
@@ -19,6 +18,7 @@ from audit.curves import Order, PrivacyCurve
 from audit.estimation import Audit, Evidence
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.mechanism import Batching, NoisySGD, Release
+from audit.numerics.arrays import Array
 from audit.progress import Report
 from audit.results import Verdict, judge_upper_bound
 from audit.scenario.definition import RunContext, heading
@@ -26,7 +26,6 @@ from audit.scenario.pair import PairSetting, SearchPlan, at_position
 from audit.search import Found, worst_case
 from audit.simulation import final_iterates
 
-Array = NDArray[np.float64]
 ExactCurve = LawCurve | GaussianPairCurve
 
 _SHOWN_MASS = 1e-7  # a law's figure leaves out tails lighter than this

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from audit import validate
 from audit.adapters.scores import read_scores, read_table
 from audit.codec import decode, encode
@@ -91,9 +88,6 @@ class UserMechanismSetting(Setting):
 
         context.progress.stage(f"{self.name}: scores of {self.own.described}")
         return audit_scores(self, confidence=context.confidence, seed=context.seed)
-
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

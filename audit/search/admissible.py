@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.constructions.base import Construction, Inadmissible
 from audit.constructions.cone import check_cancelled
@@ -19,8 +18,7 @@ from audit.constructions.gradients import GradientPair
 from audit.constructions.process import DependentStep, Path, Process, Step
 from audit.constructions.updates import UpdateMap
 from audit.mechanism import Batching, Losses, NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _POINTS = 2001
 _PAIRED_POINTS = 401  # points of which all pairs are compared

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.legendre import legvander
-from numpy.typing import NDArray
 
 from audit import exact
 from audit.constructions.base import Construction
@@ -21,13 +20,12 @@ from audit.exact.propagation import MAX_DENSE, Counter, Runner, domain_ends, ste
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.transfer import State, mixture
 from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels, gauss_legendre
 from audit.search.families import families
 from audit.search.objectives import Epsilon, Objective
 from audit.search.quick_laws import quick_states
-
-Array = NDArray[np.float64]
 
 # Three to four nodes per standard deviation: an error of about 1e-5, in milliseconds. Certificates
 # are computed from finer laws. Noise is followed this far, and as far as pushes lie apart, up to

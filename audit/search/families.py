@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.constructions import ChangingPair, Construction, GradientPair, Phase, PiecewiseLinear
 from audit.constructions.base import both_hold_record, others_range, record_pushes
 from audit.constructions.batches import cycle_length, follows_others, record_position
 from audit.constructions.gradients import ZERO, refusal
 from audit.mechanism import Batching, NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _CELLS = 6  # parts of the domain; the others' gradient has one slope in each
 _MAX_DRIFT = 10.0  # drift per step, in standard deviations of its noise

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from audit import bounds, validate
@@ -16,8 +15,8 @@ from audit.curves.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.from_pair import TAIL
 from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Bracket = tuple[float, float]
 ExactCurve = LawCurve | GaussianPairCurve
 

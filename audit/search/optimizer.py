@@ -8,20 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.constructions import Construction, GradientPair, Inadmissible, suggested_members
 from audit.curves.quantities import EpsilonAtDelta
 from audit.mechanism import Losses, NoisySGD
 from audit.numerics import display
+from audit.numerics.arrays import Array
 from audit.numerics.display import Marks, ShortRepr
 from audit.search.admissible import check_admissible
 from audit.search.evaluation import Clock, OutOfTime, fine_law, quick_value
 from audit.search.families import Family, all_families
 from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tightest_bound
 
-Array = NDArray[np.float64]
 Progress = Callable[[float, float], object]
 
 _SEED_SHARE = 0.25  # share of the time after which suggested pairs are left out

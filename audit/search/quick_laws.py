@@ -13,15 +13,13 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from audit.constructions.process import Process, Segment, Step, Wall, split
 from audit.exact.propagation import MAX_DENSE, steepest
 from audit.exact.transfer import State, first_step, squaring_pays
+from audit.numerics.arrays import Array
 from audit.numerics.panels import Panels, gauss_legendre
-
-Array = NDArray[np.float64]
 
 # Measured: 1e-6 of an epsilon, where a later step's density is as wide as one step's noise.
 _NODES_PER_DEVIATION, _NODES_AT_ENDS = 1.25, 6

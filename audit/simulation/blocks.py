@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Ranges = tuple[range, ...]  # ranges of block numbers, ascending and never adjacent
 Progress = Callable[[int, int], object]
 

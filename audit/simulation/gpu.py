@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.simulation.blocks import Block, Floats, available_threads
+from audit.numerics.arrays import Array
+from audit.simulation.blocks import Block, available_threads
 from audit.simulation.kernels import CHUNK, stepped
 from audit.simulation.program import GENERAL, Tables, compiled, is_compilable
 from audit.simulation.rng import LANES, Words, advanced, normal_pair, seeded
@@ -52,7 +53,7 @@ class OnGpu:
                 parts.extend(threads.map(job.drawn, cut))
         return np.sum(parts, axis=0) if job.draw.adds_up else np.concatenate(parts)
 
-    def _iterates(self, numbers: range) -> list[tuple[int, Floats]]:
+    def _iterates(self, numbers: range) -> list[tuple[int, Array]]:
         """Return process and final iterates of each block."""
         job = self.job
         places = [job.place(number) for number in numbers]
@@ -80,7 +81,7 @@ def on_gpu(job: Samples) -> OnGpu | None:
     return OnGpu(job, programs) if all(known) else None
 
 
-def _walked(p: Tables, steps: int, blocks: list[Block], states: list[Words]) -> Iterator[Floats]:
+def _walked(p: Tables, steps: int, blocks: list[Block], states: list[Words]) -> Iterator[Array]:
     """Return the final iterates of each block."""
     if not blocks:
         return iter(())

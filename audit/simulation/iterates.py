@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.constructions import Construction, Process
+from audit.numerics.arrays import Array
 from audit.simulation.backends import Parallel, Pool, in_threads
-from audit.simulation.blocks import Floats, Progress, Stream
+from audit.simulation.blocks import Progress, Stream
 from audit.simulation.runner import run_job
 from audit.simulation.samplers import Walks
 from audit.simulation.samples import Draw, Samples
@@ -66,7 +67,7 @@ def final_iterates(
     backend: Parallel | Pool | None = None,
     folder: str | Path | None = None,
     record_every: float = 5.0,
-) -> tuple[Floats, Floats]:
+) -> tuple[Array, Array]:
     """Return independent samples of the final iterates of both processes of a pair.
 
     Parameters
@@ -139,7 +140,7 @@ def simulate(
     stream: Stream = Stream.X,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> Floats:
+) -> Array:
     """Return independent samples of the final iterate of one process.
 
     See `final_iterates`, which takes the samples of X from ``Stream.X`` and those of X' from
@@ -176,7 +177,7 @@ def simulate(
     validate.instance(Process, process=process)
     validate.instance(Stream, stream=stream)
     job = Samples(Walks((process,), (stream,)), Draw(), trials, seed)
-    found: Floats = run_job(job, backend=in_threads(threads), progress=progress)[0]
+    found: Array = run_job(job, backend=in_threads(threads), progress=progress)[0]
     return found
 
 

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.compiled import compiled_inline, compiled_loop, fma
-from audit.simulation.program import GENERAL, Integers, Tables
+from audit.simulation.program import GENERAL, Tables
 from audit.simulation.rng import (
     LANES,
-    Floats,
     Words,
     aligned,
     draw,
@@ -71,8 +71,8 @@ def step_lines(
     words: Words,
     chooses: bool,
     below: np.uint64,
-    numbers: Floats,
-    z: Floats,
+    numbers: Array,
+    z: Array,
     begin: int,
     end: int,
     slope: float,
@@ -141,16 +141,16 @@ def choose_by_memory(
 
 @compiled_loop
 def apply(
-    numbers: Floats,
+    numbers: Array,
     counts: Integers,
     pieces: int,
-    edge: Floats,
-    origin: Floats,
-    coefficients: Floats,
+    edge: Array,
+    origin: Array,
+    coefficients: Array,
     degree: int,
     curved: int,
-    factor: Floats,
-    order: Floats,
+    factor: Array,
+    order: Array,
     first: int,
     last: int,
 ) -> None:
@@ -181,9 +181,9 @@ def apply(
 
 @compiled_loop
 def arrive(
-    numbers: Floats,
+    numbers: Array,
     counts: Integers,
-    z: Floats,
+    z: Array,
     row: int,
     std: float,
     ends: tuple[float, float, float, float],
@@ -208,9 +208,9 @@ class Scratch(NamedTuple):
     """Working memory of the walks of all lanes."""
 
     words: Words  # (5 LANES,): the states of the generators, and drawn words
-    normals: Floats  # (CHUNK/2, 2 LANES)
-    rows: Floats  # (CHUNK LANES,), the same normals: a row of LANES for each step
-    numbers: Floats  # (5 LANES,)
+    normals: Array  # (CHUNK/2, 2 LANES)
+    rows: Array  # (CHUNK LANES,), the same normals: a row of LANES for each step
+    numbers: Array  # (5 LANES,)
     counts: Integers  # (3 LANES,): a step's map; whether one left the finite numbers; the memory
     cursors: Integers  # (LANES, 6), by run of lanes on one path: see `_advance`
 
@@ -290,11 +290,11 @@ def _set_out(p: Tables, paths: Integers, cursors: Integers) -> tuple[int, int]:
     return runs, longest
 
 
-def _walker(general: bool) -> Callable[[Tables, Scratch, Integers, Integers, Floats], bool]:
+def _walker(general: bool) -> Callable[[Tables, Scratch, Integers, Integers, Array], bool]:
     """Return the loop over all walks, with the code of steps of the general kind or without."""
 
     @compiled_loop
-    def walk(p: Tables, w: Scratch, paths: Integers, places: Integers, x: Floats) -> bool:
+    def walk(p: Tables, w: Scratch, paths: Integers, places: Integers, x: Array) -> bool:
         """Set ``x[places[i]]``, shape (trials,), to the final iterate of walk i.
 
         ``paths``, shape (trials,), ascend. Return whether all walks stayed finite.

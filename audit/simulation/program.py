@@ -26,9 +26,8 @@ from audit.constructions.updates import (
     PowerUpdate,
     Staircase,
 )
+from audit.numerics.arrays import Array, Integers
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 LINES, GENERAL = 0, 1  # kinds of steps: one or two lines, or anything
@@ -130,17 +129,17 @@ class Tables(NamedTuple):
     times: Integers
     sequence: Integers  # distinct steps
     kind: Integers  # by step
-    noise_std: Floats
+    noise_std: Array
     first_piece: Integers
     pieces: Integers
     degree: Integers
     curved: Integers  # 1 where a piece has a power
     depends: Integers  # 1 where the step depends on the memory of the batches
-    edge: Floats  # by piece
-    origin: Floats
-    coefficients: Floats
-    factor: Floats
-    order: Floats
+    edge: Array  # by piece
+    origin: Array
+    coefficients: Array
+    factor: Array
+    order: Array
     first_row: Integers  # by step, and one more
     first_entry: Integers  # by row, and one more
     below: Words
@@ -205,7 +204,7 @@ def compiled(process: Process) -> Tables:
     )
 
 
-def cumulative(weights: list[float]) -> Floats:
+def cumulative(weights: list[float]) -> Array:
     """Return the cumulative shares of ``weights``; the last one is 1, which no uniform reaches."""
     sums = np.cumsum(weights, dtype=np.float64) / math.fsum(weights)
     sums[-1] = 1.0
@@ -266,7 +265,7 @@ def _words(weights: Iterable[float]) -> Words:
     return np.array([min(round(s * 2**64 / sums[-1]), largest) for s in sums[:-1]], dtype=np.uint64)
 
 
-def _floats(values: Iterable[float]) -> Floats:
+def _floats(values: Iterable[float]) -> Array:
     return np.array(list(values), dtype=np.float64)
 
 

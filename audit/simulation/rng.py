@@ -27,10 +27,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array
 from audit.numerics.compiled import compiled_inline, fma
 from audit.numerics.compiled import compiled_loop as compiled_loop
 
-Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 LANES = 128
@@ -168,7 +168,7 @@ def normal_pair(k: np.uint64, m: np.uint64) -> tuple[float, float]:
 
 
 @compiled_loop
-def fill_normals(words: Words, pairs: int, out: Floats) -> None:
+def fill_normals(words: Words, pairs: int, out: Array) -> None:
     """Draw ``pairs`` pairs of normals in every lane: k, then m, for each.
 
     ``out`` has the shape (pairs or more, 2 LANES): in row j, the first normals of the lanes' pair

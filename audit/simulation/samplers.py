@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from audit.constructions import Construction, Process, Step, UpdateMap
 from audit.constructions.process import Path
+from audit.numerics.arrays import Array
 from audit.simulation.blocks import MAX_WALKS, Block, Stream, block_size
 from audit.simulation.fingerprint import described, digest_of
 from audit.simulation.program import (
     GENERAL,
-    Floats,
     Tables,
     compiled,
     cumulative,
@@ -64,7 +64,7 @@ class Walks:
         walks = digest_of(tuple(zip(self.processes, self.streams, strict=True)))
         return {"pair": described(self.pair), "walks": walks}
 
-    def values(self, side: int, block: Block, seed: int) -> Floats:
+    def values(self, side: int, block: Block, seed: int) -> Array:
         """Return the final iterates of a block of walks, shape (trials,)."""
         program, stream = self._programs[side], self.streams[side]
         if program is not None:
@@ -81,7 +81,7 @@ class Walks:
         return Walks, (self.processes, self.streams, self.pair)
 
 
-def _walk(program: Tables, block: Block, seed: int, stream: Stream) -> Floats:
+def _walk(program: Tables, block: Block, seed: int, stream: Stream) -> Array:
     from audit.simulation import kernels, rng  # imports Numba, so not before it is needed
 
     words = rng.seeded(block.sequence(seed, stream))
@@ -99,7 +99,7 @@ def _walk(program: Tables, block: Block, seed: int, stream: Stream) -> Floats:
     return x
 
 
-def _by_numpy(rng: np.random.Generator, process: Process, trials: int) -> Floats:
+def _by_numpy(rng: np.random.Generator, process: Process, trials: int) -> Array:
     """Return final iterates of a process with any maps, shape (trials,)."""
     found = np.empty(trials)
     chosen = _pick(rng, [path.probability for path in process.paths], trials)
@@ -116,7 +116,7 @@ def _pick(rng: np.random.Generator, weights: list[float], size: int) -> NDArray[
     return np.searchsorted(cumulative(weights), rng.random(size), side="right")
 
 
-def _follow(rng: np.random.Generator, process: Process, path: Path, size: int) -> Floats:
+def _follow(rng: np.random.Generator, process: Process, path: Path, size: int) -> Array:
     x = np.full(size, float(process.start))
     memory = np.zeros(size, dtype=np.int64)
     low, high = process.absorbing
@@ -127,7 +127,7 @@ def _follow(rng: np.random.Generator, process: Process, path: Path, size: int) -
     return x
 
 
-def _applied(rng: np.random.Generator, step: Step, x: Floats, memory: NDArray[np.int64]) -> Floats:
+def _applied(rng: np.random.Generator, step: Step, x: Array, memory: NDArray[np.int64]) -> Array:
     """Apply each walk's map, and set its memory."""
     moved, before = np.empty_like(x), memory.copy()
     for state in np.unique(before).tolist():
@@ -140,7 +140,7 @@ def _applied(rng: np.random.Generator, step: Step, x: Floats, memory: NDArray[np
     return moved
 
 
-def _checked(update: UpdateMap, given: Floats) -> Floats:
+def _checked(update: UpdateMap, given: Array) -> Array:
     result = np.asarray(update(given), dtype=np.float64)
     if result.shape != given.shape:
         raise ValueError(

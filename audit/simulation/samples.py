@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.simulation.blocks import Block, Floats, Stream
+from audit.numerics.arrays import Array
+from audit.simulation.blocks import Block, Stream
 from audit.simulation.fingerprint import described
 
-Score = Callable[[Floats], ArrayLike]
+Score = Callable[[Array], ArrayLike]
 _MAX_THRESHOLDS = 10**6  # each takes 16 bytes in every result of a block
 
 
@@ -45,7 +46,7 @@ class Program(Protocol):
     def description(self) -> Mapping[str, object]:
         """Plain data that fix every trial but for its seed, or `ValueError` if there are none."""
 
-    def values(self, side: int, block: Block, seed: int) -> Floats:
+    def values(self, side: int, block: Block, seed: int) -> Array:
         """Return the final iterates of a block of process ``side``, shape (trials, *point)."""
 
 
@@ -76,7 +77,7 @@ class Draw:
         """True if results of blocks are added up; otherwise each is kept in its place."""
         return self.thresholds is not None
 
-    def __call__(self, values: Floats) -> NDArray[Any]:
+    def __call__(self, values: Array) -> NDArray[Any]:
         """Return the result of some iterates, one entry a trial or their counts."""
         scores = values if self.score is None else self._scored(self.score, values)
         if self.thresholds is None:
@@ -86,7 +87,7 @@ class Draw:
         return np.cumsum(exactly[:0:-1])[::-1]
 
     @staticmethod
-    def _scored(score: Score, values: Floats) -> Floats:
+    def _scored(score: Score, values: Array) -> Array:
         found = np.asarray(score(values), dtype=np.float64)
         if found.shape != (len(values),):
             raise ValueError(
@@ -216,7 +217,7 @@ class Samples:
             (side, self.program.values(side, block, self.seed)) for side, block in places
         )
 
-    def drawn(self, iterates: Iterable[tuple[int, Floats]]) -> NDArray[Any]:
+    def drawn(self, iterates: Iterable[tuple[int, Array]]) -> NDArray[Any]:
         """Return what is drawn of final iterates.
 
         Parameters

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.bounds.accounting.shift_allocation import MIN_LOG, geometric, smallest
@@ -26,8 +26,7 @@ from audit.bounds.assumptions import ROUNDING, constant_step_size
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _MAX_SHIFTS = 10**6  # shifts of all places together
 _MAX_CUTS = 200  # missing a start loosens the bound; it stays valid

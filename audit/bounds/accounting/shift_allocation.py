@@ -28,9 +28,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
+
 Number = TypeVar("Number", float, Array)
 
 MIN_LOG = -700.0

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
-from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array
 from audit.numerics.number_format import MISSING, Rounding, bracket, number, plain, ratio
 from audit.report import queries
 from audit.report.conclusion import capitalized
@@ -18,8 +18,6 @@ from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look, finite
 from audit.results import AtOrder, AtPosition, EpsilonAgainstSteps, PositionAtDelta, TradeoffCurves
-
-Array = NDArray[np.float64]
 
 _MIN_ORDERS = 3  # orders; fewer are no curve
 _SAME_LINE = 1e-3  # lines nearer to each other cannot be told apart

@@ -7,14 +7,12 @@ import math
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array
 from audit.numerics.number_format import count, number, share
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.results import LawCurves, Laws, ScoreHistograms
-
-Array = NDArray[np.float64]
 
 _MIN_OVERLAP = 0.02  # with less in common, or peaks farther apart, densities are drawn in log
 _MAX_PEAK_RATIO = 20.0

@@ -24,13 +24,11 @@ from matplotlib.ticker import (
     NullFormatter,
     ScalarFormatter,
 )
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from audit.numerics.arrays import Array
 from audit.numerics.number_format import plain
 from audit.report.document import Picture
-
-Array = NDArray[np.float64]
 
 WIDTH = 5.0  # inches: still read at a phone's width, and two fit side by side on a desk
 FIRST, SECOND = "#0065A8", "#C44E00"  # the laws of X and X'

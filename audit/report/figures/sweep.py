@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array
 from audit.numerics.number_format import number, plain, ratio
 from audit.report import queries
 from audit.report.document import Picture
@@ -19,8 +20,6 @@ from audit.report.mechanism_line import SYMBOLS
 from audit.report.queries import ComparedResult
 from audit.report.runs import Run
 from audit.results import PairResult, Verdict
-
-Array = NDArray[np.float64]
 
 _MAX_NAMED_LINES, _MIN_NAMED_LINES = 28, 4  # more lines have no names
 _ROW_HEIGHT = 0.2  # inches

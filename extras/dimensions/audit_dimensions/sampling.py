@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit import validate
+from audit.numerics.arrays import Array
 from audit.simulation.backends import Parallel, Pool, in_threads
-from audit.simulation.blocks import Block, Floats, Progress, Stream, block_size
+from audit.simulation.blocks import Block, Progress, Stream, block_size
 from audit.simulation.fingerprint import described
 from audit.simulation.runner import run_job
 from audit.simulation.samples import Draw, Samples, Score
@@ -70,7 +71,7 @@ class Runs:
             "common_random_numbers": self.common_random_numbers,
         }
 
-    def values(self, side: int, block: Block, seed: int) -> Floats:
+    def values(self, side: int, block: Block, seed: int) -> Array:
         """Return the points of a block of runs, shape (trials, d)."""
         return block_points(self.pair.programs[side], block, seed, self.streams[side])
 
@@ -79,9 +80,9 @@ class Runs:
 class Along:
     """The inner product of points with a direction, shape (d,), as a score."""
 
-    direction: Floats
+    direction: Array
 
-    def __call__(self, points: Floats) -> Floats:
+    def __call__(self, points: Array) -> Array:
         """Return the inner products."""
         from audit_dimensions import kernels  # imports Numba
 
@@ -99,7 +100,7 @@ def final_points(
     progress: Progress | None = None,
     common_random_numbers: bool = False,
     backend: Parallel | Pool | None = None,
-) -> tuple[Floats, Floats]:
+) -> tuple[Array, Array]:
     """Return samples of the release of Noisy-SGD on both datasets of a pair.
 
     Parameters
@@ -157,7 +158,7 @@ def scores(
     progress: Progress | None = None,
     common_random_numbers: bool = False,
     backend: Parallel | Pool | None = None,
-) -> tuple[Floats, Floats]:
+) -> tuple[Array, Array]:
     """Return scores of the points that `final_points` gives with the same seed.
 
     Parameters
@@ -255,13 +256,13 @@ def _drawn(
     threads: int | None,
     progress: Progress | None,
     backend: Parallel | Pool | None,
-) -> tuple[Floats, Floats]:
+) -> tuple[Array, Array]:
     job, here = Samples(runs, draw, trials, seed), in_threads(threads)
     x, x_prime = run_job(job, backend=here if backend is None else backend, progress=progress)
     return x, x_prime
 
 
-def checked_direction(pair: NoisySGDPair, direction: ArrayLike) -> Floats:
+def checked_direction(pair: NoisySGDPair, direction: ArrayLike) -> Array:
     """Return a copy of a direction in the pair's space: finite, and not zero."""
     found = validate.sample(direction=direction).copy()
     if found.size != pair.dimension:
@@ -271,7 +272,7 @@ def checked_direction(pair: NoisySGDPair, direction: ArrayLike) -> Floats:
     return found
 
 
-def block_points(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
+def block_points(program: Program, block: Block, seed: int, stream: Stream) -> Array:
     """Return the released points of one block of runs, shape (trials of the block, d).
 
     Raises
