@@ -17,8 +17,10 @@ _MAX_EVALUATIONS = 200
 class _Probe:
     """Evaluator of a bound that records why it failed."""
 
-    def __init__(self, bound: Callable[[float], float], target: float) -> None:
-        self.bound, self.target = bound, target
+    def __init__(
+        self, bound: Callable[[float], float], target: float, goal: str = "epsilon"
+    ) -> None:
+        self.bound, self.target, self.goal = bound, target, goal
         self.error: ValueError | None = None
         self.least = math.inf
 
@@ -42,7 +44,7 @@ class _Probe:
         if math.isinf(self.least) and self.error is not None:
             return self.error
         return ValueError(
-            f"epsilon must be at least {self.least:.6g} to be met by any {what}, "
+            f"{self.goal} must be at least {self.least:.6g} to be met provably by any {what}, "
             f"got {self.target!r}"
         )
 
@@ -53,12 +55,13 @@ def least_noise(
     start: float,
     name: str = "noise_std",
     tolerance: float = RELATIVE_TOLERANCE,
+    goal: str = "epsilon",
 ) -> float:
     """Return a noise that meets the budget, at most ``tolerance`` (relative) above the least one.
 
     ``bound`` is epsilon, which decreases in the noise; a ``ValueError`` counts as not met.
     """
-    probe = _Probe(bound, target)
+    probe = _Probe(bound, target, goal)
     value, excess, factor = start, probe.excess(start), 2.0
     met = excess <= 0
     while True:
@@ -72,7 +75,7 @@ def least_noise(
             if not met:
                 raise probe.refuse(name)
             raise ValueError(
-                f"epsilon must be smaller for a least {name}: every {name} down to "
+                f"{goal} must be smaller for a least {name}: every {name} down to "
                 f"{value:.3g} meets it, got {target!r}"
             )
     if met:

@@ -26,7 +26,7 @@ from audit.bounds.accounting.shift_allocation import (
     smallest,
 )
 from audit.bounds.accounting.update import checked_tau
-from audit.bounds.assumptions import HOLDER, SMOOTH, Assumption, domain
+from audit.bounds.assumptions import HOLDER, SMOOTH, Assumption, NotApplicable, domain
 from audit.bounds.cl25 import (
     Branch,
     clip_speed,
@@ -39,7 +39,7 @@ from audit.bounds.cl25 import (
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Batching, NoisySGD
 from audit.numerics.arrays import Array
 
 _POSITIONS = 128  # positions in the cycle that are computed separately
@@ -139,6 +139,8 @@ def theorem_a_1(
     tau: Start of the analysis, 0 to T - 1. Default: the best.
     """
     length = None
+    if position is not None and mechanism.batching is Batching.SHUFFLED:
+        raise NotApplicable("position must be left out for shuffled batches, whose order is random")
     if tau is not None:
         length = mechanism.steps - checked_tau(mechanism.steps, tau)
     square = _cyclic_square(mechanism, _cycle(mechanism, position), losses, length)

@@ -21,7 +21,7 @@ from audit.numerics.number_format import Rounding, number
 
 _DIGITS = 7  # significant digits of a printed number
 _ACCURACY = 1e-5  # relative accuracy of the curves of a calibration
-_WHOLE_TOLERANCE = 1e-9  # epochs / sampling_rate is whole up to this relative error
+_WHOLE_TOLERANCE = 2.0**-50  # epochs / sampling_rate is whole up to rounding
 
 # Statements about batches without replacement, which no dominating pair is known for.
 _COMPOSED = ("bsa24.theorem_4_8", "at22.sampled_gaussian")
@@ -279,7 +279,9 @@ def noise_multiplier(
         return _ends(replace(unit, noise_std=z * unit.noise_std), risk, _ACCURACY)
 
     name = "noise multiplier"
-    enough = calibration.least_noise(lambda z: ends(z)[1], float(risk.goal), 1.0, name)
+    enough = calibration.least_noise(
+        lambda z: ends(z)[1], float(risk.goal), 1.0, name, goal=risk.text
+    )
     needed = calibration.needed_noise(lambda z: ends(z)[0], float(risk.goal), enough)
     return TrainingNoise(needed, enough, f"{risk.text} <= {risk.goal:g}", ends(enough)[2])
 

@@ -26,6 +26,7 @@ from audit.claims.judgement import Evidence
 from audit.claims.sources import InvalidClaim
 from audit.constructions import Construction
 from audit.constructions.explicit import ExplicitPair
+from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.brackets import Bracket, BracketError
 from audit.curves.quantities import ClaimedNumber, Mu
@@ -200,7 +201,9 @@ def _too_coarse(number: ClaimedNumber, bracket: Bracket, known: KnownPair) -> st
     (low, high), quantity = bracket, number.quantity
     # of mu an upper end is often unknown, where tails are light
     unknown = low == 0 or (high >= quantity.largest and not isinstance(quantity, Mu))
-    open_ended = unknown and high - number.value > 1e-3 * (1 + number.value)
+    # what encloses the worst of all losses is wide where no pair is known to be the worst
+    wide = not isinstance(known.pair, AllIterates) and high < math.inf and high - low > 0.01 * high
+    open_ended = (unknown or wide) and high - number.value > 1e-3 * (1 + number.value)
     if not open_ended or not isinstance(known.pair, ExplicitPair) or number.refuted_by(low):
         return ""
     return f"{quantity.name} of {known.name} is only known to be from {low:.6g} to {high:.6g}"

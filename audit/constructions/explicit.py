@@ -20,7 +20,7 @@ from audit.constructions.base import Pair
 from audit.constructions.registry import construction
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
-_LINE_TOLERANCE = 1e-9  # tolerated offset from the line, relative to the longest distance
+_LINE_TOLERANCE = 1e-13  # tolerated offset from the line: rounding of its longest distance
 _MIN_SHARE = 0.1  # smallest ratio of the sum to that of absolute values; the rest is rounding
 
 
@@ -138,7 +138,7 @@ class NormalVectors(ExplicitPair):
                 "strategy must not cancel in C g, "
                 f"got a distance of {length:.3g} from entries that sum to {largest:.3g}"
             )
-        if off > _LINE_TOLERANCE * length:
+        if off > _LINE_TOLERANCE * min(length, self.noise_std):
             raise ValueError(
                 "vectors must differ along one line for a law in one dimension, "
                 f"got values of C g that are {off:.3g} off it"
@@ -274,10 +274,13 @@ class ExponentialMechanism(ExplicitPair):
             f"diameter={m.diameter} and strong_convexity={m.strong_convexity!r}",
         )
         if m.diameter is not None and m.relation is Relation.ZERO_OUT:
-            # the other records pull the other way if they may
-            pull = 2 * (m.dataset_size - 1) * m.steepest_gradient
-            wanted = "other records for relation='zero out'"
-            self._require(pull >= m.steepest_gradient, wanted, f"dataset_size={m.dataset_size}")
+            # the other records pull the other way
+            wanted, got = "other records for relation='zero out'", f"dataset_size={m.dataset_size}"
+            self._require(m.dataset_size > 1, wanted, got)
+            # and may differ from it by more than it changes
+            wanted = "no gradient_sensitivity for relation='zero out'"
+            got = f"gradient_sensitivity={m.gradient_sensitivity}"
+            self._require(m.gradient_sensitivity is None, wanted, got)
 
     @property
     def _temperature(self) -> float:

@@ -155,8 +155,8 @@ class DiscreteGaussian(TextbookMechanism):
     """Discrete Gaussian mechanism: an integer of given sensitivity plus discrete normal noise.
 
     The noise k has probability proportional to e^(-k^2/(2 noise_std^2)) (Canonne, Kamath and
-    Steinke 2020). Each far tail, together less than 1e-290, is one outcome. At delta = 0 the
-    computed epsilon, some 37 sensitivity/noise_std, is therefore a lower bound on an infinite one.
+    Steinke 2020). In its explicit laws each tail, from 37 deviations of the farther mean on, is one
+    outcome: lower bounds are theirs, and upper bounds cover what they hide.
     ``{discrete gaussian: {sensitivity: 1, noise_std: 2}}``
     """
 
@@ -173,6 +173,11 @@ class DiscreteGaussian(TextbookMechanism):
             )
         if self.sensitivity > _REACH * self.noise_std:
             raise validate.fail("noise_std", f"at least sensitivity/{_REACH:g}", self.noise_std)
+
+    @property
+    def reach(self) -> float:
+        """Distance of the tails from the nearer mean, in deviations."""
+        return (math.floor(_REACH * self.noise_std) - self.sensitivity) / self.noise_std
 
     def distributions(self) -> Finite:
         """Return the laws of all k with a probability above 1e-300 under both."""

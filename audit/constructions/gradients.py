@@ -209,11 +209,12 @@ class GradientPair(PositionedPair):
                 got = f"[{slopes[0]:.6g}, {slopes[1]:.6g}]"
                 check_slopes(self.name, m, f"slopes of shared + {name}", slopes, got)
         self._check_holder(*whole.values())
-        if m.batching.has_random_size:
-            # the regulariser once, and any number of records
+        random_size = m.batching.has_random_size
+        if random_size or m.relation is Relation.ZERO_OUT:
+            # the regulariser once, and any number of records; that of a zeroed one remains
             alone = replace(m, strong_convexity=0.0)
             slack = (SLACK - 1) * max(abs(slope) for slope in self.shared.slope_range(*ends))
-            for name, line in {**own, "shared": self.shared}.items():
+            for name, line in {**(own if random_size else {}), "shared": self.shared}.items():
                 least, largest = _certain_slopes((line,), *ends)
                 slopes, got = (least + slack, largest - slack), f"[{least:.6g}, {largest:.6g}]"
                 check_slopes(self.name, alone, f"slopes of {name}", slopes, got)

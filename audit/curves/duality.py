@@ -69,10 +69,11 @@ def power_bracket(delta_bracket: Callable[[float], Bracket], alpha: float) -> Br
         options={"xatol": _STEPS[0]},
     )
     low, high = ends(found.x)
+    most = min(high, ends(0.0)[1])  # for pairs that hardly differ, the best slope is near 1
     for step in _STEPS:
         left, right = ends(found.x + math.log1p(-step)), ends(found.x + math.log1p(step))
         if min(left[0], right[0]) > high:
-            return max(2 * low - max(left[1], right[1]), alpha), min(max(high, alpha), 1.0)
+            return max(2 * low - max(left[1], right[1]), alpha), min(max(most, alpha), 1.0)
     # between two slopes f is above the lines through the next ones, and delta falls
     slopes = np.exp(np.linspace(_MIN_LOG, -math.log(alpha), _SLOPES))
     deltas = np.array([delta_bracket(float(e)) for e in np.log(slopes)])
@@ -85,4 +86,4 @@ def power_bracket(delta_bracket: Callable[[float], Bracket], alpha: float) -> Br
     flat = deltas[1:, 0] + alpha * slopes[:-1]
     inside = np.maximum(np.maximum(from_left, from_right), flat).min(initial=deltas[0, 0])
     least = float(inside) * (1 - _ROUNDING)
-    return min(max(least, alpha), 1.0), min(max(high, alpha), 1.0)
+    return min(max(least, alpha), 1.0), min(max(most, alpha), 1.0)

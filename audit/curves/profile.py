@@ -44,4 +44,7 @@ class ProfileCurve(PrivacyCurve):
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         points = profile_points(self._last_point(order), self.points)
-        return tradeoff_from_profile(alpha, points, self._delta(points, order))
+        deltas = self._delta(points, order)
+        if not self.symmetric:
+            deltas = np.maximum(deltas, self._delta(points, order.other))
+        return tradeoff_from_profile(alpha, points, deltas)

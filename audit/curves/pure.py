@@ -128,7 +128,7 @@ class LaplaceCurve(_BoundedLoss):
             between = 0.5 * edge / alpha
         before = 2 * edge * (1 - alpha)
         inner = np.where(alpha <= 0.5, between, before)
-        return np.asarray(np.where(alpha < edge, beyond, inner))
+        return np.where(alpha > 0, np.where(alpha < edge, beyond, inner), 1.0)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         """Return the divergence of Mironov 2017, Proposition 6."""

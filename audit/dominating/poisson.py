@@ -90,8 +90,11 @@ from audit.numerics.binomial import binomial_tails, log_binomial
 
 def is_bounded(m: NoisySGD) -> bool:
     """Return whether the bound on gradients determines the sensitivity."""
-    share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
-    return m.gradient_bound is not None and m.sensitivity >= share * m.gradient_bound
+    if m.gradient_bound is None:
+        return False
+    # a sensitivity of its own bounds the difference of any two records
+    own = m.relation is Relation.REPLACE_ONE or m.gradient_sensitivity is not None
+    return m.sensitivity >= (2.0 if own else 1.0) * m.gradient_bound
 
 
 def check_bounded(m: NoisySGD) -> None:
@@ -222,7 +225,7 @@ def truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     alone = MixturePair(cut.participation, z, 1.0, False, cut.absence)
     below = alone.grid_pairs(width, tails)[0]
     adversaries = [replace(below, rounding=below.rounding + cut.error, ratio_error=None)]
-    if cut.kept and largest <= _MAX_BATCH:
+    if cut.kept and largest <= _MAX_BATCH and m.gradient_sensitivity is None:
         adversaries.append(others_against(z, m.dataset_size, largest, cut, width))
     lower = [GridComposition([(pair, steps)]) for pair in adversaries]
     # a step is at most one at rate q whose record counts twice, and at least one with others of 0

@@ -75,6 +75,7 @@ from audit.numerics.symmetric_sums import SymmetricSums
 
 # Grid points of the law of S; the width of a bracket falls with their square.
 CELLS = 4096
+_MAX_NOISE = 1e8  # noise multiplier; with more, grid points coincide
 # Probability and share of the mean that one truncation may move.
 TAIL = 1e-20
 # Groups of outcomes of the lower side for k > 1, for each cell, and most products of an addition.
@@ -159,6 +160,9 @@ def summand(
     """Return the law of exp(x/z^2 - 1/(2 z^2))/T."""
     scale = 1 / noise_multiplier
     reach = math.sqrt(2 * math.log(1 / TAIL))
+    if noise_multiplier > _MAX_NOISE:
+        wanted = f"at most {_MAX_NOISE:g} for random allocation"
+        raise validate.fail("noise_multiplier", wanted, noise_multiplier)
     interval = (scale + 2 * reach) * scale / cells
     location = -0.5 * scale * scale - math.log(of)
     try:

@@ -203,11 +203,13 @@ class RefinedCurve(DominatingCurve):
         # tilts are rounded up, so that similar ones share layers
         rounded = math.exp(math.ceil(2 * math.log(tilt)) / 2) if tilt > 1e-3 else 0.0
         key = interval, tails, rounded, order
-        if key not in self._known:
-            while len(self._known) >= _CACHED_CURVES:
-                self._known.pop(next(iter(self._known)))
-            self._known[key] = self._discretised(*key)
-        return self._known[key]
+        found = self._known.get(key)
+        if found is None:
+            found = self._discretised(*key)
+            for old in list(self._known)[: 1 - _CACHED_CURVES]:  # other threads may be here too
+                self._known.pop(old, None)
+            self._known[key] = found
+        return found
 
     def _discretised(
         self, interval: float, tails: Tails, tilt: float, order: Order
@@ -465,9 +467,11 @@ def _on_one_grid(
     width = grid_width(math.sqrt(variance / steps), steps, window, accuracy)
     lower, upper = (side(k, width) for k in (0, 1))
     limits = [curve.limits for curve in gridded]
-    all_known = [one for one in limits if one is not None]
-    whole = DeltaLimits.of([*(run.limits for run in runs), *all_known])
-    return ComposedCurve(lower, upper, limits=whole if len(all_known) == len(limits) else None)
+    known_limits = [one for one in limits if one is not None]
+    if len(known_limits) < len(limits):
+        return ComposedCurve(lower, upper)
+    whole = DeltaLimits.of([*(run.limits for run in runs), *known_limits])
+    return ComposedCurve(lower, upper, limits=whole)
 
 
 def gaussian_run(mu: float) -> MixtureRun:

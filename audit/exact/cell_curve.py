@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.explicit import Densities, Finite, LaplaceMixtures
+from audit.constructions.explicit_laws import DiscreteGaussian
 from audit.curves import Enclosure, Order
 from audit.curves.bracketed import BracketedCurve, Brackets, Measure, bracket_width, width_beside
 from audit.curves.brackets import TINY, Bracket, checked_all
@@ -265,10 +266,11 @@ class FiniteCells(Grid):
     points: Array = field(init=False, default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, pair: Finite) -> FiniteCells:
+    def of(cls, pair: Finite, *, open_ends: bool = False) -> FiniteCells:
         """Return the counts of each outcome, a sufficient statistic of the draws.
 
-        A logarithm, a product with it and a sum over outcomes err by a unit of rounding each, and
+        With ``open_ends`` the losses rise, and the first and the last outcome stand for tails. A
+        logarithm, a product with it and a sum over outcomes err by a unit of rounding each, and
         log n! by five. Probabilities that are written down need not sum to 1 in their last digits.
         """
         counts = _counts(pair.times, len(pair.first))
@@ -289,9 +291,12 @@ class FiniteCells(Grid):
             errors.append(own + sums)
         some = (logs[0] > -np.inf) | (logs[1] > -np.inf)
         loss, slack = (logs[0] - logs[1])[some], (sizes[0] + sizes[1])[some]
+        low, high = loss - slack, loss + slack
+        if open_ends:  # of one draw, in whose counts the last outcome comes first
+            low[[0, -1]], high[[0, -1]] = (low[1], -np.inf), (np.inf, high[-2])
         log_p, log_q = ((ways + log)[some] for log in logs)
         error_p, error_q = (error[some] for error in errors)
-        return cls(Cells(log_p, log_q, loss - slack, loss + slack, error_p, error_q))
+        return cls(Cells(log_p, log_q, low, high, error_p, error_q))
 
     def cells(self) -> Cells:
         """Return the cells."""
@@ -301,6 +306,36 @@ class FiniteCells(Grid):
     def without(self) -> dict[str, FiniteCells]:
         """The cells with masses and losses that are taken as exact."""
         return dict.fromkeys(("rounding", "cells"), FiniteCells(self.outcomes.without_errors))
+
+
+class DiscreteGaussianCurve(CellCurve):
+    """Curve of one discrete Gaussian mechanism; its tails are cells without a largest loss."""
+
+    def __init__(self, pair: DiscreteGaussian) -> None:
+        once = replace(pair, times=1)
+        super().__init__(FiniteCells.of(once.distributions(), open_ends=True))
+        self._distance, self._reach = pair.sensitivity / pair.noise_std, pair.reach
+        self._rate = pair.sampling_rate
+
+    def _log_moment(self, alpha: float, order: Order) -> Bracket:
+        """Return a bracket, with what the tails add by formula.
+
+        Complete squares: on a tail, P^alpha Q^(1 - alpha) is e^(alpha (alpha - 1) s^2/2) times the
+        mass of a discrete normal around alpha s, which at d from it is at most e^(-d^2/2). If P is
+        a mixture with Q, by convexity the moment is at most that, and Q of the tails; the other one
+        is at most (1 - rate)^(1 - alpha) times Q of the tails.
+        """
+        cells = _ordered(self.grid.cells(), order)
+        inner = cells.part(slice(1, -1)).enclosure().log_moment(alpha)[1]
+        s, reach = self._distance, self._reach
+        whole = alpha * (alpha - 1) * s * s / 2
+        far = max(s + reach - alpha * s, 0.0), alpha * s + reach
+        tails = [-reach * reach / 2 + math.log(2), *(whole - d * d / 2 for d in far)]
+        if order is Order.REVERSE and self._rate < 1:
+            tails = [tails[0] - (alpha - 1) * math.log1p(-self._rate)]
+        slack = UNIT * (64 + 16 * (whole + far[1] ** 2))
+        high = float(np.logaddexp.reduce([inner, *(tail + slack for tail in tails)]))
+        return cells.enclosure().log_moment(alpha)[0], high + 8 * UNIT
 
 
 def _log_factorials(most: int) -> Array:

@@ -18,7 +18,7 @@ from audit.constructions.explicit import (
     Mixture,
     Mixtures,
 )
-from audit.constructions.explicit_laws import AllIterates, Gaussian
+from audit.constructions.explicit_laws import AllIterates, DiscreteGaussian, Gaussian
 from audit.curves import Order
 from audit.curves.bracketed import BracketedCurve, bracket_width
 from audit.curves.brackets import Bracket
@@ -27,7 +27,12 @@ from audit.dominating.curve import ComposedCurve, DominatingCurve, EnclosedCurve
 from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
-from audit.exact.cell_curve import CellCurve, ExponentialCells, FiniteCells
+from audit.exact.cell_curve import (
+    CellCurve,
+    DiscreteGaussianCurve,
+    ExponentialCells,
+    FiniteCells,
+)
 from audit.exact.law import UNIT, Law
 from audit.exact.law_curve import LawCurve
 from audit.exact.normal_cells import NormalCells
@@ -109,10 +114,28 @@ def explicit_curve(pair: ExplicitPair) -> ExplicitCurve:
             [distributions],
             poisson_curve(noise_multiplier, rate, pair.times, relation, accuracy=_ACCURACY),
         )
+    if isinstance(pair, DiscreteGaussian):
+        return _discrete_gaussian(pair)
     few = isinstance(distributions, Finite) and distributions.counts <= _MAX_COUNTS
     if few or isinstance(distributions, Densities) or distributions.times == 1:
         return single_curve(distributions)
     return _composed(distributions)
+
+
+def _discrete_gaussian(pair: DiscreteGaussian) -> DiscreteGaussianCurve | RepeatedCurve:
+    """Return the curve of discrete Gaussian mechanisms; Renyi divergences of several add up."""
+    once = DiscreteGaussianCurve(pair)
+    if pair.times == 1:
+        return once
+
+    def total(bracket: Bracket) -> Bracket:
+        return pair.times * bracket[0], pair.times * bracket[1]
+
+    return RepeatedCurve(
+        ComposedCurve.of(*_grid_pairs(once.grid.cells()), pair.times),
+        lambda order: total(once.epsilon_bracket(0.0, order)),
+        lambda alpha, order: total(once.renyi_bracket(alpha, order)),
+    )
 
 
 def single_curve(pair: Distributions) -> LawCurve | CellCurve:

@@ -74,6 +74,7 @@ _MAX_GROWTH = 6.0
 _LOG_NEGLIGIBLE = 50.0
 _LOG_CERTAIN = 40.0  # logarithms by which laws exceed the lost mass where they are certain
 _MAX_POINTS = 4_000_000
+_MAX_MOVED = 1e-6  # rounding of a node, in deviations
 # Rounds and parts of cells that are cut before a moment.
 _ROUNDS, _PARTS, _MAX_CELLS = 12, 8, 1_000_000
 # Deviations of a tilted normal beyond which nothing matters, and pairs of normals that are tried.
@@ -170,6 +171,9 @@ def _integrals(
     nodes, weights = gauss_legendre(_NODES)
     points = (middle[:, None] + 0.5 * h[:, None] * nodes).ravel()
     at_p, at_q = edge_table(p, points, tails=False), edge_table(q, points, tails=False)
+    moved = 4 * UNIT * np.abs(points)
+    if moved.max() > _MAX_MOVED * std:
+        return None
     logs = alpha * at_p.log_density - (alpha - 1) * at_q.log_density
     log_weights = np.log((0.5 * h[:, None] * weights).ravel())
     logs = logs + log_weights
@@ -178,6 +182,7 @@ def _integrals(
     # rounding of nodes, times the slope of the integrand's logarithm, and of weights
     slope = alpha * np.abs(at_p.score) + (alpha - 1) * np.abs(at_q.score)
     error = error + UNIT * (4 * np.abs(points) * slope + 16 + 4 * np.abs(log_weights))
+    error = error + 2 * alpha * (moved / std) ** 2
     for law, values, log_lost, share in ((p, at_p, lost[0], alpha), (q, at_q, lost[1], alpha - 1)):
         if log_lost > -math.inf:
             beside = np.minimum(law.log_lost_density - values.log_density, 0.0)

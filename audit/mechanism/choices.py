@@ -184,8 +184,9 @@ class Relation(enum.Enum):
     REPLACE_ONE
         One record is replaced by another; both datasets have n records.
     ZERO_OUT
-        One record's loss is replaced by zero; the record keeps its place in the batches. X holds
-        the record. ``REPLACE_SPECIAL`` of dp-accounting.
+        One record's loss is replaced by zero; the record keeps its place in the batches, and a
+        regulariser that all records share. X holds the record. ``REPLACE_SPECIAL`` of
+        dp-accounting.
     ADD_REMOVE
         X holds a record that X' does not: forward is the removal of the record, reverse its
         addition. n and b/n are those of X and public, so both datasets use the same sampling rate

@@ -82,7 +82,7 @@ SCHEDULE = dataclasses.replace(M, steps=2, step_size=(0.1, 0.2))
     [
         ("3_3", {"epsilon": 100.0, **STEPS}, "epsilon must be smaller"),
         ("4_3", STEPS, "at least 24.38.* any steps"),
-        ("4_1", {"epsilon": 1e-3, **STEPS}, "met by any steps"),
+        ("4_1", {"epsilon": 1e-3, **STEPS}, "provably by any steps"),
         ("4_5", {}, "bsa24.theorem_4_5 needs cyclic batches"),
         ("4_5", STEPS, "needs cyclic batches"),
         ("4_1", {"epsilon": -1.0}, "epsilon must be a finite number of at least 0"),
@@ -114,7 +114,9 @@ def test_search_is_safe_on_steps_and_gaps():
     assert 5 <= least_noise(partial, 1.0, 100.0) <= 5 * (1 + 1e-6)
     with pytest.raises(ValueError, match="every noise_std down to"):
         least_noise(lambda x: 0.5, 1.0, 1.0)
-    with pytest.raises(ValueError, match=r"at least 2 to be met by any noise_std, got 1\.0"):
+    with pytest.raises(
+        ValueError, match=r"at least 2 to be met provably by any noise_std, got 1\.0"
+    ):
         least_noise(lambda x: 2.0, 1.0, 1.0)
     assert most_steps(lambda t: t / 7, 100.0, 1) == 700
     assert most_steps(lambda t: t / 7, 100.0, 3) == 699
@@ -158,6 +160,11 @@ def test_epochs_count_begun_steps() -> None:
 
     assert asked(epochs=2) == asked(steps=10)
     assert asked(epochs=2.01) == asked(steps=11)
+    rare = {"sampling_rate": 1e-9, "batching": Batching.CYCLIC, "relation": Relation.ZERO_OUT}
+    rare |= {"noise_multiplier": 1.0, "delta": 1e-5}
+    begun = audit.epsilon(epochs=1.0000000005, **rare)
+    assert begun == audit.epsilon(steps=1_000_000_001, **rare)
+    assert begun.lower > audit.epsilon(epochs=1, **rare).upper
 
 
 def test_batches_without_replacement_take_the_tighter_statement() -> None:

@@ -190,3 +190,19 @@ def test_the_curve_says_nothing_beyond_total_variation():
 def test_extreme_noises_do_not_overflow():
     assert bounds.evaluate("evd26.theorem_3_3", allocation(0.01, 5)).delta(0.0) == 1.0
     assert chi_square(1e6, 10, 3) == pytest.approx(3e-13, rel=1e-6)
+
+
+@pytest.mark.parametrize("id", ["fs25.theorem_4_3", "fs25.theorem_4_4"])
+def test_tradeoff_functions_of_both_orders(id):
+    """Each order's steep tests are bounded by the delta of the other one: .98 of .946 once."""
+    m = allocation(0.4, 5)
+    exact, claimed = random_allocation(0.4, steps_per_epoch=5, steps=5), bounds.evaluate(id, m)
+    for order, alpha in itertools.product(Order, (1e-4, 1e-3, 1e-2, 0.1)):
+        assert claimed.beta(alpha, order) <= exact.beta_bracket(alpha, order)[1]
+
+
+def test_noise_beyond_the_grid_is_refused():
+    with pytest.raises(
+        ValueError, match=r"at most 1e\+08 for random allocation, got 100000000000000.0"
+    ):
+        random_allocation(1e14, steps_per_epoch=100, steps=100)

@@ -120,6 +120,35 @@ def test_a_law_that_is_known_from_one_side_decides_nothing() -> None:
     assert proven.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.parametrize(
+    ("size", "std", "alpha", "times"),
+    [(1, 1, 2, 1), (1, 1, 64, 1), (1, 2, 256, 1), (5, 1, 8, 1), (1, 0.05, 2, 1), (1, 1, 64, 50)],
+)
+def test_tails_of_a_discrete_gaussian_count(
+    size: int, std: float, alpha: float, times: int
+) -> None:
+    """Its divergence is alpha s^2/(2 sigma^2) exactly; 26.2 of 32 was once called exact."""
+    pair = DiscreteGaussian(sensitivity=size, noise_std=std, times=times)
+    truth = times * alpha * (size / std) ** 2 / 2
+    for order in Order:
+        low, high = law_of(pair).renyi_bracket(float(alpha), order)
+        assert low <= truth <= high <= truth * (1 + 1e-6)
+    assert judged(pair=pair, renyi={alpha: 1.01 * truth}).verdict is Verdict.CONSISTENT
+    assert judged(pair=pair, renyi={alpha: 0.99 * truth}).verdict is not Verdict.CONSISTENT
+
+
+def test_tails_of_a_discrete_gaussian_with_a_large_shift() -> None:
+    """At delta 1e-5 epsilon is 832.43, and 685 was once called exact."""
+    curve = law_of(DiscreteGaussian(sensitivity=37, noise_std=1))
+    assert curve.epsilon_bracket(1e-5)[1] > 832.42
+    assert curve.delta_bracket(824.1)[1] > 1.35e-4
+    low, high = law_of(DiscreteGaussian(sensitivity=20, noise_std=1)).epsilon_bracket(1e-5)
+    assert high - low < 1e-9  # the tails are negligible
+    sampled = law_of(DiscreteGaussian(sensitivity=1, noise_std=1, sampling_rate=0.1))
+    low, high = sampled.renyi_bracket(256.0, Order.REVERSE)
+    assert low < high < low * (1 + 1e-8) < -math.log(0.9)
+
+
 FILE = """
 claims:
   - {id: laplace, laws: {laplace: {sensitivity: 1, scale: 2}}, epsilon: .5, delta: 0}

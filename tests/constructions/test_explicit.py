@@ -99,6 +99,14 @@ def test_normal_vectors_have_a_law_on_the_line_of_their_means():
     ("changed", "message"),
     [
         ({"first": VectorMixture((0.5, 0.5), ((1, 0), (0, 1)))}, "vectors must differ along one l"),
+        # one vector is off the line by a deviation of the noise
+        (
+            {
+                "first": VectorMixture((0.5, 0.5), ((0, 1), (1e9, 0))),
+                "second": VectorMixture((0.5, 0.5), ((0, 0), (1e9, 0))),
+            },
+            "values of C g that are 1 off it",
+        ),
         ({"first": fixed(1)}, "vectors of first must have one entry for each of the 2 columns"),
         ({"strategy": ((1, 0), (1,))}, "strategy must be of one length, got 2, 1"),
         ({"strategy": 3}, "strategy must be a list of lists of numbers, got 3"),
@@ -132,6 +140,11 @@ def test_exponential_mechanisms():
         (
             {"release": Release.LAST_ITERATE},
             "needs release='exponential mechanism', got release='last iterate'",
+        ),
+        # the others would be farther from the record than a sensitivity of its own allows
+        (
+            {"relation": Relation.ZERO_OUT, "gradient_sensitivity": 1.0},
+            "needs no gradient_sensitivity for relation='zero out', got gradient_sensitivity=1.0",
         ),
         ({"strong_convexity": 0.5}, "needs a bounded domain without strong convexity"),
         ({"diameter": None}, "needs a bounded domain without strong convexity"),

@@ -119,6 +119,13 @@ def test_refusals():
     zeroed = dataclasses.replace(M, relation=Relation.ZERO_OUT)
     with pytest.raises(Inadmissible, match="record_prime to be zero for relation='zero out'"):
         GradientPair(zeroed, record_prime=constant(0.1))
+    # a zeroed record keeps the regulariser, which then is its loss
+    with pytest.raises(Inadmissible, match=r"slopes of shared in \[0, 1.5\].* got \[-1, -1\]"):
+        GradientPair(
+            dataclasses.replace(zeroed, dataset_size=1, batch_size=1, lipschitz=2.0),
+            shared=PiecewiseLinear.linear(-1.0),
+            record=PiecewiseLinear.linear(1.5),
+        )
     alone = dataclasses.replace(M, dataset_size=1, batch_size=1)
     with pytest.raises(Inadmissible, match="others to be zero if dataset_size=1"):
         GradientPair(alone, constant(0.1))

@@ -12,7 +12,7 @@ from audit.curves import GaussianCurve, PureCurve
 from audit.curves.duality import power_bracket, profile_points, tradeoff_from_profile
 
 
-@pytest.mark.parametrize("mu", [1e-3, 0.5, 3.0, 12.0, 60.0])
+@pytest.mark.parametrize("mu", [1e-8, 1e-3, 0.5, 3.0, 12.0, 60.0])
 @pytest.mark.parametrize("alpha", [1e-12, 0.05, 0.5, 0.99, 1 - 1e-9])
 def test_power_of_two_normals(mu: float, alpha: float) -> None:
     curve = GaussianCurve(mu)
@@ -26,6 +26,7 @@ def test_power_of_two_normals(mu: float, alpha: float) -> None:
     assert low <= true * (1 + 1e-12)
     assert true * (1 - 1e-12) <= high
     assert high - low < 1e-2 * high
+    assert high <= alpha + delta(0.0)[1] * (1 + 1e-9) + 1e-12 * alpha
 
 
 @pytest.mark.parametrize(

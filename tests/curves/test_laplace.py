@@ -47,6 +47,7 @@ def test_beta_is_that_of_threshold_tests(bound: float) -> None:
     alpha, beta = laplace.sf(threshold), laplace.cdf(threshold, bound)
     assert LaplaceCurve(bound).beta(alpha) == pytest.approx(beta, rel=1e-12)
     assert LaplaceCurve(bound).beta([0.0, 1.0]) == pytest.approx([1.0, 0.0])
+    assert LaplaceCurve(800.0).beta(0.0) == 1.0
 
 
 @pytest.mark.parametrize("bound", [1e-6, 0.01, 1.0, 30.0])

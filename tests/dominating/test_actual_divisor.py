@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom, chi2, norm
 
-from audit import Batching, Divisor, NoisySGD, Relation, bounds, exact
+from audit import Batching, Composition, Divisor, NoisySGD, Relation, bounds, exact
 from audit.curves import GaussianCurve, Order
 from audit.dominating.poisson import poisson_curve
 from tests.dominating.random_brackets import poisson
@@ -170,8 +170,17 @@ def test_divisors_of_batches_of_one_size_are_the_same():
         ),
         ({"batch_size": 12}, "batch_size must be below dataset_size for an actual divisor"),
         ({"gradient_sensitivity": 0.5}, "gradient_sensitivity must be None, .* got 0.5"),
+        # of any two records: the pair's are twice the bound apart
+        ({"gradient_sensitivity": 1.0}, "gradient_sensitivity must be None, .* got 1.0"),
     ],
 )
 def test_what_is_not_known_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         exact.dominating_curve(dataclasses.replace(MECHANISM, **changes))
+
+
+def test_runs_without_limits_are_composed():
+    """Two of them were an error of the maximum of nothing."""
+    parts = [dataclasses.replace(MECHANISM, noise_std=std) for std in (1.0, 2.0)]
+    low, high = exact.dominating_curve(Composition(parts)).epsilon_bracket(1e-5)
+    assert 0 < low < high < math.inf

@@ -357,3 +357,15 @@ def test_laplace_mixtures_hold_the_integral() -> None:
         true = mpmath.log(moment) / 2
         low, high = curve.renyi_bracket(3.0, Order.FORWARD)
         assert low <= true <= high < low + 1e-7
+
+
+@pytest.mark.parametrize(("mean", "std", "ratio"), [(1.0, 1e-17, 1.01), (6e8, 1e-8, 2), (1, 1, 2)])
+def test_divergences_of_normals_far_from_0(mean, std, ratio):
+    """Nodes of a quadrature were rounded by more than the deviation: 1.93 of 1.94e-4."""
+    first, second = normal(mean, std), normal(mean, ratio * std)
+    low, high = exact.curve(Mixtures(first, second)).renyi_bracket(1.5, Order.FORWARD)
+    mixed = 1.5 * ratio**2 - 0.5  # alpha s'^2 + (1 - alpha) s^2
+    truth = math.log(ratio) - math.log(mixed / ratio**2)
+    assert low <= truth <= high
+    if mean == std:
+        assert high - low < 1e-9
