@@ -278,11 +278,9 @@ def noise_multiplier(
     def ends(z: float) -> tuple[float, float, str]:
         return _ends(replace(unit, noise_std=z * unit.noise_std), risk, _ACCURACY)
 
-    name = "noise multiplier"
-    enough = calibration.least_noise(
-        lambda z: ends(z)[1], float(risk.goal), 1.0, name, goal=risk.text
-    )
-    needed = calibration.needed_noise(lambda z: ends(z)[0], float(risk.goal), enough)
+    name, most = "noise multiplier", float(risk.goal)
+    enough = calibration.least_noise(lambda z: ends(z)[1], most, 1.0, name, goal=risk.text)
+    needed = calibration.needed_noise(lambda z: ends(z)[0], most, enough)
     return TrainingNoise(needed, enough, f"{risk.text} <= {risk.goal:g}", ends(enough)[2])
 
 

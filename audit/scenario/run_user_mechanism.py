@@ -20,6 +20,7 @@ from audit.scenario.user_mechanism import UserMechanismSetting
 # Claims that the sequential audit tests beside the user's: a grid up to this epsilon.
 _MAX_GRID_EPSILON, _GRID = 12.0, 61
 _BINS = 80
+_SHUFFLE = 1000  # of the generators made from the setting's seed
 
 _ESTIMATORS: dict[type, Estimator] = {
     estimation.PilotSplit: Estimator.PILOT_SPLIT,
@@ -80,7 +81,7 @@ def audit_scores(
             best=min(standing, key=standing.__getitem__, default=None),
             estimates=(
                 *(Estimate(estimator=by, epsilon=e, refuted_after=()) for by, e in estimators),
-                _sequential(setting, judged, delta, confidence),
+                _sequential(setting, judged, delta, confidence, seed),
             ),
         )
 
@@ -95,7 +96,7 @@ def audit_scores(
 
 
 def _sequential(
-    setting: UserMechanismSetting, judged: JudgedScores, delta: float, confidence: float
+    setting: UserMechanismSetting, judged: JudgedScores, delta: float, confidence: float, seed: int
 ) -> Estimate:
     """Return what a sequential audit says of the claims at one delta, tested beside a grid.
 
@@ -108,8 +109,12 @@ def _sequential(
         for epsilon in sorted({*grid, *(claim.epsilon for claim in claims)})
     }
     audited = SequentialAudit([*tested.values()], confidence=confidence)
-    pairs = min(judged.x.size, judged.x_prime.size)
-    audited.update(judged.x[:pairs], judged.x_prime[:pairs])
+    x, x_prime = judged.x, judged.x_prime
+    if setting.own.function is None:  # a file's rows may be sorted, and each pair must be a draw
+        random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SHUFFLE,)))
+        x, x_prime = random.permutation(x), random.permutation(x_prime)
+    pairs = min(x.size, x_prime.size)
+    audited.update(x[:pairs], x_prime[:pairs])
     found = dict(zip(audited.claims, audited.evidence, strict=True))
     after = {epsilon: found[claim].refuted_after for epsilon, claim in tested.items()}
     refuted = itertools.takewhile(lambda epsilon: after[epsilon] is not None, after)

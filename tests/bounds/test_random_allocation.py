@@ -202,7 +202,5 @@ def test_tradeoff_functions_of_both_orders(id):
 
 
 def test_noise_beyond_the_grid_is_refused():
-    with pytest.raises(
-        ValueError, match=r"at most 1e\+08 for random allocation, got 100000000000000.0"
-    ):
+    with pytest.raises(ValueError, match=r"at most 1e\+08 for random .* got 1000000000"):
         random_allocation(1e14, steps_per_epoch=100, steps=100)
