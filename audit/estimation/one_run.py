@@ -76,6 +76,7 @@ from audit.numerics.arrays import Array
 from audit.numerics.panels import gauss_legendre
 from audit.numerics.roots import decreasing_root, root_from_below
 
+_MAX_P_VALUE = 0.5  # up to which Theorem 5.2 is used
 # Least probability, or share, of wrong guesses given that of right ones, or of guessed canaries.
 _LeastWrong = Callable[[Array], Array]
 _PValue = Callable[[float], float]
@@ -272,7 +273,7 @@ def _arbitrary_p_value(counts: GuessCounts, delta: float) -> _PValue:
     """Return P(W >= correct) + 2 canaries delta max_i P(correct > W >= correct - i) / i.
 
     W is binomial with rate e^epsilon / (1 + e^epsilon) (Steinke, Nasr and Jagielski 2023, Theorem
-    5.2 and the code of Appendix D).
+    5.2 and the code of Appendix D). Above 1/2 it is 1: some mechanisms exceed it where it is .88.
     """
     correct, guesses = counts.correct, counts.guesses
     fewer = np.arange(1, correct + 1, dtype=np.float64)
@@ -292,7 +293,8 @@ def _arbitrary_p_value(counts: GuessCounts, delta: float) -> _PValue:
         else:
             between = bdtrc(correct - fewer - 1, guesses, rate) - bdtrc(correct - 1, guesses, rate)
         slope = float(np.max(between / fewer))
-        return min(tail + 2 * counts.canaries * delta * max(slope, 0.0), 1.0)
+        found = tail + 2 * counts.canaries * delta * max(slope, 0.0)
+        return found if found <= _MAX_P_VALUE else 1.0
 
     return p_value
 

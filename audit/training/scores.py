@@ -237,17 +237,28 @@ def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -
 
 
 def _generator_states(function: Any, reference: str) -> dict[str, bytes]:
-    """Return the states of the generators that a training's modules and defaults hold, by name."""
+    """Return the states of the generators that a training's modules and defaults hold, by name.
+
+    Also those in their lists and mappings, and in classes and objects of the user.
+    """
     kinds: tuple[type, ...] = (np.random.Generator, np.random.RandomState, random.Random)
     if "torch" in sys.modules:
         kinds = (*kinds, sys.modules["torch"].Generator)
+    modules = _files_of(function, reference).keys() & sys.modules.keys()
     held = {
         f"{module}.{name}": value
-        for module in _files_of(function, reference).keys() & sys.modules.keys()
+        for module in modules
         for name, value in vars(sys.modules[module]).items()
     }
     for one in inspect.signature(function).parameters.values():
         held[f"the default of {one.name}"] = one.default
+    for name, value in list(held.items()):
+        inside: Any = value if isinstance(value, Mapping) else {}
+        if isinstance(value, list | tuple):
+            inside = dict(enumerate(value))
+        elif (value if isinstance(value, type) else type(value)).__module__ in modules:
+            inside = getattr(value, "__dict__", {})
+        held |= {f"{name}.{key}": part for key, part in inside.items()}
     return {name: pickle.dumps(_state(x)) for name, x in held.items() if isinstance(x, kinds)}
 
 

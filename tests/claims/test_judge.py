@@ -24,7 +24,7 @@ from audit.claims.claim import (
     statement_of,
 )
 from audit.claims.error_shares import ErrorShare, work_order
-from audit.claims.judge import Shared, _judge, judge, judge_all
+from audit.claims.judge import Shared, _judge, judge, judge_all, judged_by_worker
 from audit.claims.judgement import Evidence
 from audit.claims.sources import ask_callable, claimed_numbers
 from audit.codec import encode
@@ -587,3 +587,15 @@ def test_claims_that_share_the_most_come_together():
     assert sorted(order) == list(range(7))
     assert [claims[i] for i in order[1:6]] == [epsilons[i] for i in (0, 2, 3, 4, 1)]
     assert work_order([]) == []
+
+
+def test_samples_of_a_users_pair_spend_their_share_of_the_error() -> None:
+    claim = Claim(
+        id="own",
+        mechanism=full(diameter=1.0),
+        statement=statement_of(epsilon=9.0, delta=1e-2),
+        budget=Budget(trials=2000, seconds=1e-9),
+    )
+    plain = encode(replace(claim, location=None)), encode(ErrorShare(1e-4, 1e-4))
+    found = judged_by_worker(TwoSidedWalk, "own:TwoSidedWalk", {}, *plain, False)
+    assert (found["evidence"], found["error"]) == ("sampled", 1e-4)

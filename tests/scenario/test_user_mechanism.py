@@ -257,6 +257,17 @@ def test_broken_functions(function: str, message: str) -> None:
         audit_scores(own(function, trials=1000), confidence=0.95, seed=1)
 
 
+@pytest.mark.parametrize("sizes", [(2000, 1500), (1500, 1500)])
+def test_sorted_rows_certify_nothing(sizes: tuple[int, int]) -> None:
+    """The sequential audit of equal laws certified 3.6 where one file was sorted."""
+    random = np.random.default_rng(5)
+    x, x_prime = np.sort(random.normal(size=sizes[0])), random.normal(size=sizes[1])
+    recorded = ScoreSource(x=tuple(x.tolist()), x_prime=tuple(x_prime.tolist()))
+    row = audited(replace(own("short"), own=recorded))
+    assert [one.epsilon for one in row.estimates] == [0.0, 0.0, 0.0]
+    assert row.estimates[-1].refuted_after[0].pairs is None
+
+
 CLAIMS = [{"name": "a", "epsilon": 1.0, "delta": 1e-2}]
 FUNCTION = {"function": "m:f"}
 CANARIES = {"claims": [{"name": "a", "epsilon": 2.3178, "delta": 1e-2}], "canaries": "independent"}

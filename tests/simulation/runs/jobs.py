@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from audit.numerics.arrays import Array
 from audit.simulation import Block, Samples, Stream
-from audit.simulation.blocks import Counts, Floats
+from audit.simulation.blocks import Counts
 from audit.simulation.journal import FILE
 from audit.simulation.samples import Draw
 
@@ -39,7 +40,7 @@ class Normals:
     def description(self) -> dict[str, Any]:
         return {"walk": {"draws": self.draws, "edges": EDGES}}
 
-    def values(self, side: int, block: Block, seed: int) -> Floats:
+    def values(self, side: int, block: Block, seed: int) -> Array:
         return block.generator(seed, self.streams[side]).standard_normal(len(block))
 
 
@@ -50,7 +51,7 @@ class Stopping(Normals):
     at: int = 31  # the first of a task, if one worker runs them
     error: type[BaseException] = KeyboardInterrupt
 
-    def values(self, side: int, block: Block, seed: int) -> Floats:
+    def values(self, side: int, block: Block, seed: int) -> Array:
         if 2 * block.number + side == self.at:
             raise self.error("planted")
         return super().values(side, block, seed)
@@ -62,7 +63,7 @@ class Slow(Normals):
 
     seconds: float = 0.004
 
-    def values(self, side: int, block: Block, seed: int) -> Floats:
+    def values(self, side: int, block: Block, seed: int) -> Array:
         time.sleep(self.seconds)
         return super().values(side, block, seed)
 
@@ -74,7 +75,7 @@ class Murderous(Slow):
     marks: str = ""
     times: int = 1
 
-    def values(self, side: int, block: Block, seed: int) -> Floats:
+    def values(self, side: int, block: Block, seed: int) -> Array:
         if (side, block.number) == (0, 10):
             for time_ in range(self.times):
                 mark = Path(self.marks) / str(time_)
