@@ -81,8 +81,8 @@ class NoisySGD(ShortRepr):
     lipschitz : float, optional
         Bound L on the gradient of each record's (unregularised) loss. None: not assumed.
     gradient_sensitivity : float, optional
-        Bound on the difference of two records' gradients (Bok, Su and Altschuler 2024, Definition
-        2.10). Defaults to what ``lipschitz`` and ``relation`` imply.
+        Bound on the difference of any two records' gradients (Bok, Su and Altschuler 2024,
+        Definition 2.10). Defaults to what ``lipschitz`` and ``relation`` imply.
     smoothness : float, optional
         Smoothness M of the losses. None: not assumed.
     strong_convexity : float, default: 0.0
