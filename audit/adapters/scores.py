@@ -43,20 +43,14 @@ _MEMBERSHIP = MappingProxyType(
 class CanaryScores(ShortRepr):
     """Scores of canaries, with their membership in the training data.
 
-    Attributes
-    ----------
-    scores : ndarray
-        One finite score per canary, shape ``(n,)``, in the order of the source.
-    member : ndarray of bool
-        Whether the canary was in the training data, shape ``(n,)``: the coins of `audit_one_run`.
-
     Raises
     ------
     ValueError
         If a score is not finite or the shapes differ.
     """
 
-    scores: Array
+    scores: Array  #: One finite score per canary, shape ``(n,)``, in the order of the source.
+    #: Whether the canary was in the training data, shape ``(n,)``: the coins of `audit_one_run`.
     member: NDArray[np.bool_]
 
     def __post_init__(self) -> None:

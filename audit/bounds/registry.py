@@ -195,27 +195,13 @@ def rank(epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class BestBound(ShortRepr):
-    """Tightest sound bound at one delta.
+    """Tightest sound bound at one delta."""
 
-    Attributes
-    ----------
-    id : str
-        Id of the tightest bound.
-    epsilon : float
-        Its epsilon at ``delta``.
-    curve : PrivacyCurve
-        Its curve.
-    delta : float
-        Delta at which bounds were compared.
-    compared : mapping of str to float
-        Epsilon of every applicable sound bound, by id.
-    """
-
-    id: str
-    epsilon: float
-    curve: PrivacyCurve
-    delta: float
-    compared: Mapping[str, float]
+    id: str  #: Id of the tightest bound.
+    epsilon: float  #: Its epsilon at ``delta``.
+    curve: PrivacyCurve  #: Its curve.
+    delta: float  #: Delta at which bounds were compared.
+    compared: Mapping[str, float]  #: Epsilon of every applicable sound bound, by id.
 
     def _repr_html_(self) -> str:
         ranked = sorted(self.compared.items(), key=lambda item: rank(item[1]))

@@ -79,24 +79,12 @@ def power_risk(goal: float, fpr: float) -> Risk:
 
 @dataclass(frozen=True)
 class TrainingEpsilon:
-    """Epsilon of a training, proven from both sides.
+    """Epsilon of a training, proven from both sides."""
 
-    Attributes
-    ----------
-    lower : float
-        Some losses and neighbouring datasets have at least this epsilon.
-    upper : float
-        No losses and neighbouring datasets have a larger one.
-    delta : float
-        The delta.
-    bound : str
-        Id of the statement that proves ``upper``, a key of ``audit.bounds.CATALOGUE``.
-    """
-
-    lower: float
-    upper: float
-    delta: float
-    bound: str
+    lower: float  #: Some losses and neighbouring datasets have at least this epsilon.
+    upper: float  #: No losses and neighbouring datasets have a larger one.
+    delta: float  #: The delta.
+    bound: str  #: Id of the statement that proves ``upper``, a key of ``audit.bounds.CATALOGUE``.
 
     def _repr_html_(self) -> str:
         marks = Marks(f"epsilon at delta {self.delta:g}", lower=self.lower, upper=self.upper)
@@ -109,25 +97,14 @@ class TrainingEpsilon:
 
 @dataclass(frozen=True)
 class TrainingNoise:
-    """Noise multiplier that a goal needs, proven from both sides.
+    """Noise multiplier that a goal needs, proven from both sides."""
 
-    Attributes
-    ----------
-    needed : float
-        With any smaller noise multiplier some losses and neighbouring datasets miss the goal; 0 if
-        that is not proven for any.
-    enough : float
-        With this noise multiplier, or a larger one, all meet the goal.
-    goal : str
-        What is to be met.
-    bound : str
-        Id of the statement that proves ``enough``, a key of ``audit.bounds.CATALOGUE``.
-    """
-
+    #: With any smaller noise multiplier some losses and neighbouring datasets miss the goal; 0 if
+    #: that is not proven for any.
     needed: float
-    enough: float
-    goal: str
-    bound: str
+    enough: float  #: With this noise multiplier, or a larger one, all meet the goal.
+    goal: str  #: What is to be met.
+    bound: str  #: Id of the statement that proves ``enough``, a key of ``audit.bounds.CATALOGUE``.
 
     def _repr_html_(self) -> str:
         return display.sandwich(

@@ -113,16 +113,10 @@ class Participation:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Bracket of the largest distance of two runs, in units of one gradient's sensitivity.
+    """Bracket of the largest distance of two runs, in units of one gradient's sensitivity."""
 
-    Attributes
-    ----------
-    low, high : float
-        Ends; equal up to rounding where the sensitivity is known exactly.
-    """
-
-    low: float
-    high: float
+    low: float  #: Lower end.
+    high: float  #: Upper end, equal up to rounding where the sensitivity is known exactly.
 
 
 @dataclass(frozen=True, eq=False)

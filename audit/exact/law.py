@@ -35,41 +35,27 @@ class Law(ShortRepr):
     After the last step of noise the law is a mixture of normals around the images of the nodes of
     the state before, clamped to the domain. Its true density is within the factor e^(+-error) of
     the computed one, with the error of `error_at`, up to a lost mass.
-
-    Attributes
-    ----------
-    means, stds, log_masses : ndarray
-        The normals, in the order of their means, shape ``(k,)`` each.
-    lower, upper : float
-        Ends of the domain; infinite for none.
-    log_stuck : tuple of (float, float)
-        Log masses that earlier steps left at absorbing ends.
-    quadrature, rounding : float
-        Bounds on the relative errors of quadrature and of rounding, everywhere.
-    depth_rounding : float
-        Bound on the relative error of rounding for each unit of -log density besides.
-    log_lost : float
-        Log of a bound on the mass that was left out.
-    estimated : bool
-        Whether ``quadrature`` is only an estimate, from which nothing is certified.
-    exact_means : bool
-        Whether means and deviations are given numbers, rather than rounded ones.
-    slip : float
-        Bound on the errors of means, in deviations, and on relative errors of deviations.
     """
 
-    means: Array
-    stds: Array
-    log_masses: Array
+    means: Array  #: Means of the normals, rising, shape ``(k,)``.
+    stds: Array  #: Their standard deviations, shape ``(k,)``.
+    log_masses: Array  #: Their log masses, shape ``(k,)``.
+    #: Whether means and deviations are given numbers, rather than rounded ones.
     exact_means: bool = False
-    lower: float = -math.inf
-    upper: float = math.inf
+    lower: float = -math.inf  #: Lower end of the domain; infinite for none.
+    upper: float = math.inf  #: Upper end of the domain; infinite for none.
+    #: Log masses that earlier steps left at absorbing ends.
     log_stuck: tuple[float, float] = (-math.inf, -math.inf)
+    #: Bound on the relative error of quadrature, everywhere.
     quadrature: float = 0.0
+    #: Bound on the relative error of rounding, everywhere.
     rounding: float = 0.0
+    #: Bound on the relative error of rounding for each unit of -log density besides.
     depth_rounding: float = 0.0
-    log_lost: float = -math.inf
+    log_lost: float = -math.inf  #: Log of a bound on the mass that was left out.
+    #: Whether ``quadrature`` is only an estimate, from which nothing is certified.
     estimated: bool = False
+    #: Bound on the errors of means, in deviations, and on relative errors of deviations.
     slip: float = 0.0
 
     @classmethod

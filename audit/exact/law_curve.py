@@ -38,18 +38,12 @@ class LawCurve(CellCurve):
     """Curve of two laws that are mixtures of normals, from cells between points.
 
     The Gaussian parameter mu has no upper end.
-
-    Attributes
-    ----------
-    first, second : Law
-        Laws of X and X'.
-    rate : float, default: inf
-        Renyi divergences of order a are at most a times this: from composition, for what the laws
-        lose in their tails.
     """
 
-    first: Law
-    second: Law
+    first: Law  #: Law of X.
+    second: Law  #: Law of X'.
+    #: Renyi divergences of order a are at most a times this: from composition, for what the laws
+    #: lose in their tails.
     rate: float = math.inf
 
     @cached_property

@@ -18,27 +18,13 @@ DONE, ERROR = "done", "error"
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its folder, its command, and either a result or an error.
+    """One run: its folder, its command, and either a result or an error."""
 
-    Attributes
-    ----------
-    folder : Path
-        Folder of the run.
-    command : str
-        Command that started the run.
-    result : Result or None
-        Result; None if the run failed.
-    error : str or None
-        Error in one line; None if the run succeeded.
-    depth : int, default: 1
-        Number of folders, from the run's own upwards, that its name consists of.
-    """
-
-    folder: Path
-    command: str
-    result: Result | None
-    error: str | None
-    depth: int = 1
+    folder: Path  #: Folder of the run.
+    command: str  #: Command that started the run.
+    result: Result | None  #: Result; None if the run failed.
+    error: str | None  #: Error in one line; None if the run succeeded.
+    depth: int = 1  #: Number of folders, from the run's own upwards, that its name consists of.
 
     @property
     def name(self) -> str:

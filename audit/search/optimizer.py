@@ -35,30 +35,14 @@ _GOAL_TOLERANCE = 1e-9  # relative; a pair this close to an upper bound cannot b
 
 @dataclass(frozen=True)
 class Found(ShortRepr):
-    """The pair that a search found; the certificate is the construction and its law.
+    """The pair that a search found; the certificate is the construction and its law."""
 
-    Attributes
-    ----------
-    construction : Construction
-        An admissible pair, which passes `audit.search.check_admissible`.
-    law : LawCurve or GaussianPairCurve
-        Its exact privacy curve.
-    bracket : tuple of float
-        (low, high) of the objective on that curve; ``low`` is certified.
-    evaluations : int
-        Number of pairs tried beside the suggested ones.
-    seconds : float
-        Wall time, in seconds.
-    seed : int
-        Seed of the initial points.
-    """
-
-    construction: Construction
-    law: ExactCurve
-    bracket: Bracket
-    evaluations: int
-    seconds: float
-    seed: int
+    construction: Construction  #: An admissible pair, which passes `audit.search.check_admissible`.
+    law: ExactCurve  #: Its exact privacy curve.
+    bracket: Bracket  #: (low, high) of the objective on that curve; ``low`` is certified.
+    evaluations: int  #: Number of pairs tried beside the suggested ones.
+    seconds: float  #: Wall time, in seconds.
+    seed: int  #: Seed of the initial points.
 
     def _repr_html_(self) -> str:
         marks = []
