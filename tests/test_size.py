@@ -11,11 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 57_800,
+    "audit": 57_780,
     "audit/bounds": 9_513,
     "audit/claims": 4_861,
-    "audit/estimation": 6_413,
-    "audit/training": 1_651,
+    "audit/estimation": 6_415,
+    "audit/training": 1_662,
     "audit/simulation": 2_880,
     "audit/report": 4_140,
     "extras/verify/audit_verify": 1_835,
