@@ -19,7 +19,7 @@ MAX_LINES = {
     "audit/simulation": 2_880,
     "audit/report": 4_140,
     "extras/verify/audit_verify": 1_835,
-    "tests": 49_220,
+    "tests": 49_520,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

@@ -281,6 +281,26 @@ def test_the_second_adversary_is_one_of_the_lower_ends() -> None:
     assert alone <= truncated(1.0, 20, 0.3, 2, 5).epsilon_bracket(1e-5, Order.FORWARD)[0] + 1e-2
 
 
+@pytest.mark.parametrize(
+    ("z", "n", "q", "largest", "steps", "theirs"),
+    [
+        # from_truncated_subsampled_gaussian_mechanism of dp-accounting 0.6.0, interval 1e-3,
+        # add or remove, delta = 1e-5
+        (1.0, 1000, 0.05, 80, 100, 3.549901877036403),
+        (1.0, 1000, 0.05, 60, 100, 8.871385602734936),
+        (1.0, 40, 0.5, 15, 10, 29.671754282224235),
+        (1.0, 20, 0.3, 2, 5, 10.190735896583295),
+    ],
+)
+def test_dp_accounting_is_above_the_bracket(
+    z: float, n: int, q: float, largest: int, steps: int, theirs: float
+) -> None:
+    """Its upper bound has the means of the second pair twice as far apart."""
+    low, high = truncated(z, n, q, largest, steps).epsilon_bracket(1e-5)
+    assert low < high <= theirs * (1 + 1e-3)
+    assert high > 0.8 * theirs
+
+
 def test_a_sensitivity_bounds_the_distance_of_any_two_records() -> None:
     """With gradients at most 1 apart epsilon at .05 is at most 7.0102; 9.13 was once certified."""
     m = NoisySGD(

@@ -149,6 +149,43 @@ def test_every_kind_of_part_takes_part():
     assert twice[0] < told.epsilon_bracket(1e-5)[0]
 
 
+def composed_by_dp_accounting(parts: list[tuple[float, float, int]], delta: float):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    ends = []
+    for pessimistic in (False, True):
+        composed = None
+        for z, q, steps in parts:
+            one = pld.from_gaussian_mechanism(
+                standard_deviation=z,
+                sampling_prob=q,
+                value_discretization_interval=5e-4,
+                pessimistic_estimate=pessimistic,
+                use_connect_dots=pessimistic,
+            ).self_compose(steps)
+            composed = one if composed is None else composed.compose(one)
+        ends.append(composed.get_epsilon_for_delta(delta))
+    return ends
+
+
+def test_dp_accounting_lies_inside_up_to_its_own_error():
+    """So does not the composition in which one rate is 2 % larger: a planted error."""
+    numbers = [(1.0, 0.05, 40), (2.0, 0.2, 30), (5.0, 1.0, 3)]
+    parts = [
+        with_noise(POISSON, 1.0),
+        with_noise(replace(POISSON, batch_size=20, steps=30), 2.0),
+        with_noise(FULL, 5.0),
+    ]
+    low, high = dominating_curve(Composition(tuple(parts))).epsilon_bracket(1e-5)
+    assert high - low < 2e-6 * high
+    lower, upper = composed_by_dp_accounting(numbers, 1e-5)
+    assert lower <= high
+    assert low <= upper
+    assert upper == pytest.approx(high, rel=1e-3)
+    wrong = composed_by_dp_accounting([*numbers[:1], (2.0, 0.204, 30), numbers[2]], 1e-5)
+    assert wrong[0] > high
+
+
 def test_runs_are_refined_together():
     pair = MixturePair(0.1, 1.0, 1.0, two_sided=False)
     runs = (MixtureRun(pair, 10), MixtureRun(replace(pair, noise=2.0), 10))

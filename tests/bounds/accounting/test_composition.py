@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from dp_accounting.pld import pld_pmf
 from scipy.special import ndtri
 
 from audit.bounds.accounting import SubsampledGaussian, compose
@@ -80,6 +81,25 @@ def test_refuses_bad_parameters(rate, mu, message):
 
 
 # --- compositions ---
+
+
+def library_epsilon(rate, mu, times, delta, interval, reach):
+    """dp-accounting's discretisation, composition and readout of the same profile."""
+    points = math.ceil(reach / interval)
+    losses = interval * np.arange(-points, points + 1)
+    deltas = np.asarray(SubsampledGaussian(rate, mu).delta(losses))
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -points, points, deltas)
+    return pmf.self_compose(times).get_epsilon_for_delta(delta)
+
+
+def test_agrees_with_dp_accounting():
+    curve = compose(SubsampledGaussian(0.05, 1.0), 100)
+    assert curve.epsilon(1e-5) == pytest.approx(3.84898, rel=1e-5)
+    library = library_epsilon(0.05, 1.0, 100, 1e-5, interval=1e-3, reach=8)
+    low, high = curve.epsilon_bracket(1e-5)
+    assert low <= high <= library
+    assert high == pytest.approx(library, rel=1e-5)
+    assert high - low < 1e-5
 
 
 @pytest.mark.parametrize(("rate", "mu"), [(0.2, 0.5), (0.05, 3.0), (0.7, 1.0)])
