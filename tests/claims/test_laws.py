@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -147,6 +148,21 @@ def test_tails_of_a_discrete_gaussian_with_a_large_shift() -> None:
     sampled = law_of(DiscreteGaussian(sensitivity=1, noise_std=1, sampling_rate=0.1))
     low, high = sampled.renyi_bracket(256.0, Order.REVERSE)
     assert low < high < low * (1 + 1e-8) < -math.log(0.9)
+
+
+def test_tails_of_a_sampled_discrete_gaussian_by_a_sum() -> None:
+    rate, shift = mpmath.mpf(0.1), 30
+    curve = law_of(DiscreteGaussian(sensitivity=shift, noise_std=1, sampling_rate=0.1))
+    with mpmath.workdps(40):
+        weights = {k: mpmath.exp(-(mpmath.mpf(k) ** 2) / 2) for k in range(-90, 91)}
+        total = sum(weights.values())
+        moment = sum(
+            w**2 / ((1 - rate) * w + rate * weights[k - shift]) / total
+            for k, w in weights.items()
+            if abs(k - shift) <= 90
+        )
+        low, high = curve.renyi_bracket(2.0, Order.REVERSE)
+        assert low <= mpmath.log(moment) <= high <= low * (1 + 1e-9)
 
 
 FILE = """

@@ -99,13 +99,13 @@ def test_normal_vectors_have_a_law_on_the_line_of_their_means():
     ("changed", "message"),
     [
         ({"first": VectorMixture((0.5, 0.5), ((1, 0), (0, 1)))}, "vectors must differ along one l"),
-        # one vector is off the line by a deviation of the noise
+        # one vector is off a long line by what the noise does not hide
         (
             {
-                "first": VectorMixture((0.5, 0.5), ((0, 1), (1e9, 0))),
+                "first": VectorMixture((0.5, 0.5), ((0, 1e-5), (1e9, 0))),
                 "second": VectorMixture((0.5, 0.5), ((0, 0), (1e9, 0))),
             },
-            "values of C g that are 1 off it",
+            "values of C g that are 1e-05 off it",
         ),
         ({"first": fixed(1)}, "vectors of first must have one entry for each of the 2 columns"),
         ({"strategy": ((1, 0), (1,))}, "strategy must be of one length, got 2, 1"),

@@ -17,7 +17,7 @@ from audit.curves import GaussianCurve, Order
 from audit.dominating import dominating_curve
 from audit.dominating.layer import TooManyCells
 from audit.dominating.mixture import MixturePair, log_tails
-from audit.dominating.runs import MixtureRun, RefinedCurve
+from audit.dominating.runs import _CACHED_CURVES, MixtureRun, RefinedCurve
 from tests.dominating.test_poisson import half_line
 from tests.mechanisms import dp_sgd
 
@@ -184,6 +184,13 @@ def test_dp_accounting_lies_inside_up_to_its_own_error():
     assert upper == pytest.approx(high, rel=1e-3)
     wrong = composed_by_dp_accounting([*numbers[:1], (2.0, 0.204, 30), numbers[2]], 1e-5)
     assert wrong[0] > high
+
+
+def test_compositions_that_are_kept_are_few():
+    curve = dominating_curve(POISSON)
+    for k in range(1, 25):
+        curve.epsilon_bracket(10.0**-k)
+    assert 0 < len(curve._known) <= _CACHED_CURVES
 
 
 def test_runs_are_refined_together():

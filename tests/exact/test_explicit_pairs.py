@@ -366,6 +366,6 @@ def test_divergences_of_normals_far_from_0(mean, std, ratio):
     low, high = exact.curve(Mixtures(first, second)).renyi_bracket(1.5, Order.FORWARD)
     mixed = 1.5 * ratio**2 - 0.5  # alpha s'^2 + (1 - alpha) s^2
     truth = math.log(ratio) - math.log(mixed / ratio**2)
-    assert low <= truth <= high
+    assert low <= truth <= high < 0.7  # of cells, where nodes coincide
     if mean == std:
         assert high - low < 1e-9
