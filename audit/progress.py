@@ -94,7 +94,7 @@ def _bars(console: Console) -> Bars:
             return Text("" if unit is None or speed is None else rate(speed, unit))
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         Rate(),

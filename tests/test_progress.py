@@ -60,7 +60,7 @@ def test_bars_leave_the_terminal_for_other_output(
         with bars.hidden():
             print("a row")
             held = screen.getvalue()
-        bars.stage("exact laws")(1, 2)
+        bars.stage("exact [laws] [/x]")(1, 2)
     assert capsys.readouterr().out == "a row\n"
     assert "a row" not in screen.getvalue()
-    assert "exact laws" in screen.getvalue()[len(held) :]
+    assert "exact [laws] [/x]" in screen.getvalue()[len(held) :]

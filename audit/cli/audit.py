@@ -233,8 +233,8 @@ def _run_alone(job: Job) -> None:
         with progress.on_terminal() as bars:
 
             def finished(setting: SettingResult) -> None:
-                # without a reader the run goes on: its result is stored
-                with bars.hidden(), contextlib.suppress(OSError):
+                # whatever becomes of the rows the run goes on: its result is stored
+                with bars.hidden(), contextlib.suppress(Exception):
                     rows.add(setting)
 
             result = _run_into(folder, job, bars, workers, finished)
@@ -292,7 +292,7 @@ def _run_into(
 
     command = command_line("audit")
     name = f"{job.scenario.name}-{_digest(job.config)}"
-    unfinished = Unfinished(job.output.output, name, command)
+    unfinished, failure = Unfinished(job.output.output, name, command), None
     with unfinished.kept():
         result = run(
             job.scenario,
@@ -306,8 +306,14 @@ def _run_into(
             (draft / "result.json").write_text(to_json(result))
             (draft / "status.json").write_text(status(None, command))
             (draft / "config.yaml").write_text(to_yaml(job.config))
-            if job.output.draw:
-                report.write(result, draft)
+            try:
+                if job.output.draw:
+                    report.write(result, draft)
+            except Exception as error:  # a result that took hours outlives its drawing
+                failure = error
+    if failure is not None:
+        kept = f"the result is kept in {folder.place}"
+        raise ValueError(f"no report could be drawn ({one_line(failure)}); {kept}") from failure
     return result
 
 

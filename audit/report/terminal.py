@@ -42,9 +42,10 @@ class Rows:
     def __init__(self, title: str, settings: Sequence[str], claims: Sequence[str]) -> None:
         from rich.console import Console  # takes long to import, and not every command prints
 
-        console = Console()
+        # names may hold brackets and colons; a file or a pipe has no width of its own
+        console = Console(markup=False, emoji=False)
         if not console.is_terminal:
-            console = Console(width=140)  # a file or a pipe has no width of its own
+            console = Console(markup=False, emoji=False, width=140)
         self._console, self._title, self._begun = console, title, False
         self._setting = max(map(len, ("setting", *settings)))
         # bounds that the catalogue proves may come besides
@@ -127,7 +128,7 @@ def _show_statements(console: Console, result: Result) -> None:
             queries.found(one.expected, one.found, one.verdict, plain),
             one.verdict.value,
         )
-    console.print(table, markup=False)
+    console.print(table)
 
 
 def _verdicts(row: AtDelta) -> str:

@@ -248,6 +248,18 @@ CHANGES = ["scenario=two_sided_walk", "draw=false", "sweep=mine"]
 BROKEN = {3: 0, 10: -1, 19: -2}  # the number of the job, and its number of steps
 
 
+def test_a_result_outlives_rows_and_reports_that_fail(
+    ended: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("audit.report.terminal.Rows.add", Mock(side_effect=KeyError("row")))
+    monkeypatch.setattr("audit.report.write", Mock(side_effect=KeyError("glyph")))
+    done = ended(main, *SMALL, f"output={tmp_path / 'runs'}")
+    (folder,) = (tmp_path / "runs").iterdir()
+    told = f"audit: error: no report could be drawn ('glyph'); the result is kept in {folder}"
+    assert (done.status, done.error) == (2, told)
+    assert (folder / "result.json").is_file()
+
+
 def stored(asked: Scenario, **_: Any) -> Result:
     """In place of a run, which is tested elsewhere: a result of the steps that were asked for."""
     (setting,) = asked.settings

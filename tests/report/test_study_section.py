@@ -18,7 +18,7 @@ from audit.report.conclusion import conclusion
 from audit.report.figures import sweep
 from audit.results import Findings, StudyResult, Verdict
 
-from .example import mixed, pair_settings, result, study
+from .example import mixed, pair_settings, result, study, with_bound
 
 
 def with_findings(found: StudyResult, **changes: Any) -> StudyResult:
@@ -113,6 +113,17 @@ def test_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "worst pair" in shown
     assert "The root of 2" in shown
+
+
+def test_brackets_and_colons_in_names_are_shown_on_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = "v[/1][draft]:eye:"
+    setting = with_bound(pair_settings()[1], 0, 3, id=words, verdict=Verdict.REFUTED)
+    statement = replace(study().findings.statements[0], claim=words)
+    made = result(replace(setting, name=words), with_findings(study(), statements=(statement,)))
+    terminal.show(replace(made, scenario=replace(made.scenario, title=words)))
+    assert capsys.readouterr().out.count(words) == 4 + len(setting.deltas)
 
 
 def test_many_statements_are_counted_on_the_first_screen() -> None:
