@@ -147,7 +147,7 @@ def test_every_figure_has_a_caption(written: Path, page: Page) -> None:
 
 @pytest.mark.usefixtures("_one_pixel")
 def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
-    evil = "<script>alert('x')</script> | *b* $x$ & c"
+    evil = "<script>alert('x')</script> | *b* $\\x$ & c"
     setting = with_bound(pair_settings()[1], 0, 2, reason=evil)
     setting = with_bound(setting, 0, 1, id=evil)
     found = study().findings

@@ -64,6 +64,7 @@ _RC: dict[Any, Any] = {
     "svg.hashsalt": "noisy-sgd-audit",
     "svg.fonttype": "path",
     "text.usetex": False,
+    "text.parse_math": False,  # names may hold dollars
 }
 _LINES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1)), (0, (1, 2)))
 _MARKERS = ("s", "o", "^", "D", "v", "P", "X", "<", ">", "p")
