@@ -74,6 +74,28 @@ def test_steps_caption_follows_the_data() -> None:
     assert "The burn-in time of Altschuler and Talwar 2022, Theorem 4.1 is 300 steps." in text
     growing = tuple(at(t * 1e-3) for t in pair_settings()[0].epsilon_against_steps.steps)
     assert "still grows" in words(exact=growing)
+    assert "Still falling: a." in words(
+        bounds=(BoundCurve(id="a", values=tuple(range(20, 7, -1))),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "values", "text"),
+    [
+        (
+            (10, 30, 60, 100, 200, 400),
+            (0.5, 1, 1.4, 1.8, 1.54, 1.52),
+            "from T = 200 on it is within",
+        ),
+        ((75, 150, 300), (9.6, 16.9, 13.5), "The exact value still falls at the last step"),
+        ((90, 100), (2.0, 2.0), "is within 5% of its last value from T = 90 on"),
+        ((1, 10, 100), (1.0, 9.0, 10.0), "The exact value still grows at the last step"),
+    ],
+)
+def test_a_curve_is_level_only_after_its_last_change(
+    steps: tuple[int, ...], values: tuple[float, ...], text: str
+) -> None:
+    assert text in words(steps=steps, exact=tuple(map(at, values)), bounds=())
 
 
 def at(value: float) -> Number:

@@ -156,7 +156,7 @@ def positions_caption(places: Sequence[AtPosition]) -> str:
     return " ".join(parts)
 
 
-_LEVEL_RATIO = 1.05  # a curve that grows by less than this over its last half has levelled off
+_LEVEL_RATIO = 1.05  # a curve that stays this near to its last value has levelled off
 _WIDE_RATIO = 20.0  # numbers of steps spread further than this are drawn on a logarithmic axis
 _LABEL_GAP = 0.064  # distance of two labels, as a share of the axes' height
 
@@ -255,7 +255,8 @@ def steps_caption(data: EpsilonAgainstSteps, unsound: Collection[str]) -> str:
     if not np.isfinite(exact[-1, 0]):
         return "The exact value is infinite."
     end = f"{bracket(data.exact[-1].bracket, 4)} at T = {plain(int(steps[-1]))}"
-    parts = [f"{_growth('The exact value', steps, exact[:, 0])}: {end}."]
+    state, first = _ending(steps, exact[:, 0])
+    parts = [f"The exact value {_ENDINGS[state][1].format(first=plain(int(first)))}: {end}."]
     wrong = sorted(name for name, v in bounds.items() if np.any(v < exact[:, 0]))
     standing = {
         name: float(v[-1])
@@ -271,31 +272,34 @@ def steps_caption(data: EpsilonAgainstSteps, unsound: Collection[str]) -> str:
         )
     if wrong:
         parts.append(f"Below the exact curve somewhere, hence refuted there: {', '.join(wrong)}.")
-    growing = [name for name in sorted(standing) if not _level(steps, bounds[name])]
-    level = [name for name in sorted(standing) if name not in growing]
-    if level:
-        parts.append(f"Levelled off: {', '.join(level)}.")
-    if growing:
-        parts.append(f"Still growing: {', '.join(growing)}.")
+    states = {name: _ending(steps, bounds[name])[0] for name in sorted(standing)}
+    for state, (words, _) in _ENDINGS.items():
+        if names := [name for name in states if states[name] == state]:
+            parts.append(f"{words}: {', '.join(names)}.")
     if data.burn_in is not None:
         burn_in = data.burn_in
         parts.append(f"The burn-in time of {burn_in.theorem} is {plain(burn_in.steps)} steps.")
     return " ".join(parts)
 
 
-def _level(steps: Array, values: Array) -> bool:
-    """Whether the second half of the steps added less than 5%."""
-    if len(steps) < 2 or steps[0] > steps[-1] / 2:
-        return False
-    middle = float(np.interp(steps[-1] / 2, steps, values))
-    return bool(values[-1] <= _LEVEL_RATIO * middle)
+_ENDINGS = {
+    "level": ("Levelled off", "levels off: from T = {first} on it is within 5% of its last value"),
+    "grows": ("Still growing", "still grows at the last step shown"),
+    "falls": ("Still falling", "still falls at the last step shown"),
+    "near": ("Near its last value", "is within 5% of its last value from T = {first} on"),
+}
 
 
-def _growth(what: str, steps: Array, values: Array) -> str:
-    if not _level(steps, values):
-        return f"{what} still grows at the last step shown"
-    within = steps[np.flatnonzero(values >= values[-1] / _LEVEL_RATIO)[0]]
-    return f"{what} levels off: from T = {plain(int(within))} on it is within 5% of its last value"
+def _ending(steps: Array, values: Array) -> tuple[str, float]:
+    """Return how a curve ends, and from which step on it is within 5% of its last value."""
+    low, high = np.minimum(values, values[-1]), np.maximum(values, values[-1])
+    far = np.flatnonzero(~(high <= _LEVEL_RATIO * low))
+    first, moves = float(steps[far[-1] + 1 if far.size else 0]), np.diff(values)
+    if first <= steps[-1] / 2:
+        return "level", first
+    if not far.size or not abs(moves[-1]) > 0:
+        return "near", first
+    return "grows" if moves[-1] > 0 else "falls", first
 
 
 _CORNER_SHARE = 0.15  # a curve that comes this near the corner is drawn on logarithmic axes
