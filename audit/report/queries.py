@@ -25,6 +25,7 @@ from audit.results import (
 
 ComparedResult = PairResult | UserMechanismResult
 """A setting that compares lower and upper bounds on epsilon."""
+_FIGURES = ("laws", "tradeoff", "steps", "renyi", "positions", "scores")  # of one of them
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,27 @@ def title(setting: SettingResult) -> str:
 
 
 def with_stems(settings: Sequence[SettingResult]) -> list[tuple[SettingResult, str]]:
-    """Return each setting with its stem: its name in file names and anchors, no two alike."""
+    """Return each setting with its stem, which begins its anchor and figures, no two alike."""
     taken: dict[str, SettingResult] = {}
+    figures: set[str] = set()
     for setting in settings:
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", setting.name).strip(".-") or "setting"
-        stems = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-        taken[next(stem for stem in stems if stem not in taken)] = setting
+        names: Sequence[str] = _FIGURES
+        if isinstance(setting, StudyResult):
+            names = [chart.name for chart in setting.findings.charts]
+        for stem in file_names(setting.name):
+            own = {f"{stem}-{name}" for name in names}
+            if stem not in taken and not own & figures:
+                break
+        taken[stem] = setting
+        figures |= own
     return [(setting, stem) for stem, setting in taken.items()]
+
+
+def file_names(name: str) -> Iterator[str]:
+    """Yield a name without the letters that file names lack, then with numbers after it."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "setting"
+    yield name
+    yield from (f"{name}-{number}" for number in itertools.count(2))
 
 
 def compared(settings: Sequence[SettingResult]) -> list[ComparedResult]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,17 @@ from audit.report.figures import sweep
 from audit.report.runs import status
 from audit.results import AtOrder, ByOrder, PairResult, Result, Verdict, to_json
 
-from .example import around, at_least, bound, example, pair_settings, result, study, with_setting
+from .example import (
+    around,
+    at_least,
+    bound,
+    example,
+    pair_settings,
+    result,
+    study,
+    with_row,
+    with_setting,
+)
 
 pytestmark = pytest.mark.usefixtures("_one_pixel")
 QUANTITIES = ("epsilon", "Renyi divergence", "statement")
@@ -172,6 +184,40 @@ def test_maps_over_what_was_varied(tmp_path: Path) -> None:
     (one,) = sweep.maps(runs_of(tmp_path / "one", (10, 0.5, 1.5), (20, 0.5, 2.0)))
     assert "largest, 2.000, at T = 20." in one.caption
     assert sweep.maps(runs_of(tmp_path / "none", (10, 0.5, 1.5), (10, 0.5, 1.5))) == ()
+
+
+def test_a_map_is_never_of_runs_that_differ_in_what_it_does_not_say(tmp_path: Path) -> None:
+    runs = runs_of(tmp_path, *[(10 * i, 0.5, 1.0 + i) for i in (1, 2, 1, 2)])
+
+    def changed(*changes: tuple[str, Any]) -> tuple[report.Run, ...]:
+        """The last two runs with other deltas, pairs, ratios or names."""
+        found = list(runs)
+        for i, (field, value) in itertools.product((2, 3), changes):
+            made = found[i].result
+            assert made is not None
+            if field == "scenario":
+                made = replace(made, scenario=replace(made.scenario, name=value))
+            elif field == "convex":
+                (one,) = made.settings
+                assert isinstance(one, PairResult)
+                mechanism = replace(one.mechanism, convex=value)
+                pair = replace(one.pair, mechanism=mechanism)
+                made = with_setting(made, 0, mechanism=mechanism, pair=pair)
+            else:
+                made = with_setting(made, 0, **{field: value})
+            found[i] = replace(found[i], result=made)
+        return tuple(found)
+
+    setting = pair_settings()[0]
+    last = with_row(setting, -1, delta=1e-9).deltas
+    name = "map-at22_lower_bound-full_batch"
+    found = [(one.name, one.caption[:11]) for one in sweep.maps(changed(("deltas", last)))]
+    assert found == [(name, "At δ = 1e-5"), (f"{name}-2", "At δ = 1e-9")]
+    assert len(sweep.maps(runs)) == 1  # every cell twice, alike
+    assert sweep.maps(changed(("deltas", setting.deltas))) == ()
+    assert sweep.maps(changed(("convex", False))) == ()
+    named = sweep.maps(changed(("scenario", "../a-b"), ("name", "c")))
+    assert [one.name for one in named] == [name, "map-..-a-b-c"]
 
 
 def test_the_conclusion_names_what_is_refuted(tmp_path: Path) -> None:

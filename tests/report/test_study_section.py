@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import rich.console
 
 from audit import report
 from audit.numerics.number_format import plain
-from audit.report import joined_rows, queries, study_section, terminal
+from audit.report import joined_rows, queries, run_report, study_section, terminal
 from audit.report.conclusion import conclusion
 from audit.report.figures import sweep
 from audit.results import Findings, StudyResult, Verdict
@@ -113,6 +114,22 @@ def test_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "worst pair" in shown
     assert "The root of 2" in shown
+
+
+def test_no_two_figures_have_one_name(tmp_path: Path) -> None:
+    first, second, third = (study(name) for name in ("a", "a-b", "a.b-c"))
+    charts = [replace(study().findings.charts[0], name=name) for name in ("b-c", "c", "x")]
+    made = result(
+        with_findings(first, charts=tuple(charts)),
+        with_findings(second, charts=(charts[1],)),
+        with_findings(third, charts=(charts[2],)),
+        with_findings(replace(second, name="a-b-c"), charts=(charts[2],)),
+    )
+    names = [one.name for one in run_report.build(made).pictures]
+    assert names == ["a-b-c", "a-c", "a-x", "a-b-2-c", "a.b-c-x", "a-b-c-x"]
+    report.write(made, tmp_path)
+    ids = re.findall(r'\bid="([^"]*)"', (tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert len(ids) == len(set(ids))
 
 
 def test_brackets_and_colons_in_names_are_shown_on_a_terminal(

@@ -167,11 +167,10 @@ def figure(draw: Callable[[Figure], None], height: float) -> Figure:
 
 def _own_ids(svg: bytes, name: str) -> bytes:
     """Put the figure's name before its ids, so that many drawings fit into one page."""
-    prefix = re.sub(r"[^A-Za-z0-9_-]", "-", name)
     text = svg.decode("utf-8")
-    text = re.sub(r'\bid="', f'id="{prefix}.', text)
-    text = re.sub(r'href="#', f'href="#{prefix}.', text)
-    text = re.sub(r"url\(#", f"url(#{prefix}.", text)
+    text = re.sub(r'\bid="', f'id="{name}.', text)
+    text = re.sub(r'href="#', f'href="#{name}.', text)
+    text = re.sub(r"url\(#", f"url(#{name}.", text)
     return text.encode("utf-8")
 
 

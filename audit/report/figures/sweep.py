@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -91,47 +92,56 @@ def line_name(row: JoinedRow) -> str:
 
 @dataclass(frozen=True)
 class _Point:
-    """One setting of one run: the parameters that are numbers, and the ratio at its last delta."""
+    """One setting of one run: its parameters, numbers and others, and the ratio."""
 
     parameters: dict[str, float]
-    delta: float
+    others: dict[str, Any]
     ratio: float
     refuted: bool
 
 
 def maps(runs: Sequence[Run]) -> tuple[Picture, ...]:
-    """Draw, for each setting whose runs differ in one or two numbers, the ratio over them."""
-    groups: dict[tuple[str, str], list[_Point]] = {}
+    """Draw, for each setting whose runs differ in one or two numbers, the ratio over them.
+
+    The ratio is that at the last delta of a setting; each delta has a map of its own.
+    """
+    groups: dict[tuple[str, str, float], list[_Point]] = {}
     for run in runs:
         if run.result is not None:
             for setting in queries.compared(run.result.settings):
                 row = setting.deltas[-1]
                 best = queries.tightest(row.bounds, row.best)
                 point = _Point(
-                    _numeric_parameters(setting),
-                    row.delta,
+                    *_parameters(setting),
                     math.nan if best is None or best.ratio is None else best.ratio,
                     bool(queries.refuted(row.bounds)),
                 )
-                groups.setdefault((run.result.scenario.name, setting.name), []).append(point)
-    drawn = [_map(key, points) for key, points in groups.items()]
-    return tuple(picture for picture in drawn if picture is not None)
+                key = (run.result.scenario.name, setting.name, row.delta)
+                groups.setdefault(key, []).append(point)
+    drawn: dict[str, Picture | None] = {}
+    for (*of, delta), points in groups.items():
+        names = queries.file_names("-".join(["map", *of]))
+        name = next(name for name in names if name not in drawn)
+        drawn[name] = _map(name, ", ".join(of), delta, points)
+    return tuple(picture for picture in drawn.values() if picture is not None)
 
 
-def _numeric_parameters(setting: ComparedResult) -> dict[str, float]:
-    """Return the parameters of a pair and its mechanism that are numbers."""
+def _parameters(setting: ComparedResult) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return the numbers of a pair and of its mechanism, and what else they are.
+
+    Lists are left out: a schedule follows the number of steps.
+    """
     if not isinstance(setting, PairResult):
-        return {}
-    values = {
-        field.name: getattr(one, field.name)
-        for one in (setting.pair, setting.mechanism)
-        for field in fields(one)
-    }
-    return {
-        name: float(value)
+        return {}, {}
+    parts = (setting.pair, setting.mechanism)
+    values = {field.name: getattr(one, field.name) for one in parts for field in fields(one)}
+    others = {**values, "mechanism": type(setting.pair)}
+    numbers = {
+        name: float(others.pop(name))
         for name, value in values.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
+    return numbers, {name: one for name, one in others.items() if not isinstance(one, tuple)}
 
 
 def _varied(points: Sequence[_Point]) -> list[str]:
@@ -170,28 +180,31 @@ class _Map:
         return f"{words}, {_label(self.down)} = {plain(self.lines[int(at[0])])}"
 
 
-def _map(key: tuple[str, str], points: Sequence[_Point]) -> Picture | None:
+def _map(name: str, of: str, delta: float, points: Sequence[_Point]) -> Picture | None:
+    """Draw a map; None where what is no number differs, too, or runs of one cell disagree."""
     varied = _varied(points)
-    if len(varied) not in (1, 2):
+    if len(varied) not in (1, 2) or any(one.others != points[0].others for one in points):
         return None
     across, down = varied[0], varied[1] if len(varied) == 2 else None
     columns = sorted({p.parameters[across] for p in points})
     lines = sorted({p.parameters[down] for p in points}) if down else [0.0]
     values = np.full((len(lines), len(columns)), np.nan)
     refuted = np.zeros(values.shape, dtype=np.bool_)
+    shown: dict[tuple[int, int], str] = {}
     for point in points:
         i = lines.index(point.parameters[down]) if down else 0
         j = columns.index(point.parameters[across])
+        if shown.setdefault((i, j), ratio(point.ratio)) != ratio(point.ratio):
+            return None
         values[i, j] = point.ratio
         refuted[i, j] |= point.refuted
     if not np.any(np.isfinite(values)):
         return None
     found = _Map(values, refuted, across, down, columns, lines)
-    where = ", ".join(plain(delta) for delta in sorted({p.delta for p in points}))
     return style.picture(
-        f"map-{'-'.join(key)}",
-        f"{key[0]}, {key[1]}: the tightest claim that stands over what is certain",
-        f"At δ = {where}. {_caption(found)}",
+        name,
+        f"{of}: the tightest claim that stands over what is certain",
+        f"At δ = {plain(delta)}. {_caption(found)}",
         lambda figure: (_cells if down else _line)(figure, found),
         1.5 + min(0.34 * len(lines), 3.5) if down else 3.0,
     )
