@@ -191,6 +191,13 @@ def test_tradeoff_caption_names_a_claim_above_the_exact_curve() -> None:
     text = tradeoff_caption(replace(curves, **rounded_up), (), logarithmic=True)
     assert "No claimed curve rises above the exact one. Both axes are logarithmic" in text
     assert "samples certify at most 0.877" in text
+    small = {"alpha": (1e-9, 0.05), "exact": (0.5, 1e-12), "sampled_upper": (1.0, 0.5)}
+    bounds = (
+        BoundCurve(id="high", values=(0.5, 1e-7)),
+        BoundCurve(id="low", values=(0.5 + 9e-7, 1e-12)),  # no more than errors of both
+    )
+    text = tradeoff_caption(replace(curves, **small, bounds=bounds), (), logarithmic=True)
+    assert "contradicted by the pair: high (by up to 1.0e-7)" in text
 
 
 def test_sandwich_caption_says_where_samples_end() -> None:

@@ -305,7 +305,8 @@ def _ending(steps: Array, values: Array) -> tuple[str, float]:
 _CORNER_SHARE = 0.15  # a curve that comes this near the corner is drawn on logarithmic axes
 _MIN_VALUE = 1e-300
 _SHOWN_ALPHA = 0.05
-_EXCESS = 1e-6  # tolerated excess of a claimed curve over the exact one
+# tolerated excess of a claimed curve over the exact one: less where both are small
+_EXCESS, _EXCESS_SHARE, _ROUNDING = 1e-6, 1e-3, 1e-12
 
 
 def draw_tradeoff(
@@ -384,7 +385,7 @@ def tradeoff_caption(curves: TradeoffCurves, unsound: Collection[str], *, logari
     above = {
         name: float(np.max(beta - exact))
         for name, beta in bounds.items()
-        if np.any(beta - exact > _EXCESS)
+        if np.any(beta - exact > np.minimum(_EXCESS, _EXCESS_SHARE * exact) + _ROUNDING)
     }
     standing = [float(beta[at]) for name, beta in bounds.items() if name not in {*above, *unsound}]
     if standing:
