@@ -11,6 +11,7 @@ from audit.report.queries import ClaimedBound, ComparedResult
 from audit.results import AtDelta, Result, SettingResult, Statement, StudyResult, Value, Verdict
 
 _MAX_NAMED = 2  # refuted bounds that the conclusion names
+_DIGITS, _MOST_DIGITS = 4, 9  # of numbers, and of those that are nearly equal
 
 
 def conclusion(result: Result) -> tuple[str, ...]:
@@ -93,13 +94,26 @@ def _statements(verdicts: Sequence[Verdict]) -> str:
 
 
 def _expected_and_found(study: StudyResult, one: Statement, several: bool) -> str:
-    found = queries.found(one.expected, one.found, one.verdict, _value)
-    text = f"{one.claim}: expected {_value(one.expected)}, found {found}"
+    """Return a refuted statement; what was found is rounded towards what it refutes."""
+    digits, rounding = _DIGITS, Rounding.NEAREST
+    if numbers := queries.as_numbers(one.expected, one.found):
+        digits = _telling(min(numbers), max(numbers), most=_MOST_DIGITS)
+        rounding = Rounding.UP if numbers[1] < numbers[0] else Rounding.DOWN
+
+    def write(value: Value) -> str:
+        return number(value, digits, rounding) if isinstance(value, float) else plain(value)
+
+    found = queries.found(one.expected, one.found, one.verdict, write)
+    text = f"{one.claim}: expected {write(one.expected)}, found {found}"
     return f"{text}, in “{queries.title(study)}”" if several else text
 
 
-def _value(value: Value) -> str:
-    return value if isinstance(value, str) else number(value, 4)
+def _telling(low: float, high: float, *, most: int = 17) -> int:
+    """Return how many digits tell a number, rounded up, from a larger one, rounded down."""
+    for digits in range(_DIGITS, most + 1):
+        if float(number(low, digits, Rounding.UP)) < float(number(high, digits, Rounding.DOWN)):
+            return digits
+    return _DIGITS
 
 
 def _judgement(claims: Sequence[ClaimedBound], settings: Sequence[ComparedResult]) -> str:
@@ -124,19 +138,16 @@ def _judgement(claims: Sequence[ClaimedBound], settings: Sequence[ComparedResult
 def _claimed_and_certain(claim: ClaimedBound, several: bool) -> str:
     name = f"“{claim.bound.id}”" if " " in claim.bound.id else claim.bound.id
     where = f" in “{queries.title(claim.setting)}”" if several else ""
+    row, (value, pair) = claim.row, queries.strongest(claim.row)
+    digits = _telling(claim.epsilon, value)
+    certain = f"{pair} has" if pair else "samples certify"
+    certain = f"{certain} {number(value, digits, Rounding.DOWN)}"
+    if row.exact is not None and not pair:
+        certain = f"the pair has {bracket(row.exact.worst.bracket, digits)}"
     return (
-        f"{name} claims {number(claim.epsilon, 4, Rounding.UP)} where {_certain_value(claim.row)} "
-        f"at δ = {plain(claim.row.delta)}{where}"
+        f"{name} claims {number(claim.epsilon, digits, Rounding.UP)} where {certain} "
+        f"at δ = {plain(row.delta)}{where}"
     )
-
-
-def _certain_value(row: AtDelta) -> str:
-    value, name = queries.strongest(row)
-    if row.exact is None:
-        return f"samples certify {number(value, 4, Rounding.DOWN)}"
-    if name:
-        return f"{name} has {number(value, 4, Rounding.DOWN)}"
-    return f"the pair has {bracket(row.exact.worst.bracket, 4)}"
 
 
 def _tightness(settings: Sequence[ComparedResult]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from audit.results import (
 
 ComparedResult = PairResult | UserMechanismResult
 """A setting that compares lower and upper bounds on epsilon."""
+_LARGEST = sys.float_info.max
 _FIGURES = ("laws", "tradeoff", "steps", "renyi", "positions", "scores")  # of one of them
 
 
@@ -94,12 +96,18 @@ def found(
 
     An audit that stops as soon as a claim is refuted finds barely more than the claim.
     """
-    text = write(value)
-    if verdict is not Verdict.REFUTED or text != write(expected):
+    text, numbers = write(value), as_numbers(expected, value)
+    if verdict is not Verdict.REFUTED or not numbers:
         return text
-    if not isinstance(expected, float) or not isinstance(value, float):
-        return text
-    return f"{'<' if value < expected else '>'} {text}"
+    sign, shown = (-1, "<") if numbers[1] < numbers[0] else (1, ">")
+    told_apart = sign * float(text) > sign * float(write(expected))
+    return text if told_apart else f"{shown} {text}"
+
+
+def as_numbers(*values: Any) -> tuple[float, ...]:
+    """Return values as doubles; nothing where one is infinite, too large, or no number."""
+    numeric = all(type(value) in (int, float) and abs(value) <= _LARGEST for value in values)
+    return tuple(map(float, values)) if numeric else ()
 
 
 def judged(settings: Sequence[SettingResult]) -> Iterator[ClaimedBound]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from audit.numerics.number_format import plain
+from audit.numerics.number_format import Rounding, number, plain, ratio
 from audit.report import queries
 from audit.report.conclusion import capitalized, refuted_elsewhere
 from audit.report.queries import ComparedResult
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_NONE = "-"
 _NARROW_COLUMNS = 120  # columns; below it a bound stands under its verdict
 # columns of numbers, and how wide most numbers are: so the rows of all settings are aligned
 _NUMBERS = {"delta": 5, "sampled": 7, "exact": 6, "worst pair": 18, "claimed": 7, "ratio": 5}
@@ -96,8 +97,8 @@ class Rows:
                 _number(row.sampled.epsilon),
                 _number(row.exact.worst.low if row.exact else None),
                 f"{_number(row.certified.epsilon)}{between}{row.certified.by}",
-                _number(best.value if best else None),
-                _number(best.ratio if best else None),
+                _number(best.value if best else None, Rounding.UP),
+                _NONE if best is None or best.ratio is None else ratio(best.ratio),
                 *([f"{claimed_by}\n{verdicts}"] if narrow else [claimed_by, verdicts]),
             )
         return table
@@ -146,10 +147,10 @@ def _verdicts(row: AtDelta) -> str:
     return next((v for v in _WORST_FIRST if v in verdicts), Verdict.NOT_APPLICABLE).value
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | None, rounding: Rounding = Rounding.DOWN) -> str:
     if value is None or math.isnan(value):
-        return "-"
-    return plain(float(f"{value:.4g}"))
+        return _NONE
+    return plain(float(number(value, 4, rounding)))
 
 
 def _without_finite(row: AtDelta) -> str:

@@ -19,6 +19,7 @@ from audit.estimation.verdicts import user_claim
 from audit.isolation import UserCodeError
 from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
+from audit.numerics.number_format import Rounding, number
 from audit.progress import StageProgress, on_terminal
 from audit.results import (
     Findings,
@@ -54,7 +55,8 @@ class TrainingAudit(ShortRepr):
         """Return a line for each claim, and doubts about the scores or about a verdict."""
         lines = []
         for one in self.findings.statements:
-            claimed, certified = f"{float(one.expected):g}", f"{float(one.found):g}"
+            found = float(number(float(one.found), 6, Rounding.DOWN))
+            claimed, certified = f"{float(one.expected):g}", f"{found:g}"
             barely = one.verdict is Verdict.REFUTED and certified == claimed
             lines.append(
                 f"{one.verdict.value}: {one.claim}: certified {'more than ' * barely}{certified}, "

@@ -23,10 +23,12 @@ from .example import (
     WRONG,
     at_least,
     bare,
+    evidence,
     example,
     pair_settings,
     result,
     study,
+    user_mechanism,
     with_bound,
     with_row,
     with_setting,
@@ -329,3 +331,22 @@ def test_a_claim_named_in_words_has_quotes_in_the_sentence() -> None:
     made = with_setting(example(), 0, deltas=setting.deltas)
     _, named, *_ = conclusion(with_setting(made, 0, deltas=setting.deltas[1:]))
     assert named.startswith("Refuted: “accountant, delta 1e-5” claims 0.8677 where")
+
+
+def test_a_claim_just_below_what_is_certain_is_written_apart() -> None:
+    row = user_mechanism().deltas[0]
+    bounds = (replace(row.bounds[0], value=1.99999), row.bounds[1])
+    made = result(replace(user_mechanism(), deltas=(replace(row, bounds=bounds),)))
+    assert "tight claims 1.99999 where samples certify 2.00000" in conclusion(made)[1]
+
+
+def test_bounds_are_rounded_outward_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    row = user_mechanism().deltas[0]
+    bounds = (replace(row.bounds[1], value=5.12341, ratio=5.12341 / 1.23456),)
+    certified = replace(row.certified, epsilon=1.23456)
+    row = replace(row, sampled=evidence(1.23456), certified=certified, bounds=bounds)
+    terminal.show(result(replace(user_mechanism(), deltas=(row,))))
+    shown = capsys.readouterr().out
+    assert shown.count("1.234 ") == 2
+    assert "5.124 " in shown
+    assert "4.150 " in shown

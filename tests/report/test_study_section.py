@@ -13,11 +13,11 @@ import pytest
 import rich.console
 
 from audit import report
-from audit.numerics.number_format import plain
+from audit.numerics.number_format import number, plain
 from audit.report import joined_rows, queries, run_report, study_section, terminal
 from audit.report.conclusion import conclusion
 from audit.report.figures import sweep
-from audit.results import Findings, StudyResult, Verdict
+from audit.results import Findings, StudyResult, Value, Verdict
 
 from .example import mixed, pair_settings, result, study, with_bound
 
@@ -208,3 +208,25 @@ def test_what_refutes_a_claim_is_never_written_as_the_claim() -> None:
         (2.4, Verdict.REFUTED, "2.4"),
     ):
         assert queries.found(2.32, found, verdict, plain) == text
+    assert queries.found(2, math.nextafter(2, 3), Verdict.REFUTED, number) == "> 2.0000"
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "text"),
+    [
+        (2.0, 2.70067, "expected 2.000, found 2.700"),
+        (2, 2.70067, "expected 2, found 2.700"),
+        (3.0, 2.70062, "expected 3.000, found 2.701"),
+        (1.99999, 1.999995, "expected 1.999990, found 1.999995"),
+        (2.00001, math.nextafter(2.00001, 3), "expected 2.000, found > 2.000"),
+        (True, False, "expected yes, found no"),
+        pytest.param(2.0, 10**400, f"expected 2.000, found {10**400}", id="huge"),
+    ],
+)
+def test_what_was_found_is_rounded_towards_what_it_refutes(
+    expected: Value, found: Value, text: str
+) -> None:
+    one = replace(
+        study().findings.statements[0], expected=expected, found=found, verdict=Verdict.REFUTED
+    )
+    assert text in conclusion(result(with_findings(study(), statements=(one,))))[1]

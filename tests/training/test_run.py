@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,9 @@ def test_a_broken_training_is_refuted(mistake: str) -> None:
     assert found.verdicts == (Verdict.REFUTED, Verdict.INCONCLUSIVE)
     assert found.verdict is Verdict.REFUTED
     assert found.trainings == 240 > found.scores.size + found.scores_prime.size
+    statements = tuple(replace(one, found=2.700628) for one in found.findings.statements)
+    rounded = replace(found, findings=replace(found.findings, statements=statements))
+    assert "certified 2.70062, " in str(rounded)
 
 
 def test_an_early_stop_ends_at_the_pair_that_refutes() -> None:
