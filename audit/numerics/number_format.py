@@ -32,6 +32,11 @@ def number(value: float, digits: int = 5, rounding: Rounding = Rounding.NEAREST)
     return _written(_rounded(Decimal(repr(float(value))), digits, rounding))
 
 
+def short(value: float, digits: int, rounding: Rounding) -> str:
+    """Return a number with at most ``digits`` (six or fewer) significant ones, without zeros."""
+    return plain(float(number(value, digits, rounding)))
+
+
 def plain(value: object) -> str:
     """Return a parameter as one would type it: ``1e-5``, ``0.05``, ``1000``, at most 6 digits."""
     if value is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 from audit.curves import Order
-from audit.numerics.number_format import Rounding, count, duration, number, plain
+from audit.numerics.number_format import Rounding, count, duration, number, plain, short
 from audit.report import queries, setting_section, study_section
 from audit.report.conclusion import conclusion
 from audit.report.document import (
@@ -111,7 +112,9 @@ _STATEMENTS = (
 
 def _closing(result: Result) -> tuple[Section, ...]:
     """Return the sections that end every report."""
-    confidence = f"Confidence of the certified numbers: {plain(result.confidence)}."
+    confidence = (
+        f"Confidence of the certified numbers: {short(result.confidence, 6, Rounding.DOWN)}."
+    )
     counted = counts(result.settings)
     evidence = (confidence, counted) if counted.rows else (confidence,)
     return (
@@ -127,12 +130,10 @@ def _methods(result: Result) -> tuple[str, ...]:
         *(_COMPARISONS if queries.compared(result.settings) else ()),
         *([_STATEMENTS] if queries.studies(result.settings) else ()),
     ]
-    confidence, error = _percent(result.confidence, 4), _percent(1 - result.confidence, 3)
+    share = 100 * Decimal(str(result.confidence))
+    confidence = f"{short(float(share), 4, Rounding.DOWN)}%"
+    error = f"{short(float(100 - share), 3, Rounding.UP)}%"
     return tuple(text.format(confidence=confidence, error=error) for text in texts)
-
-
-def _percent(share: float, digits: int) -> str:
-    return f"{number(100 * share, digits).rstrip('0').rstrip('.')}%"
 
 
 def counts(settings: Sequence[SettingResult]) -> Table:

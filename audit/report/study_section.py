@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from audit.numerics.number_format import Rounding, number, plain
+from audit.numerics.number_format import Rounding, number, plain, short
 from audit.report import queries
 from audit.report.document import (
     TEXT,
@@ -99,9 +99,7 @@ def section(study: StudyResult, stem: str, *, first_shown: bool) -> Section:
 
 def _statements(study: StudyResult) -> Table:
     value = ColumnFormat(value_cell)
-    error = ColumnFormat(
-        lambda error: Cell.number(plain(float(number(error, 2, Rounding.UP))), error)
-    )
+    error = ColumnFormat(lambda error: Cell.number(short(error, 2, Rounding.UP), error))
     return Table.of(
         "Statements: claims and findings",
         {

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from audit.numerics.number_format import Rounding, number, plain, ratio
+from audit.numerics.number_format import Rounding, plain, ratio, short
 from audit.report import queries
 from audit.report.conclusion import capitalized, refuted_elsewhere
 from audit.report.queries import ComparedResult
@@ -62,9 +62,9 @@ class Rows:
         """Print what stands below the rows, and the statements of studies."""
         if self._begun:
             note = (
-                f"epsilon: certified from samples at confidence {result.confidence:g}, exact for "
-                "the setting's pair and for its worst pair, and the tightest claim; ratio of the "
-                "last two"
+                "epsilon: certified from samples at confidence "
+                f"{short(result.confidence, 6, Rounding.DOWN)}, exact for the setting's pair and "
+                "for its worst pair, and the tightest claim; ratio of the last two"
             )
             self._console.print(note, style="italic", highlight=False)
             for clause in refuted_elsewhere(result.settings):
@@ -150,7 +150,7 @@ def _verdicts(row: AtDelta) -> str:
 def _number(value: float | None, rounding: Rounding = Rounding.DOWN) -> str:
     if value is None or math.isnan(value):
         return _NONE
-    return plain(float(number(value, 4, rounding)))
+    return short(value, 4, rounding)
 
 
 def _without_finite(row: AtDelta) -> str:

@@ -19,7 +19,7 @@ from audit.estimation.verdicts import user_claim
 from audit.isolation import UserCodeError
 from audit.numerics.arrays import Array
 from audit.numerics.display import ShortRepr
-from audit.numerics.number_format import Rounding, number
+from audit.numerics.number_format import Rounding, short
 from audit.progress import StageProgress, on_terminal
 from audit.results import (
     Findings,
@@ -55,8 +55,8 @@ class TrainingAudit(ShortRepr):
         """Return a line for each claim, and doubts about the scores or about a verdict."""
         lines = []
         for one in self.findings.statements:
-            found = float(number(float(one.found), 6, Rounding.DOWN))
-            claimed, certified = f"{float(one.expected):g}", f"{found:g}"
+            claimed = f"{float(one.expected):g}"
+            certified = short(float(one.found), 6, Rounding.DOWN)
             barely = one.verdict is Verdict.REFUTED and certified == claimed
             lines.append(
                 f"{one.verdict.value}: {one.claim}: certified {'more than ' * barely}{certified}, "

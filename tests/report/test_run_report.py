@@ -340,6 +340,23 @@ def test_a_claim_just_below_what_is_certain_is_written_apart() -> None:
     assert "tight claims 1.99999 where samples certify 2.00000" in conclusion(made)[1]
 
 
+@pytest.mark.parametrize(
+    ("confidence", "shown"),
+    [(0.95, ("95%", "5%")), (0.99999, ("99.99%", "0.001%")), (1 - 1e-12, ("99.99%", "1e-10%"))],
+)
+def test_confidence_is_rounded_down_and_error_up(
+    confidence: float, shown: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = replace(result(user_mechanism(), study()), confidence=confidence)
+    methods, evidence, _ = run_report.build(made).sections[-3:]
+    words = " ".join(map(str, methods.parts))
+    assert f"confidence {shown[0]}. They" in words
+    assert f"share of the error of {shown[1]} is spent" in words
+    terminal.show(made)
+    for text in (evidence.parts[0], capsys.readouterr().out):
+        assert re.search(f"(numbers:|confidence) {min(confidence, 0.999999)}", str(text))
+
+
 def test_bounds_are_rounded_outward_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     row = user_mechanism().deltas[0]
     bounds = (replace(row.bounds[1], value=5.12341, ratio=5.12341 / 1.23456),)
