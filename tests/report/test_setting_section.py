@@ -45,7 +45,16 @@ from audit.results import (
     to_json,
 )
 
-from .example import bound, evidence, example, pair_settings, result, user_mechanism, with_setting
+from .example import (
+    bound,
+    evidence,
+    example,
+    pair_settings,
+    result,
+    user_mechanism,
+    with_row,
+    with_setting,
+)
 
 
 def by_record(*claimed: float, status: Status = Status.AS_PRINTED) -> tuple[AtPosition, ...]:
@@ -285,6 +294,17 @@ def test_the_sandwich_marks_what_is_infinite(exact: float) -> None:
     setting = infinite(exact)
     picture = sandwich.draw([setting], style.looks(queries.bound_ids([setting])))
     assert picture.svg.decode().count("<!-- inf -->") == (2 if exact == 2.0 else 3)
+
+
+def test_the_sandwich_marks_what_is_zero() -> None:
+    row = infinite(2.0).deltas[0]
+    bounds = (replace(row.bounds[0], value=0.0), *row.bounds[1:])
+    setting = with_row(
+        infinite(2.0), 0, sampled=replace(row.sampled, epsilon=0.0), bounds=bounds, best=None
+    )
+    looks = style.looks(queries.bound_ids([setting]))
+    svg = sandwich.draw([setting], looks).svg.decode()
+    assert svg.count("<!-- 0 -->") == 2
 
 
 def test_what_is_infinite_throughout_is_not_drawn_against_steps() -> None:

@@ -169,8 +169,8 @@ def _bar(
             scale.place(exact), y, marker="|", ms=17, mew=3, color=style.EXACT, clip_on=False,
             zorder=6,
         )  # fmt: skip
-        if math.isinf(exact):
-            _infinite(axes, scale.place(exact), y)
+    for value in {sampled, exact}:
+        _name_end(axes, scale, value, y)
     if other:
         axes.plot(
             [scale.place(exact), scale.place(strongest)], [y, y], color="#8FC1E8", lw=2, zorder=3
@@ -184,19 +184,22 @@ def _bar(
     _call_refuted(axes, scale, marks, y)
 
 
-def _infinite(axes: Axes, x: float, y: float) -> None:
-    """Say that a marker at the end of the axis stands for an infinite value."""
+def _name_end(axes: Axes, scale: _Scale, value: float, y: float) -> None:
+    """Write the value of a marker that stands at an end of the axis: 0, or infinity."""
+    if scale.low <= value <= scale.high:
+        return
+    shift, side = (-8, "right") if value > scale.high else (8, "left")
     axes.annotate(
-        "inf", (x, y), (-8, 0), textcoords="offset points", ha="right", va="center", fontsize=8
-    )
+        plain(value), (scale.place(value), y), (shift, 0), textcoords="offset points", ha=side,
+        va="center", fontsize=8,
+    )  # fmt: skip
 
 
 def _draw_mark(axes: Axes, scale: _Scale, mark: _Mark, y: float, look: Look) -> None:
     x = scale.place(mark.epsilon)
     axes.plot(x, y, marker=look.marker, ms=7, color=look.colour, mec="white", mew=0.8,
               clip_on=False, zorder=7)  # fmt: skip
-    if math.isinf(mark.epsilon):
-        _infinite(axes, x, y)
+    _name_end(axes, scale, mark.epsilon, y)
     if mark.bound.verdict is Verdict.REFUTED:
         axes.plot(
             x, y, "o", ms=13, mfc="none", mec=_REFUTED, mew=_RING_WIDTH, clip_on=False, zorder=8

@@ -24,6 +24,7 @@ from audit.results import PairResult, Verdict
 
 _MAX_NAMED_LINES, _MIN_NAMED_LINES = 28, 4  # more lines have no names
 _ROW_HEIGHT = 0.2  # inches
+_LEAST_RATIO = 1e-12  # smaller ones stand at the end of the axis
 MAX_NAME = 34  # letters
 _MAX_TICKS, _MAX_NUMBER_COLUMNS = 12, 14  # columns with room for numbers
 _MAX_LEVEL_LETTERS = 30  # letters of all labels below a map that stand level
@@ -39,6 +40,8 @@ def draw(rows: Sequence[JoinedRow]) -> Picture | None:
         return None
     known.sort(key=lambda pair: pair[0])
     values = np.array([value for value, _ in known])
+    low = min(0.9, float(values.min(where=values > _LEAST_RATIO, initial=1.0)) / 1.1)
+    shown = np.maximum(values, low)
     refuted = np.array([row.verdict is Verdict.REFUTED for _, row in known])
     keys = [(row.scenario, row.setting, row.delta) for _, row in known]
     lines = {key: place for place, key in enumerate(dict.fromkeys(keys))}
@@ -50,15 +53,15 @@ def draw(rows: Sequence[JoinedRow]) -> Picture | None:
         places = np.array([lines[key] for key in keys], dtype=np.float64)
         axes.axvline(1.0, color=style.EXACT, lw=2)
         axes.plot(
-            values[~refuted], places[~refuted], "o", ms=5, color=style.SAMPLED,
+            shown[~refuted], places[~refuted], "o", ms=5, color=style.SAMPLED,
             label="claim that stands",
         )  # fmt: skip
         if np.any(refuted):
             axes.plot(
-                values[refuted], places[refuted], "X", ms=7, color="#B00020", label="refuted claim"
+                shown[refuted], places[refuted], "X", ms=7, color="#B00020", label="refuted claim"
             )
         style.logarithmic(axes, "x")
-        axes.set_xlim(min(0.9, float(values.min()) / 1.1), max(2.0, float(values.max()) * 1.1))
+        axes.set_xlim(low, max(2.0, float(values.max()) * 1.1))
         axes.set_xlabel("claimed / certain epsilon")
         axes.set_ylim(-0.8, len(lines) - 0.2)
         if len(lines) <= _MAX_NAMED_LINES:
