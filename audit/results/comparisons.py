@@ -21,6 +21,7 @@ from audit.estimation.verdicts import judge_interval as judge_interval
 from audit.estimation.verdicts import judge_upper_bound as judge_upper_bound
 from audit.numerics.display import ShortRepr
 
+_AXIS_END = 5e299  # the range is a double, and so are the margins of a figure
 CLAIMED: Literal["claimed"] = "claimed"
 
 
@@ -295,7 +296,8 @@ class ScoreHistograms(ShortRepr):
 
     @staticmethod
     def of(x: NDArray[np.float64], x_prime: NDArray[np.float64], bins: int) -> ScoreHistograms:
-        """Count two samples in bins over the range of both."""
+        """Count two samples in bins over the range of both; what no axis holds is in the ends."""
+        x, x_prime = (np.clip(sample, -_AXIS_END, _AXIS_END) for sample in (x, x_prime))
         low, high = float(min(x.min(), x_prime.min())), float(max(x.max(), x_prime.max()))
         if low == high:
             low, high = low - 0.5, high + 0.5

@@ -207,6 +207,13 @@ def test_sandwich_caption_says_where_samples_end() -> None:
     assert "Every claim lies to the right" in sandwich.caption(pair_settings()[1:])
 
 
+def test_scores_that_no_axis_holds_are_drawn() -> None:
+    x, y = np.array([1e308, 0.0]), np.array([-1e308, 0.0])
+    found = ScoreHistograms.of(x, y, 5)
+    assert (found.first, found.second) == ((0, 0, 0.5, 0, 0.5), (0.5, 0, 0.5, 0, 0))
+    assert laws.draw_scores(found, 2, "own").svg
+
+
 # ------ Figures of every kind have no overlapping text, none outside the canvas, and readable axes
 
 
