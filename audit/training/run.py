@@ -57,10 +57,11 @@ class TrainingAudit(ShortRepr):
         for one in self.findings.statements:
             claimed = f"{float(one.expected):g}"
             certified = short(float(one.found), 6, Rounding.DOWN)
-            barely = one.verdict is Verdict.REFUTED and certified == claimed
+            if one.verdict is Verdict.REFUTED and float(certified) <= float(claimed):
+                certified = f"more than {claimed}"
             lines.append(
-                f"{one.verdict.value}: {one.claim}: certified {'more than ' * barely}{certified}, "
-                f"claimed {claimed}, {self.trainings} trainings"
+                f"{one.verdict.value}: {one.claim}: certified {certified}, claimed {claimed}, "
+                f"{self.trainings} trainings"
             )
         if self.verdict is Verdict.INCONCLUSIVE:
             lines += self.findings.notes
