@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -255,7 +256,8 @@ def run_in_sweep(config: DictConfig, folders: Sequence[Path]) -> Path:
         given = dict(job.config)
         folder = _folder_in_sweep(given)
         with _workers(job.scenario) as workers:
-            _run_into(folder, job, Silent(), workers)
+            words = ["-m", f"sweep={job.output.sweep}"]
+            _run_into(folder, job, Silent(), workers, words=words)
     except Exception as error:  # one broken run must not stop the others
         line = one_line(error)
         with _folder_in_sweep(given).write() as draft:
@@ -281,8 +283,12 @@ def _run_into(
     progress: StageProgress,
     workers: Pool,
     finished: Callable[[SettingResult], object] = lambda setting: None,
+    words: Sequence[str] = (),
 ) -> Result:
-    """Run a scenario and write its folder; long runs resume after an interruption."""
+    """Run a scenario and write its folder; long runs resume after an interruption.
+
+    The command that continues one has ``words`` at its end.
+    """
     from audit import report
     from audit.cli.composition import command_line, to_yaml
     from audit.report.runs import status
@@ -292,7 +298,8 @@ def _run_into(
 
     command = command_line("audit")
     name = f"{job.scenario.name}-{_digest(job.config)}"
-    unfinished, failure = Unfinished(job.output.output, name, command), None
+    again, failure = shlex.join([*shlex.split(command), *words]), None
+    unfinished = Unfinished(job.output.output, name, again)
     with unfinished.kept():
         result = run(
             job.scenario,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from audit.simulation.fingerprint import canonical
 
 FILE = "journal.sqlite"
+BEGIN_AGAIN = "to begin again"  # the end of an error after which nothing can go on
 _FORMER_FILES = "job.json", "trials.jsonl"  # files of former versions
 _SYNC_SECONDS = 1.0  # seconds
 _TABLES = (
@@ -106,7 +107,7 @@ def held(folder: Path) -> Iterator[sqlite3.Connection]:
         if former:
             raise ValueError(
                 "folder must be new or that of the same version of noisy-sgd-audit, "
-                f"got {str(folder)!r} with {former[0]} of a former one; remove it to begin again"
+                f"got {str(folder)!r} with {former[0]} of a former one; remove it {BEGIN_AGAIN}"
             )
         # one connection, used by one thread after the other
         database = sqlite3.connect(
@@ -138,7 +139,7 @@ def _one_line(folder: Path, addition: str = "") -> Iterator[None]:
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
                     sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):  # fmt: skip
             raise OSError(f"{folder} cannot be written to: {error}{addition}") from error
-        raise ValueError(f"{folder / FILE} is damaged; remove {folder} to begin again") from error
+        raise ValueError(f"{folder / FILE} is damaged; remove {folder} {BEGIN_AGAIN}") from error
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(f"{folder} cannot be written to: {reason}{addition}") from error
@@ -154,6 +155,8 @@ def _other_job(folder: Path, there: str, here: str) -> ValueError:
         if old.get(name) != new.get(name)
     ]
     more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
+    if any(one.startswith("software.") for one in differences):
+        more += f"; remove it {BEGIN_AGAIN}"
     return ValueError(
         "folder must be new or that of the same configuration, "
         f"got {str(folder)!r}, where {'; '.join(differences[:3])}{more}"

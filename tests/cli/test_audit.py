@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -274,6 +275,24 @@ def stored(asked: Scenario, **_: Any) -> Result:
     )
     changed = replace(first, mechanism=mechanism, pair=pair, other_pairs=others)
     return replace(result, settings=(changed,))
+
+
+def test_an_interrupted_sweep_names_the_command_that_goes_on_with_it(
+    ended: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(asked: Scenario, *, folder: Path, **_: Any) -> Result:
+        folder.mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scenario, "run", interrupted)
+    words = [*CHANGES[:2], f"output={tmp_path}", "seed=3,4", "sweep=two words", "-m"]
+    done = ended(main, *words)
+    again = done.err.rstrip().rpartition("to go on from it: audit ")[2]
+    monkeypatch.setattr(scenario, "run", stored)
+    done = ended(main, *shlex.split(again))
+    assert (done.status, done.err) == (0, "")
+    (folder,) = (tmp_path / "two words").glob("*/result.json")
+    assert "seed: 3" in (folder.parent / "config.yaml").read_text(encoding="utf-8")
 
 
 def test_twenty_configurations_with_three_broken_ones(

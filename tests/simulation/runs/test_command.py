@@ -117,6 +117,10 @@ def test_what_an_interrupted_run_leaves_is_told(
         f"audit: interrupted; what is finished is kept in {unfinished.folder}; "
         "to go on from it: audit\n"
     )
+    # where nothing can go on, the error says what to do
+    with pytest.raises(ValueError, match="another version") as caught, unfinished.kept():
+        raise ValueError("another version; remove it to begin again")
+    assert not hasattr(caught.value, "__notes__")
 
 
 @pytest.mark.parametrize(

@@ -167,14 +167,15 @@ def test_a_description_that_is_no_plain_data_is_refused(tmp_path: Path) -> None:
 
 def test_other_software_is_refused(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "__version__", "9.9")
-    with pytest.raises(ValueError, match=r'where software\.numpy is ".*" \(here "9\.9"\)$'):
+    with pytest.raises(
+        ValueError,
+        match=r'where software\.numpy is ".*" \(here "9\.9"\); remove it to begin again$',
+    ):
         run_half(half)
 
 
 def test_other_random_numbers_are_refused(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = (
-        r'^folder must be new .* where software\.random numbers is "stream 2" \(here "stream 3"\)$'
-    )
+    refused = r'where software\.random numbers is "stream 2" \(here .*; remove it to begin again$'
     monkeypatch.setattr(fingerprint, "STREAM", 3)
     with pytest.raises(ValueError, match=refused):
         run_half(half)
