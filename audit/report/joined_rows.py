@@ -200,7 +200,7 @@ def to_csv(found: Sequence[JoinedRow]) -> bytes:
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(row.columns for row in found)
-    return text.getvalue().encode("utf-8")
+    return text.getvalue().encode("utf-8", "backslashreplace")
 
 
 def to_json(runs: Sequence[Run], found: Sequence[JoinedRow]) -> bytes:

@@ -24,6 +24,8 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "[": "{[}",  # with a star, an option of the end of the row before
+    "*": "{*}",
     "\u201c": "``",
     "\u201d": "''",
     "\u2013": "--",
@@ -52,7 +54,9 @@ _IDENTIFIER = re.compile(r"[a-z0-9]+(\.[a-z0-9_]+)+")
 
 def document(tables: Sequence[Table]) -> bytes:
     r"""Return tables as one file for ``\input``; numbers and words are those of the report."""
-    return ("\n".join([_PACKAGES, *(table(one) for one in tables)])).encode("utf-8")
+    return ("\n".join([_PACKAGES, *(table(one) for one in tables)])).encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def table(content: Table) -> str:

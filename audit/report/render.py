@@ -14,14 +14,14 @@ from audit.report.document import Cell, Document, Picture, Style
 def html(document: Document) -> bytes:
     """Return one self-contained page: no script, nothing loaded from elsewhere."""
     page = _environment(autoescape=True).get_template("report.html.j2")
-    return (page.render(document=document).rstrip() + "\n").encode("utf-8")
+    return (page.render(document=document).rstrip() + "\n").encode("utf-8", "backslashreplace")
 
 
 def markdown(document: Document) -> bytes:
     """Return the same parts as Markdown; figures are the PNG files beside it."""
     page = _environment(autoescape=False).get_template("report.md.j2")
     text = page.render(document=document)
-    return (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode("utf-8")
+    return (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode("utf-8", "backslashreplace")
 
 
 @cache

@@ -126,6 +126,8 @@ def test_a_table_in_the_style_of_booktabs() -> None:
     )
     assert lines[-2] == r"x & \textbf{refuted} \\"
     assert lines[-1] == r"\end{longtable}"
+    starred = latex.document([content((Cell(text="[1] *"), Cell(text="*\ud800")))]).decode()
+    assert r"{[}1] {*} & {*}\ud800 \\" in starred
 
 
 def test_every_row_has_as_many_cells_as_columns() -> None:

@@ -156,7 +156,7 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     of_study = replace(
         found,
         statements=(replace(found.statements[0], claim=evil),),
-        notes=(evil,),
+        notes=(evil, "\ud800"),
         charts=(replace(found.charts[0], title=evil, caption=evil),),
     )
     made = result(
@@ -171,6 +171,8 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in html
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert re.search(r"(?<!\\)<script", markdown) is None
+    assert r"\ud800" in html
+    assert r"\ud800" in markdown
     assert {path.name for path in tmp_path.iterdir()} == {"figures", "report.html", "report.md"}
 
 
