@@ -257,11 +257,12 @@ def verify(witness: Witness | Mapping[str, Any], *, seconds: float = SECONDS) ->
             )
         except subprocess.TimeoutExpired:
             return Verification(Outcome.NOT_IN_TIME, f"the limit is {seconds:g} s")
-    said = (done.stdout or done.stderr).strip().splitlines()
-    reason = said[0] if done.stdout and said else (said or ["no answer"])[-1]
     verified = Outcome.VERIFIED if exact else Outcome.COUNTS_VERIFIED
-    outcomes = {0: verified, 3: Outcome.NOT_IN_TIME}
-    return Verification(outcomes.get(done.returncode, Outcome.CONTRADICTED), reason)
+    answers = (verified, Outcome.CONTRADICTED, Outcome.CONTRADICTED, Outcome.NOT_IN_TIME)
+    if done.stdout and done.returncode in range(len(answers)):
+        return Verification(answers[done.returncode], done.stdout.splitlines()[0])
+    reason = (done.stderr.strip().splitlines() or ["no answer"])[-1]  # it was stopped, or failed
+    return Verification(Outcome.NOT_VERIFIED, f"audit-verify did not answer ({reason})")
 
 
 def with_verification(judgement: Judgement, *, seconds: float = SECONDS) -> Judgement:

@@ -185,9 +185,11 @@ def test_what_cannot_be_verified_says_so(
     ("status", "said", "line"),
     [
         (0, ("refuted by 3 cells\nmore", ""), "verified: refuted by 3 cells"),
-        (3, ("", "x\ntoo slow"), "not verified in time: too slow"),
+        (3, ("too slow\nmore", ""), "not verified in time: too slow"),
         (1, ("not refuted", ""), "contradicted: not refuted"),
-        (2, ("", ""), "contradicted: no answer"),
+        (2, ("this is no witness", ""), "contradicted: this is no witness"),
+        (1, ("", "Traceback\nError: x"), "not verified: audit-verify did not answer (Error: x)"),
+        (-9, ("", ""), "not verified: audit-verify did not answer (no answer)"),
     ],
 )
 def test_the_status_of_the_verifier_is_its_answer(
