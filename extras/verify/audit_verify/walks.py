@@ -364,6 +364,9 @@ class _Grid(_Law):
                 centre = a + (2 * k + 1) * half
                 self.nodes += [(centre - half * x, half * w) for x, w in roots[order]]  # ascend
         self.points = [x for x, _, _ in self.lumps] + [x for x, _ in self.nodes]
+        # about the share of the tiles of a table that are not empty
+        share = 2 * self._beyond(max((s.std for s in steps), key=float)) / (self.high - self.low)
+        self.share = min(1.0, share + (3 + float(self.steepest)) * _TILE / len(self.points))
         self._tables: dict[object, _Table] = {}
 
     def _panels(self, length: float, bits: int) -> tuple[int, int]:
@@ -391,6 +394,11 @@ class _Grid(_Law):
         unit = h / 2 * 64 / 15 / (s * (2 * arb.pi()).sqrt())
         return (unit * exponent.exp() / (1 - rho**-2)).upper()
 
+    def _beyond(self, std: arb) -> float:
+        """Return a distance of the mean at which densities are below the last bit."""
+        beyond = 1.01 * float(std.upper()) * math.sqrt(2 * math.log(2) * ctx.prec)
+        return beyond + 2.0**-48 * max(-self.low, self.high)  # places are doubles
+
     def law(self, chain: Chain) -> ClippedNormals:
         """Return the law of a chain."""
         moves = {_balls(phi, step.std) for step in chain.steps for *_, phi in step.moves}
@@ -406,16 +414,15 @@ class _Grid(_Law):
     def _check_size(self, chain: Chain, tables: int) -> None:
         size = len(self.points)
         sums = sum(len(step.moves) > _FEW for step in chain.steps)
-        gigabytes = (tables + sums) * size**2 * (48 + ctx.prec / 8) / 1e9
-        if gigabytes > _MAX_GIGABYTES:
-            raise TooLongError(f"the law on {size} states would take about {gigabytes:.2g} GB")
-        seconds = tables * size**2 * _ENTRY
+        gigabytes = (tables + sums) * self.share * size**2 * (48 + ctx.prec / 8) / 1e9
+        seconds = tables * self.share * size**2 * _ENTRY
         for times, steps in (part for path in chain.paths for part in path.segments):
             moves = sum(len(step.moves) for step in steps)
-            each = min(times * moves, (moves + 2 * times.bit_length()) * size)
+            each = min(times * moves * self.share, (moves + 2 * times.bit_length()) * size)
             seconds += each * size**2 * _PRODUCT
-        if seconds > _MAX_SECONDS:
-            raise TooLongError(f"the law on {size} states would take about {seconds:.2g} s")
+        for much, most, unit in ((gigabytes, _MAX_GIGABYTES, "GB"), (seconds, _MAX_SECONDS, "s")):
+            if much > most:
+                raise TooLongError(f"the law on {size} states would take about {much:.2g} {unit}")
 
     def move(self, masses: arb_mat, phi: Map, std: arb) -> arb_mat:
         return self._table(phi, std).after(masses)
@@ -435,7 +442,7 @@ class _Grid(_Law):
 
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
         size = len(self.points)
-        if times * len(steps) > 3 * size and set(state) == {0}:
+        if times * len(steps) * self.share > 3 * size and set(state) == {0}:
             unit = [[arb(i == j) for j in range(size)] for i in range(size)]
             once = super().repeated({0: arb_mat(unit)}, 1, steps)
             if set(once) == {0}:  # it does not depend on a memory
@@ -443,15 +450,11 @@ class _Grid(_Law):
         return super().repeated(state, times, steps)
 
     def _table(self, phi: Map, std: arb) -> _Table:
-        """Return the probabilities of moves between states, but for those below the last bit.
-
-        At a distance ``beyond`` of the mean, densities are below 2^-precision times the largest.
-        """
+        """Return the probabilities of moves between states, but for those below the last bit."""
         key = _balls(phi, std)
         if key in self._tables:
             return self._tables[key]
-        beyond = 1.01 * float(std.upper()) * math.sqrt(2 * math.log(2) * ctx.prec)
-        beyond += 2.0**-48 * max(-self.low, self.high)  # places are doubles
+        beyond = self._beyond(std)
         spread, size, none = std * arb(2).sqrt(), len(self.points), arb(0)
         unit = 1 / (spread * arb.pi().sqrt())
         nodes = [(x / spread, w * unit) for x, w in self.nodes]
@@ -467,9 +470,7 @@ class _Grid(_Law):
                 masses.append(w * (-(z * z)).exp())
             return masses + [none] * (size - len(masses))
 
-        means = [
-            mean for _, mean, _ in _through([(arb(1), x, none) for x in self.points], phi, std)
-        ]
+        means = [_image(phi, x)[1] for x in self.points]
         tiles = {}
         for i in range(0, size, _TILE):
             rows = [row(mean) for mean in means[i : i + _TILE]]
