@@ -97,7 +97,7 @@ def _trusted(content: Plain) -> tuple[str, ...]:
     if content["evidence"] == "sampled":
         return (
             "the counts: that the draws are independent, and of neighbouring datasets",
-            "that the event was chosen, and the error divided, without the counted draws",
+            "that the event, the error and its parts were chosen without the counted draws",
         )
     neighbours = "that the two laws belong to neighbouring datasets"
     return (neighbours,) if content["mechanism"] is None else ()

@@ -46,7 +46,7 @@ def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool,
     for law, drawn in zip(("first", "second"), certifying, strict=True):
         name, count, total = f"samples.test.{law}", test[f"{law}_count"], test[f"{law}_total"]
         require(count <= total, f"{name}_count must be at most its total")
-        require(total <= drawn, f"{name}_total must be that of the certifying draws")
+        require(total == drawn, f"{name}_total must be that of the certifying draws")
     error = errors[test["index"]]
     bound = _claim(quantity, at, claimed, samples.get("group_size", 1))
     counts = [test[f"{law}_{what}"] for law in ("first", "second") for what in ("count", "total")]
@@ -93,7 +93,7 @@ def _at_least(count: int, total: int, rate: arb) -> arb:
     """Return P(Bin(total, rate) >= count)."""
     if count == 0 or rate >= 1:
         return arb(1)
-    if not rate > 0:
+    if rate <= 0:
         return arb(0)
     if rate * total < count:
         return rate.beta_lower(count, total - count + 1, True)
