@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, reduce
 
 from flint import arb
 
@@ -20,6 +20,7 @@ from audit_verify.laws import Plain, TooLongError, require
 from audit_verify.walks import Chain, Map, Path, Segment, Step, piece_at, pieces
 
 Draw = tuple[int, int, bool, int, arb]  # memory before, after, record?, other records, probability
+StepOf = Callable[[int, float], Step]  # of a place in the cycle or epoch, and a size
 
 _ROUNDING = 2e-12  # gradients, computed in doubles, may exceed a bound by this part of it
 _FEW = 200  # records whose number in a batch is followed however rare it is
@@ -58,34 +59,21 @@ class Losses:
     records: tuple[Map | None, Map | None]
     shared: Map
 
-    @cached_property
-    def still(self) -> bool:
-        """True if the other records move nothing."""
-        return all(map(_is_zero, self.batches))
-
 
 def chains(pair: Plain, mechanism: Plain) -> tuple[Chain, Chain]:
     """Return the chains of both datasets after checking that the claim allows the gradients."""
     m, sizes = _stated(mechanism)
-    n, batching, times = m["dataset_size"], m["batching"], m["participations"]
     run = [_losses(phase, m, pair.get("position", 0)) for phase in pair["phases"]]
     steps = sum(losses.steps for losses in run)
     require(steps == m["steps"], "phases must have the steps of the mechanism together")
-    fixed = m["losses"] == "fixed"
-    require(not fixed or len(run) == 1, "phases must be one, as losses do not change")
+    one = len(run) == 1 or m["losses"] == "changing"
+    require(one, "phases must be one, as losses do not change")
     half = math.inf if m["diameter"] is None else m["diameter"] / 2
     require(abs(pair["start"]) <= half, "start must be in the domain")
     for losses in run:
         check_losses(losses, m, half, pair.get("cancelled", 0.0))
-        followed = batching != "random allocation" or (n <= _MAX_FOLLOWED and times == 1)
-        wanted = f"dataset_size must be at most {_MAX_FOLLOWED}, one batch each"
-        require(losses.still or followed, wanted)
-        unclear = m["relation"] == "add remove" and batching in ("reshuffled", "drop last")
-        require(losses.still or not unclear, "others must be zero where a batch may become smaller")
-    walls = (None, None) if half == math.inf else (-half, half)
-    first, second = (
-        Chain(float(pair["start"]), walls, tuple(_paths(run, sizes, m, side))) for side in (0, 1)
-    )
+    walls, start = (None, None) if half == math.inf else (-half, half), float(pair["start"])
+    first, second = (Chain(start, walls, tuple(_paths(run, sizes, m, side))) for side in (0, 1))
     return first, second
 
 
@@ -281,14 +269,25 @@ def _paths(run: Sequence[Losses], sizes: Sequence[float], m: Plain, side: int) -
     require(one, f"release must be of one iterate, got {release}")
     skips = m["steps"] // 2 if release == "random skip" else 0
     require(not skips or batching not in _EPOCHS, "epochs must not start midway")
-    fresh = batching in ("full", "without replacement", "poisson", "truncated poisson")
-    length = 1 if fresh else m["participations"] * m["dataset_size"] // m["batch_size"]
+    n, b, times = m["dataset_size"], m["batch_size"], m["participations"]
+    # others that move nothing at some steps only are counted at all of them
+    still = all(_is_zero(phi) for losses in run for phi in losses.batches)
+    followed = batching != "random allocation" or (n <= _MAX_FOLLOWED and times == 1)
+    require(still or followed, f"dataset_size must be at most {_MAX_FOLLOWED}, one batch each")
+    unclear = m["relation"] == "add remove" and batching in ("reshuffled", "drop last")
+    require(still or not unclear, "others must be zero where a batch may become smaller")
+    length = times * n // b if batching in (*_CUT, *_EPOCHS) else 1
     places = range(length) if batching == "shuffled" else [None]
+    most = length if len(set(sizes)) == 1 else len(sizes)
+    moves = len(places) * min(times, most) * sum(min(most, losses.steps) for losses in run)
+    moves *= len(_counts(n, b / n)) if _counted(batching, still) else 1
+    if moves > _MAX_COMPARED:
+        raise TooLongError(f"{float(moves):.2g} moves would take long to follow")
     for place in places:
         segments: list[Segment] = []
         begun = 0
         for losses in run:
-            step = _steps_of(losses, m, side, losses.position if place is None else place)
+            step = _steps_of(losses, m, side, losses.position if place is None else place, still)
             used = sizes[begun : begun + losses.steps]
             count = min(length if len(set(used)) == 1 else len(used), len(used))
             cycle = tuple(step((begun + k) % length, used[k]) for k in range(count))
@@ -298,11 +297,10 @@ def _paths(run: Sequence[Losses], sizes: Sequence[float], m: Plain, side: int) -
         yield Path(arb(1) / len(places), tuple(segments), skips, release == "random stop")
 
 
-def _steps_of(losses: Losses, m: Plain, side: int, place: int) -> Callable[[int, float], Step]:
-    """Return a function of a step's place in the cycle or epoch, and of its size."""
-    record, size, batching = losses.records[side], m["batch_size"], m["batching"]
-    counted = batching == "truncated poisson" or (batching == "poisson" and not losses.still)
-    rare = counted and m["dataset_size"] > _FEW
+def _steps_of(losses: Losses, m: Plain, side: int, place: int, still: bool) -> StepOf:
+    """Return the steps of a dataset."""
+    record, size = losses.records[side], m["batch_size"]
+    rare = _counted(m["batching"], still) and m["dataset_size"] > _FEW
 
     @cache
     def moved(eta: float, batch: int, holds: bool, others: int) -> Map:
@@ -316,9 +314,8 @@ def _steps_of(losses: Losses, m: Plain, side: int, place: int) -> Callable[[int,
     def step(at: int, eta: float) -> Step:
         batch = at if len(losses.batches) > 1 else 0
         weights: dict[tuple[int, int, bool, int], arb] = {}
-        drawn = _draws(m, at, place, record is not None, losses.still)
-        for before, after, holds, others, weight in drawn:
-            key = before, after, holds, 0 if losses.still else others
+        for before, after, holds, others, weight in _draws(m, at, place, record is not None, still):
+            key = before, after, holds, 0 if still else others
             weights[key] = weights.get(key, arb(0)) + weight
         moves = tuple(
             (before, after, weight, moved(eta, batch, holds, others))
@@ -351,7 +348,7 @@ def _draws(m: Plain, at: int, place: int, held: bool, still: bool) -> Iterator[D
         rate = ((most - met) / left if epoch else arb(b) / n) if held else arb(0)
         for gone, holds in itertools.product(range(n if followed and at else 1), (False, True)):
             counts = [(b - holds if held else min(b, n - 1), arb(1))]
-            if batching in _RANDOM_SIZES and (not still or batching == "truncated poisson"):
+            if _counted(batching, still):
                 counts = _binomial(n - 1 - gone, 1 / left if followed else arb(b) / n)
             for others, weight in counts:
                 weight *= rate if holds else 1 - rate
@@ -364,24 +361,28 @@ def _draws(m: Plain, at: int, place: int, held: bool, still: bool) -> Iterator[D
                 yield *memories, holds, min(others, cap - holds), weight
 
 
-def _binomial(trials: int, rate: arb) -> list[tuple[int, arb]]:
+def _counted(batching: str, still: bool) -> bool:
+    """Return whether it matters how many other records are in a batch."""
+    return batching == "truncated poisson" or (batching in _RANDOM_SIZES and not still)
+
+
+def _binomial(n: int, rate: arb) -> list[tuple[int, arb]]:
     """Return (count, probability), of many trials without counts that are too rare to matter."""
     if rate == 1:
-        return [(trials, arb(1))]
-    if trials < _FEW:
-        ways = ((k, math.comb(trials, k)) for k in range(trials + 1))
-        return [(k, arb(way) * rate**k * (1 - rate) ** (trials - k)) for k, way in ways]
-    logs = (arb(trials + 1).lgamma(), rate.log(), (1 - rate).log())
+        return [(n, arb(1))]
+    if n < _FEW:
+        return [(k, math.comb(n, k) * rate**k * (1 - rate) ** (n - k)) for k in range(n + 1)]
+    whole, logs, found = arb(n + 1).lgamma(), (rate.log(), (1 - rate).log()), []
+    for k in _counts(n, float(rate)):
+        ways = whole - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+        log = ways + k * logs[0] + (n - k) * logs[1]
+        found += [(k, log.exp())] if float(log.mid()) > _RARE else []
+    return found
 
-    def log_weight(count: int) -> arb:
-        ways = logs[0] - arb(count + 1).lgamma() - arb(trials - count + 1).lgamma()
-        return ways + count * logs[1] + (trials - count) * logs[2]
 
-    spread = 20 * math.sqrt(trials * float(rate) * (1 - float(rate))) + 150
-    mean = trials * float(rate)
-    counts = range(max(0, int(mean - spread)), min(trials, int(mean + spread)) + 1)
-    weights = [(count, log_weight(count)) for count in counts]
-    return [(count, log.exp()) for count, log in weights if float(log.mid()) > _RARE]
+def _counts(trials: int, rate: float) -> range:
+    mean, spread = trials * rate, 20 * math.sqrt(trials * rate * (1 - rate)) + 150
+    return range(max(0, int(mean - spread)), min(trials, int(mean + spread)) + 1)
 
 
 # ---------------------------------------------------------------------------- released iterates
