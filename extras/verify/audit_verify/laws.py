@@ -72,6 +72,8 @@ def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> tupl
     there must be one draw.
     """
     draw, left, most = draws[0], arb(0), arb(0)
+    if not all(mass.is_finite() for own in draws for cell in own.cells for mass in cell):
+        return False, False, "a probability is not known"
     if quantity == "epsilon" and at == 0:
         for own in draws:
             low, high = largest_loss(own)
@@ -134,10 +136,7 @@ def renyi_sum(draw: Draw, alpha: arb) -> Cell:
 
 def largest_loss(draw: Draw) -> Cell:
     """Return bounds of the largest log(P/Q), the upper one up to lost masses."""
-    low, high = (
-        max([arb(0), *(loss for _, loss in draw.losses(least))], key=float)
-        for least in (True, False)
-    )
+    low, high = (max([arb(0), *(x for _, x in draw.losses(k))], key=float) for k in (True, False))
     return low.lower(), high.upper()
 
 
@@ -293,7 +292,9 @@ def _density_tail(slope: arb, low: arb, high: arb) -> Tail:
         x = min(max(cut, low), high)
         is_left = bool(x - low < high - x)
         gap, rate = (x - low, slope) if is_left else (high - x, -slope)
-        return is_left, (gap * rate).expm1() / ((high - low) * rate).expm1()
+        # exponents are at most 0: e to a large one may be in no ball
+        part, whole = ((-abs(rate) * length).expm1() for length in (gap, high - low))
+        return is_left, (max(rate, arb(0)) * (gap - (high - low))).exp() * part / whole
 
     return tail
 

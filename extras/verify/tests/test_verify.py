@@ -846,6 +846,23 @@ def test_a_memory_has_one_meaning_in_all_phases() -> None:
         assert verify(content).answer is answer
 
 
+@pytest.mark.parametrize("order", ["forward", "reverse"])
+@pytest.mark.parametrize(("quantity", "at"), [("epsilon", 0.0), ("Renyi divergence", 2.0)])
+def test_masses_too_small_for_doubles_are_not_zero(quantity: str, at: float, order: str) -> None:
+    """Exponentials of 1e100 are no ball: their ratio was no number, and read as zero."""
+    pair, cuts = {**DENSITIES, "slope": 1e100}, {"cuts": [-0.25, 0.25]}
+    found = verify(witness(pair, cuts, quantity, at, 1e200, order=order))
+    assert found.answer is Answer.NOT_REFUTED, found
+    assert verify(witness(pair, cuts, quantity, at, 1e99, order=order)).answer is Answer.REFUTED
+
+
+@pytest.mark.parametrize("quantity", ["epsilon", "mu", "total variation", "1 - beta"])
+def test_a_probability_that_is_not_known_proves_nothing(quantity: str) -> None:
+    draws = [Draw([(arb(1), arb("nan")), (arb("nan"), arb(1))])]
+    for at in (0.0, 0.5):
+        assert laws.exceeds(quantity, arb(at), arb(0), draws)[:2] == (False, False)
+
+
 def test_the_same_law_twice_refutes_nothing() -> None:
     same = run(line(-0.1), line(-0.1))
     assert verify({**HONEST, "pair": same}).answer is Answer.NOT_REFUTED
