@@ -142,7 +142,7 @@ def _corners(f: Map, half: float) -> list[tuple[float, arb]]:
     found = []
     for (x, slope, shift), after in zip(f, [*(p[0] for p in f[1:]), math.inf], strict=True):
         ends = max(x, low), min(after, high)
-        if ends[0] < ends[1]:
+        if ends[0] < ends[1] or x == high:  # the wall is a state
             found += [(end, slope * end + shift) for end in ends]
     return found
 
@@ -187,8 +187,7 @@ def check_losses(losses: Losses, m: Plain, half: float, cancelled: float) -> Non
         against = own if inside else [_ZERO]
         zero = min((first, second), key=lambda f: max(float(_apart(f, g, half)) for g in against))
         nothing = bool(_size(zero, half) <= _ROUNDING * _apart(first, second, half))
-        needed = sized or clipped
-        require(nothing or not needed, "gradients must be zero for the record that is zeroed out")
+        require(nothing or not (sized or clipped), "gradients must be zero for a zeroed record")
     fixed = relation == "replace one" and half < math.inf and not sized
     require(fixed or not cancelled, "gradients must not be cancelled")
     wholes = [total((arb(1), f), (arb(1), losses.shared)) for f in own]
@@ -207,12 +206,15 @@ def check_losses(losses: Losses, m: Plain, half: float, cancelled: float) -> Non
     require(close, "gradients must differ by the sensitivity at most")
     lowest = m["strong_convexity"] if m["convex"] else -(m["smoothness"] or math.inf)
     slack = _ROUNDING * arb(sensitivity) * unit
-    for f, with_shared in zip(own, wholes, strict=True):
+    # beside the b-th part that is one record's, the rounding of all others must be small
+    common = slack / max(1.0, m["batch_size"] / 1e4)
+    slacks = [common] * (1 + len(others)) + [slack] * (len(own) - len(others))
+    for f, with_shared, near in zip(own, wholes, slacks[1:], strict=True):
         # the regulariser alone need not be as strongly convex as a loss with it
-        _check_shape(with_shared, m, half, unit, min(lowest, 0.0) if f is zero else lowest, slack)
+        _check_shape(with_shared, m, half, unit, min(lowest, 0.0) if f is zero else lowest, near)
     # a step may have any number of records, and the regulariser once
-    for f in (*own, losses.shared) if sized else ():
-        _check_shape(f, {**m, "holder": None}, half, unit, min(lowest, 0.0), slack)
+    for f, near in zip((losses.shared, *own), slacks, strict=True) if sized else ():
+        _check_shape(f, {**m, "holder": None}, half, unit, min(lowest, 0.0), near)
 
 
 def _bounds(m: Plain) -> tuple[float, float]:
@@ -227,29 +229,30 @@ def _bounds(m: Plain) -> tuple[float, float]:
 def _check_shape(f: Map, m: Plain, half: float, unit: float, least: float, slack: arb) -> None:
     """Check that a gradient rises as convexity, smoothness and Hoelder continuity allow.
 
-    All rises together may exceed that by ``slack``.
+    All rises together may exceed that by ``slack``, but not the slopes at the ends of the line.
     """
-    corners = _corners(f, half)
-    words = "those of (strongly) convex losses" if m["convex"] else "smooth"
-    bounds = (least, -1, words), (m["smoothness"] or math.inf, 1, "smooth")
-    for bound, sign, words in bounds:
+    corners, (constant, order) = _corners(f, half), m["holder"] or (math.inf, 1)
+    steep, known = constant if order == 1 else math.inf, "have the Hoelder constant"
+    words = "be those of (strongly) convex losses" if m["convex"] else "be smooth"
+    bounds = [(-1, least, words), (1, m["smoothness"] or math.inf, "be smooth")]
+    for sign, bound, words in (*bounds, (-1, -steep, known), (1, steep, known)):
         if not math.isinf(bound):
             rate = (arb(bound) + sign * _ROUNDING * abs(bound)) * unit
             left = [sign * (rate * x - y) for x, y in corners]  # must not fall
             tops = itertools.accumulate(left, arb.max)
             rises = all(now >= top - slack for now, top in zip(left, tops, strict=True))
-            require(rises, f"gradients must be {words}")
-    if m["holder"] is not None:  # |f(x) - f(y)| <= C |x - y|^p, tightest at kinks and ends
-        constant, order = m["holder"]
+            ends = half < math.inf or all(sign * (rate - f[k][1]) >= 0 for k in (0, -1))
+            require(rises and ends, f"gradients must {words}")
+    if order != 1:  # |f(x) - f(y)| <= C |x - y|^p, tightest at kinks and ends
         if len(corners) > _MAX_CORNERS:
             raise TooLongError(f"gradients of {len(corners)} corners would take long to compare")
-        known = order == 1 or (order < 1 and _size(f, half) < math.inf)
-        require(known, "gradients must be bounded, and the order of holder in [0, 1]")
         most, near = constant * unit * (1 + _ROUNDING), float(slack)
+        bounded = order < 1 and _size(f, half) < math.inf and most + near < math.inf
+        require(bounded, "gradients must be bounded, and the order of holder in [0, 1]")
         values = [(x, float(y - corners[0][1])) for x, y in corners]
         for (x, before), (y, after) in itertools.combinations(values, 2):
             holds = abs(after - before) <= most * (y - x) ** order + near
-            require(holds, "gradients must have the Hoelder constant")
+            require(holds, f"gradients must {known}")
 
 
 def _at_most(value: arb, limit: arb) -> bool:

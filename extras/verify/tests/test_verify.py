@@ -472,6 +472,27 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
         FIRST: [[None, 0.0, -0.05], [0.0, 0.0, 0.05]],
     }),
     "a gradient that exceeds its bound by 1e-9": (BOUND, {FIRST: line(-0.1 * (1 + 1e-9))}),
+    "a jump at the upper wall, which is a state": (BOUND, {
+        FIRST: [[None, 0.0, 0.0], [0.5, 0.0, 4.0]], ("pair", "start"): 0.5,
+    }),
+    "a slope on the line that is no slope beside the gradients": ("(strongly) convex losses", {
+        FIRST: line(-5e8, 0.0395), SECOND: line(5e8, 0.0395), **STRONG, (*M, "diameter"): None,
+        OTHERS: [[1, line(0.0, 0.0395)]], (*M, "lipschitz"): None,
+        (*M, "gradient_sensitivity"): 1e10,
+    }),
+    "a slope on the line beside the Hoelder constant": ("have the Hoelder constant", {
+        FIRST: line(0.0, 1e-3), SECOND: line(0.0, 1e-3), OTHERS: [[1, line(0.0, 1e-3)]],
+        (*M, "gradient_sensitivity"): 1e10, (*M, "lipschitz"): None, (*M, "diameter"): None,
+        (*M, "holder"): [0.0, 1.0], (*M, "strong_convexity"): 0.0,
+    }),
+    "a Hoelder constant beyond all doubles": ("be bounded, and the order of holder", {
+        (*PHASE, "step_size"): 1e200, (*M, "step_size"): 1e200, (*M, "holder"): [1e200, 0.5],
+        (*M, "smoothness"): None,
+    }),
+    "others that fall by a little of many records": ("(strongly) convex losses", {
+        OTHERS: [[1, [[None, 0.0, 1e-13], [0.0, 0.0, -1e-13]]]],
+        (*M, "dataset_size"): 10**9, (*M, "batch_size"): 10**9,
+    }),
     "units so small that nothing seems to rise": ("(strongly) convex losses", {
         **STRONG, (*PHASE, "step_size"): 1e-12, FIRST: line(-1e-12), SECOND: line(1e-12),
     }),
