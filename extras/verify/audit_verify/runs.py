@@ -33,7 +33,7 @@ _MAX_COMPARED = 10**6  # pairs of records times pieces of their gradients, or ba
 _MAX_CORNERS = 2000
 _OWNERS = {  # samplers that alone have a field
     "participations": "random allocation", "max_batch_size": "truncated poisson",
-    "poisson_rate": None, "divisor": None,
+    "poisson_rate": "poisson", "divisor": None,
 }  # fmt: skip
 _DEFAULTS: Plain = {
     "lipschitz": None, "gradient_sensitivity": None, "smoothness": None, "strong_convexity": 0.0,
@@ -86,10 +86,9 @@ def _stated(mechanism: Plain) -> tuple[Plain, Sequence[float]]:
     rest = times * n % b and batching in (*_CUT, *_EPOCHS)
     require(fits and (not rest or batching == "drop last"), "batch_size must fit the dataset")
     for name, owner in _OWNERS.items():
-        value = _DEFAULTS[name]
-        owned = batching == owner or (name == "poisson_rate" and m["release"] == "all iterates")
-        unset = owned or m[name] == value
-        require(unset, f"{name} must be {value} for a run with {batching} batches")
+        owned = batching == owner and (owner != "poisson" or m["release"] == "all iterates")
+        unset = owned or m[name] == _DEFAULTS[name]
+        require(unset, f"{name} must be {_DEFAULTS[name]} for a run with {batching} batches")
     capped = batching != "truncated poisson" or m["max_batch_size"] is not None
     require(capped, "max_batch_size must be given")
     require(len(sizes) == m["steps"], "step_size must be one number, or one a step")
@@ -410,9 +409,7 @@ def laws_of_iterates(mechanism: Plain, pair: Plain) -> Plain:
     times, met, replaced = 1, m["steps"], relation == "replace one"
     if batching == "cyclic" and relation != "add remove":
         met, rate = -(-met * b // n), arb(1)
-    elif batching == "full" or (rate == 1 and batching != "truncated poisson"):
-        rate = arb(1)
-    else:
+    elif rate != 1 or batching == "truncated poisson":
         # other records may have the gradient of the one that replaces the record
         known = batching == "poisson" or (batching == "without replacement" and replaced)
         known &= not replaced or bound == math.inf or _at_most(arb(2 * bound), arb(sensitivity))
@@ -420,16 +417,14 @@ def laws_of_iterates(mechanism: Plain, pair: Plain) -> Plain:
         times, met = met, 1
     mean = arb(met).sqrt()
     halved = rate != 1 and batching == "poisson" and replaced
-    means = (mean / 2, -mean / 2) if halved else (mean, None)
-    first, second = (_sampled(mean, rate, noise) for mean in means)
-    return {"kind": "mixtures", "first": first, "second": second, "times": times}
+    return _normals((mean / 2, -mean / 2) if halved else (mean, arb(0)), rate, noise, times)
 
 
-def _sampled(mean: arb | None, rate: arb, noise: arb) -> Plain:
-    """Return a mixture of two normals; a single one at 0 without a mean."""
-    if mean is None or rate == 1:
-        return {"weights": [arb(1)], "means": [arb(0) if mean is None else mean], "stds": [noise]}
-    return {"weights": [1 - rate, rate], "means": [arb(0), mean], "stds": [noise, noise]}
+def _normals(means: Sequence[arb], rate: arb, noise: arb, times: int) -> Plain:
+    """Return mixtures of a normal at 0 and one at a mean, which has the weight ``rate``."""
+    weights, stds = [1 - rate, rate], [noise, noise]
+    laws = [{"weights": weights, "means": [arb(0), mean], "stds": stds} for mean in means]
+    return {"kind": "mixtures", "first": laws[0], "second": laws[1], "times": times}
 
 
 def _exponential(m: Plain, sensitivity: arb, pair: Plain) -> Plain:
@@ -439,12 +434,12 @@ def _exponential(m: Plain, sensitivity: arb, pair: Plain) -> Plain:
     convexity, diameter = arb(m["strong_convexity"]) / temperature, m["diameter"]
     fits = m["batching"] == "full" and (diameter is None) != (convexity == 0)
     require(fits, "mechanism must have full batches, and a domain or strong convexity")
+    # on a domain other records pull the other way, if one is zeroed out
+    fits = m["dataset_size"] > 1 or diameter is None or m["relation"] == "replace one"
+    require(fits and m["relation"] != "add remove", "relation must be one whose pair is known")
+    kind = "mixtures" if diameter is None else "densities"
+    require(pair["kind"] == kind, f"pair must be that of the mechanism, {kind}")
     if diameter is not None:
-        alone = m["relation"] == "zero out" and m["dataset_size"] == 1
-        fits = pair["kind"] == "densities" and not alone
-        require(fits, "pair must be two exponential densities on the domain")
-        return {"kind": "densities", "slope": slope / 2, "low": -diameter / 2, "high": diameter / 2}
-    require(pair["kind"] == "mixtures", "pair must be two normal laws")
-    means, noise = (slope / 2 / convexity, -slope / 2 / convexity), 1 / convexity.sqrt()
-    first, second = (_sampled(mean, arb(1), noise) for mean in means)
-    return {"kind": "mixtures", "first": first, "second": second, "times": 1}
+        return {"kind": kind, "slope": slope / 2, "low": -diameter / 2, "high": diameter / 2}
+    mean = slope / 2 / convexity
+    return _normals((mean, -mean), arb(1), 1 / convexity.sqrt(), 1)

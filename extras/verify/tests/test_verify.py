@@ -532,6 +532,13 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     }),
     "a divisor that counts the batch": ("divisor must be nominal", {(*M, "divisor"): "actual"}),
     "a rate of its own": ("poisson_rate must be None", {(*M, "poisson_rate"): 0.1}),
+    "a rate of batches that have one size": ("poisson_rate must be None for a run with full", {
+        (*M, "poisson_rate"): 1.0, (*M, "release"): "all iterates", ("pair",): GAUSSIANS,
+    }),
+    "an exponential mechanism without its record": ("relation must be one whose pair is known", {
+        (*M, "release"): "exponential mechanism", (*M, "relation"): "add remove",
+        ("pair",): DENSITIES,
+    }),
     "several batches": ("participations must be 1 for a run", {(*M, "participations"): 2}),
     "a record less in batches that are full": (
         "others must be zero where a batch may become smaller",
