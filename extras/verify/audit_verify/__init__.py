@@ -88,8 +88,8 @@ def verify(content: Plain) -> Outcome:
         return Outcome(Answer.TOO_LONG, str(reason))
     except KeyError as missing:
         return Outcome(Answer.NOT_A_WITNESS, f"{missing.args[0]} must be given")
-    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as reason:
-        return Outcome(Answer.NOT_A_WITNESS, " ".join(str(reason).split()))
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RuntimeError) as e:
+        return Outcome(Answer.NOT_A_WITNESS, " ".join(str(e).split()))
 
 
 def _trusted(content: Plain) -> tuple[str, ...]:
@@ -125,11 +125,11 @@ def _draws(pair: Plain, partition: Plain, mechanism: Any, bits: int) -> list[Dra
     if kind in ("run", "process"):
         both = chains(pair, mechanism) if kind == "run" else chains_of(pair)
         return [Draw(chain_cells(both, partition, bits))]
-    parts, partitions = [pair], [partition]
-    if kind == "product":
-        parts, partitions = pair["parts"], partition["parts"]
+    parts, partitions = (x["parts"] if kind == "product" else [x] for x in (pair, partition))
     if mechanism is not None:
         mechanisms = mechanism if isinstance(mechanism, list) else [mechanism]
+        shared = {(one.get("relation", "replace one"), one["dataset_size"]) for one in mechanisms}
+        require(len(shared) == 1, "mechanism must be of one relation and dataset size")
         rows = side_by_side(mechanisms=mechanisms, parts=parts)
         parts = [laws_of_iterates(own, part) for own, part in rows]
     rows = side_by_side(parts=parts, partitions=partitions)

@@ -43,13 +43,13 @@ def read(path: Path) -> dict[str, Any]:
             data = file.read(_MAX_FILE + 1)
         _require(len(data) <= _MAX_FILE, "file", f"at most {_MAX_FILE} bytes", len(data))
         content = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
+        check(content)
     except OSError as error:
         raise NotAWitnessError(f"file must be readable: {error.strerror}") from None
     except NotAWitnessError:
         raise
     except (ValueError, RecursionError) as error:
         raise NotAWitnessError(f"file must be JSON: {error}") from None
-    check(content)
     return dict(content)
 
 
@@ -104,10 +104,9 @@ def _match(value: Any, schema: Plain, name: str) -> None:
         for key in schema.get("required", ()):
             _require(key in value, f"{name}.{key}", "given", None)
         for key, item in value.items():
-            _require(
-                key in schema["properties"], f"{name}.{ascii(key)[1:-1][:40]}", "left out", item
-            )
-            _match(item, schema["properties"][key], f"{name}.{key}")
+            shown = f"{name}.{ascii(key)[1:-1][:40]}"
+            _require(key in schema["properties"], shown, "left out", item)
+            _match(item, schema["properties"][key], shown)
     elif type(value) in _TYPES["number"]:
         for key in _LIMITS.keys() & schema.keys():
             words, allows = _LIMITS[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import json
 import math
@@ -412,6 +413,7 @@ STEEP = {
     (*PHASE, "shared"): [[None, 0.0, 0.0], [0.0, 0.0, -0.1]],
     SECOND: [[None, 0.0, 0.0], [0.0, 0.0, 0.1]],
 }  # fmt: skip
+NESTED = functools.reduce(lambda inner, _: [inner], range(2000), [])
 FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     # the assumptions of the claim
     "a larger gradient": (BOUND, {FIRST: line(-0.11)}),
@@ -623,6 +625,12 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
         ("pair",): {**GAUSSIANS, "first": {"weights": [1.0], "means": [1.0, 2.0], "stds": [1.0]}},
         M: None,
     }),
+    "compositions of two relations": ("one relation and dataset size", {
+        ("pair",): {"kind": "product", "parts": [GAUSSIANS] * 2}, P: {"parts": [MIDDLE] * 2},
+        M: [MECHANISM, {**MECHANISM, "relation": "zero out"}],
+    }),
+    "parts of parts": ("parts[0].parts must be left out", {P: {"parts": [{"parts": []}]}}),
+    "fields without end": ("recursion", {("luck",): NESTED}),
     "another wall": ("must have the walls", {
         ("pair",): process(chain(0.1, 2, 0.1, (-0.5, 0.5)), chain(0.1, 2, 0.1, (-0.5, 0.6))),
         M: None,
