@@ -198,6 +198,7 @@ def test_marks_are_where_the_numbers_are() -> None:
 def test_text_of_marks_is_rounded_outward() -> None:
     assert Marks("", 1.99999999, upper=2.00000001).text == "1.9999 to 2.0001"
     assert Marks("", 1.23456789).text == "≥ 1.2345"
+    assert Marks("", 2.000011, upper=2.000005).text == "2.000011 > 2.000005"
     assert Marks("", upper=1.23456789).text == "≤ 1.2346"
     assert Marks("", 2.0, upper=1.5).text == "2.0000 > 1.5000"
 

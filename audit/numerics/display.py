@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from audit.numerics.number_format import Rounding, number
+from audit.numerics.number_format import Rounding, number, telling
 
 _MAX_NESTED = 120  # characters of an object within another
 _MAX_TEXT = 60
@@ -125,9 +125,10 @@ class Marks:
         """The numbers in words, rounded outward."""
         low = self.exact[0] if self.exact else self.lower
         high = self.upper if self.upper is not None else (self.exact or (0, None))[1]
-        left = "" if low is None else number(low, _DIGITS, Rounding.DOWN)
-        right = "" if high is None else number(high, _DIGITS, Rounding.UP)
         crossed = low is not None and high is not None and low > high
+        digits = telling(high or 0.0, low or 0.0, _DIGITS) if crossed else _DIGITS
+        left = "" if low is None else number(low, digits, Rounding.DOWN)
+        right = "" if high is None else number(high, digits, Rounding.UP)
         both = left if left == right else f"{left} {'>' if crossed else 'to'} {right}"
         return self.note or (both if left and right else f"≥ {left}" if left else f"≤ {right}")
 

@@ -37,6 +37,14 @@ def short(value: float, digits: int, rounding: Rounding) -> str:
     return plain(float(number(value, digits, rounding)))
 
 
+def telling(low: float, high: float, least: int, most: int = 17) -> int:
+    """Return how many digits tell a number, rounded up, from a larger one, rounded down."""
+    for digits in range(least, most + 1):
+        if float(number(low, digits, Rounding.UP)) < float(number(high, digits, Rounding.DOWN)):
+            return digits
+    return least
+
+
 def plain(value: object) -> str:
     """Return a parameter as one would type it: ``1e-5``, ``0.05``, ``1000``, at most 6 digits."""
     if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from audit.numerics.number_format import Rounding, bracket, number, plain, ratio, share
+from audit.numerics.number_format import Rounding, bracket, number, plain, ratio, share, telling
 from audit.report import queries
 from audit.report.queries import ClaimedBound, ComparedResult
 from audit.results import AtDelta, Result, SettingResult, Statement, StudyResult, Value, Verdict
@@ -97,7 +97,7 @@ def _expected_and_found(study: StudyResult, one: Statement, several: bool) -> st
     """Return a refuted statement; what was found is rounded towards what it refutes."""
     digits, rounding = _DIGITS, Rounding.NEAREST
     if numbers := queries.as_numbers(one.expected, one.found):
-        digits = _telling(min(numbers), max(numbers), most=_MOST_DIGITS)
+        digits = telling(min(numbers), max(numbers), _DIGITS, _MOST_DIGITS)
         rounding = Rounding.UP if numbers[1] < numbers[0] else Rounding.DOWN
 
     def write(value: Value) -> str:
@@ -106,14 +106,6 @@ def _expected_and_found(study: StudyResult, one: Statement, several: bool) -> st
     found = queries.found(one.expected, one.found, one.verdict, write)
     text = f"{one.claim}: expected {write(one.expected)}, found {found}"
     return f"{text}, in “{queries.title(study)}”" if several else text
-
-
-def _telling(low: float, high: float, *, most: int = 17) -> int:
-    """Return how many digits tell a number, rounded up, from a larger one, rounded down."""
-    for digits in range(_DIGITS, most + 1):
-        if float(number(low, digits, Rounding.UP)) < float(number(high, digits, Rounding.DOWN)):
-            return digits
-    return _DIGITS
 
 
 def _judgement(claims: Sequence[ClaimedBound], settings: Sequence[ComparedResult]) -> str:
@@ -139,7 +131,7 @@ def _claimed_and_certain(claim: ClaimedBound, several: bool) -> str:
     name = f"“{claim.bound.id}”" if " " in claim.bound.id else claim.bound.id
     where = f" in “{queries.title(claim.setting)}”" if several else ""
     row, (value, pair) = claim.row, queries.strongest(claim.row)
-    digits = _telling(claim.epsilon, value)
+    digits = telling(claim.epsilon, value, _DIGITS)
     certain = f"{pair} has" if pair else "samples certify"
     certain = f"{certain} {number(value, digits, Rounding.DOWN)}"
     if row.exact is not None and not pair:
@@ -151,18 +143,20 @@ def _claimed_and_certain(claim: ClaimedBound, several: bool) -> str:
 
 
 def _tightness(settings: Sequence[ComparedResult]) -> list[str]:
-    rows = [(row, queries.title(setting)) for setting in settings for row in setting.deltas]
+    rows = [row for setting in settings for row in setting.deltas]
     known = [
-        (best.ratio, best.id, title)
-        for row, title in rows
+        (best.ratio, best.id, queries.title(setting))
+        for setting in settings
+        for row in setting.deltas
+        for bounds in [[one for one in row.bounds if one.id not in queries.unsound(setting)]]
         if row.exact
-        and (best := queries.tightest(row.bounds, row.best)) is not None
+        and (best := queries.tightest(bounds, row.best)) is not None
         and best.ratio is not None
     ]
     if not known:
         return []
     least, most = min(known), max(known)
-    pair = " of the strongest pair" if any(queries.strongest(row)[1] for row, _ in rows) else ""
+    pair = " of the strongest pair" if any(queries.strongest(row)[1] for row in rows) else ""
     of = f"the exact value{pair}"
     if ratio(least[0]) == ratio(most[0]):
         return [f"the tightest claim that stands is {ratio(least[0])} times {of} ({least[1]})"]

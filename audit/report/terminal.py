@@ -148,9 +148,7 @@ def _verdicts(row: AtDelta) -> str:
 
 
 def _number(value: float | None, rounding: Rounding = Rounding.DOWN) -> str:
-    if value is None or math.isnan(value):
-        return _NONE
-    return short(value, 4, rounding)
+    return _NONE if value is None or math.isnan(value) else short(value, 4, rounding)
 
 
 def _without_finite(row: AtDelta) -> str:

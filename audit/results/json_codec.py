@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import keyword
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def from_json(text: str) -> Result:  # numpydoc ignore=EX01
         message is one line.
     """
     try:
-        plain = json.loads(text, parse_constant=_refuse)
+        plain = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (RecursionError, ValueError) as error:
         raise ValueError(f"result must be JSON: {error}") from None
     if not isinstance(plain, dict):
@@ -191,8 +192,10 @@ def _unregistered(kind: str, parameters: tuple[str, ...]) -> type[Construction]:
     )
 
 
-def _refuse(word: str) -> float:
-    raise ValueError(f"numbers must be finite, got {word}")
+def _finite(text: str) -> float:
+    if math.isfinite(value := float(text)):
+        return value
+    raise ValueError(f"numbers must be finite, got {text}")
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def test_conclusion_and_verdicts(written: Path) -> None:
         plain = text.replace("<wbr>", "").replace("\\", "")
         assert "1 of 20 claimed upper bounds is refuted." in plain
         assert "example.theorem_1 claims 0.8677" in plain
-        assert "The tightest claim that stands is 1.050 (" in plain
+        assert "The tightest claim that stands is 1.265 (" in plain
         assert "to 2.491 (“" in plain
         assert "Samples certify between 5% and 98% of the exact values" in plain
         assert "bsa24.theorem_4_3 needs full batches" in plain.replace("&#39;", "'")
@@ -333,6 +333,16 @@ def test_a_claim_named_in_words_has_quotes_in_the_sentence() -> None:
     made = with_setting(example(), 0, deltas=setting.deltas)
     _, named, *_ = conclusion(with_setting(made, 0, deltas=setting.deltas[1:]))
     assert named.startswith("Refuted: “accountant, delta 1e-5” claims 0.8677 where")
+
+
+def test_no_sentence_calls_a_claim_the_tightest_that_is_refuted_at_another_delta() -> None:
+    setting = pair_settings()[0]
+    best = setting.deltas[0].best
+    index = [one.id for one in setting.deltas[1].bounds].index(str(best))
+    setting = with_bound(setting, 1, index, verdict=Verdict.REFUTED)
+    tightest = conclusion(result(setting))[2]
+    assert tightest.startswith("The tightest claim that stands")
+    assert str(best) not in tightest
 
 
 def test_a_claim_just_below_what_is_certain_is_written_apart() -> None:

@@ -322,6 +322,7 @@ def test_a_renamed_field_is_refused_wherever_it_is(name: str) -> None:
         ("[" * 100_000, "result must be JSON: "),
         ("[]", "result must be a JSON object, got []"),
         ('{"version": NaN}', "result must be JSON: numbers must be finite, got NaN"),
+        ('{"version": 1e400}', "result must be JSON: numbers must be finite, got 1e400"),
         ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
         ("{}", "version must be 2, got None; run the scenario again"),
         ('{"version": 7}', "version must be 2, got 7; run the scenario again"),

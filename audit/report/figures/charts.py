@@ -33,6 +33,7 @@ def draw(chart: Chart, stem: str) -> Picture:
 
 def _draw_series(axes: Axes, series: Series, look: Look, place: int) -> None:
     x, y, name = style.finite(series.x), style.finite(series.y), series.name
+    name = f" {name}" if name.startswith("_") else name  # else it is left out of legends
     if series.top is not None:
         axes.fill_between(
             x, y, style.finite(series.top), facecolor=to_rgba(look.colour, 0.15),

@@ -264,7 +264,7 @@ def caption(settings: Sequence[ComparedResult]) -> str:
         value = "what samples certify"
     if wrong:
         parts.append(f"Left of {value}, hence refuted: {', '.join(wrong)}.")
-    elif any(row.bounds for _, row in rows):
+    elif any(queries.judged(settings)):
         parts.append(f"Every claim lies to the right of {value}.")
     gaps = [
         (best.ratio, queries.title(setting))

@@ -104,10 +104,7 @@ class _Point:
 
 
 def maps(runs: Sequence[Run]) -> tuple[Picture, ...]:
-    """Draw, for each setting whose runs differ in one or two numbers, the ratio over them.
-
-    The ratio is that at the last delta of a setting; each delta has a map of its own.
-    """
+    """Draw, for each setting and last delta, the ratio over the one or two numbers that differ."""
     groups: dict[tuple[str, str, float], list[_Point]] = {}
     for run in runs:
         if run.result is not None:
@@ -130,10 +127,7 @@ def maps(runs: Sequence[Run]) -> tuple[Picture, ...]:
 
 
 def _parameters(setting: ComparedResult) -> tuple[dict[str, float], dict[str, Any]]:
-    """Return the numbers of a pair and of its mechanism, and what else they are.
-
-    Lists are left out: a schedule follows the number of steps.
-    """
+    """Return the numbers of a pair and of its mechanism, and the rest of them but schedules."""
     if not isinstance(setting, PairResult):
         return {}, {}
     parts = (setting.pair, setting.mechanism)
