@@ -240,9 +240,8 @@ def verify(witness: Witness | Mapping[str, Any], *, seconds: float = SECONDS) ->
     content = json.loads(text)
     exact = content["evidence"] == Evidence.EXACT
     if content["partition" if exact else "samples"] is None:
-        lack = "no partition is known that decides it"
-        combined = "its bound combines several events"
-        return Verification(Outcome.NOT_VERIFIED, lack if exact else combined)
+        lacks = "no partition is known that decides it", "its bound combines several events"
+        return Verification(Outcome.NOT_VERIFIED, lacks[not exact])
     found = importlib.util.find_spec("audit_verify")
     if found is None or found.origin is None or importlib.util.find_spec("flint") is None:
         return Verification(Outcome.NOT_VERIFIED, "audit-verify is not installed")
