@@ -175,14 +175,13 @@ class DiscreteGaussian(TextbookMechanism):
             raise validate.fail("noise_std", f"at least sensitivity/{_REACH:g}", self.noise_std)
 
     @property
-    def reach(self) -> float:
-        """Distance of the tails from the nearer mean, in deviations."""
-        return (math.floor(_REACH * self.noise_std) - self.sensitivity) / self.noise_std
+    def reach(self) -> int:
+        """Distance of the tails from the nearer mean."""
+        return math.floor(_REACH * self.noise_std) - self.sensitivity
 
     def distributions(self) -> Finite:
         """Return the laws of all k with a probability above 1e-300 under both."""
-        reach = math.floor(_REACH * self.noise_std) - self.sensitivity
-        k = np.arange(-reach, self.sensitivity + reach + 1, dtype=np.float64)
+        k = np.arange(-self.reach, self.sensitivity + self.reach + 1, dtype=np.float64)
         wide = np.arange(k[0] - 50 * self.noise_std - 2, k[-1] + 50 * self.noise_std + 3)
         wide = np.round(wide)
         laws = []

@@ -167,8 +167,7 @@ class Evidence(ShortRepr):
     #: Of the least favourable pair of rates in the confidence region, from which the bound follows;
     #: 0.0 is vacuous. For a test at an order statistic: the rate on the boundary of rejection.
     first_rate: float
-    #: The other rate of that pair; 1.0 is vacuous. For a test at an order statistic: the mean rate
-    #: there.
+    #: The other rate of that pair; 1.0 is vacuous. At an order statistic: the mean rate there.
     second_rate: float
     #: Part of the error budget that this test used; for a test of a simultaneous band, the part of
     #: the whole band.

@@ -254,7 +254,6 @@ def _epsilon_lower(counts: GuessCounts, canaries: Canaries, delta: float, error:
 
     For arbitrary canaries the recursion of `_refuted` also bounds the probability of this many
     correct guesses, so the minimum of both bounds does too, without a correction for multiplicity.
-    At delta = 0 it is the logit of the Clopper-Pearson lower limit.
     """
     if counts.correct == 0 or delta == 1:
         return 0.0

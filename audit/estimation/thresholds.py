@@ -25,6 +25,7 @@ from audit.estimation.evidence import (
     RegionCertificate,
     Tail,
     ThresholdTest,
+    count_event,
     tests_of_one_shape,
 )
 from audit.estimation.regions import SEPARATE, Counts, JointShape, Rates
@@ -362,11 +363,12 @@ class Summary(ShortRepr):
         values = _thresholds(thresholds)
         first = validate.real_sample(samples=samples)
         second = validate.real_sample(samples_prime=samples_prime)
+        at = np.array(values)
         return Summary(
             thresholds=values,
-            first=tuple(int(np.count_nonzero(first >= t)) for t in values),
+            first=tuple(count_event(np.sort(first), Tail.AT_LEAST, at).tolist()),
             first_total=first.size,
-            second=tuple(int(np.count_nonzero(second >= t)) for t in values),
+            second=tuple(count_event(np.sort(second), Tail.AT_LEAST, at).tolist()),
             second_total=second.size,
             sources=() if source is None else (source,),
         )

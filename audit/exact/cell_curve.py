@@ -314,7 +314,7 @@ class DiscreteGaussianCurve(CellCurve):
     def __init__(self, pair: DiscreteGaussian) -> None:
         once = replace(pair, times=1)
         super().__init__(FiniteCells.of(once.distributions(), open_ends=True))
-        self._distance, self._reach = pair.sensitivity / pair.noise_std, pair.reach
+        self._distance, self._reach = pair.sensitivity / pair.noise_std, pair.reach / pair.noise_std
         self._rate = pair.sampling_rate
 
     def _log_moment(self, alpha: float, order: Order) -> Bracket:

@@ -123,19 +123,13 @@ def explicit_curve(pair: ExplicitPair) -> ExplicitCurve:
 
 
 def _discrete_gaussian(pair: DiscreteGaussian) -> DiscreteGaussianCurve | RepeatedCurve:
-    """Return the curve of discrete Gaussian mechanisms; Renyi divergences of several add up."""
+    """Return the curve of discrete Gaussian mechanisms."""
     once = DiscreteGaussianCurve(pair)
     if pair.times == 1:
         return once
-
-    def total(bracket: Bracket) -> Bracket:
-        return pair.times * bracket[0], pair.times * bracket[1]
-
-    return RepeatedCurve(
-        ComposedCurve.of(*_grid_pairs(once.grid.cells()), pair.times),
-        lambda order: total(once.epsilon_bracket(0.0, order)),
-        lambda alpha, order: total(once.renyi_bracket(alpha, order)),
-    )
+    grids = _grid_pairs(once.grid.cells())
+    laws = [pair.distributions()]
+    return _repeated(laws, ComposedCurve.of(*grids, pair.times), lambda _: once)
 
 
 def single_curve(pair: Distributions) -> LawCurve | CellCurve:
@@ -243,14 +237,23 @@ def _without_rest(cells: Cells) -> tuple[Cells, tuple[float, float]]:
     return near, (rest[0], rest[1])
 
 
-def _repeated(pairs: Sequence[Drawn], dominating: DominatingCurve) -> RepeatedCurve:
+def _once(pair: Drawn) -> LawCurve | CellCurve | GaussianPairCurve:
+    """Return the curve of one draw of a pair."""
+    pair = replace(pair, times=1)
+    normal = _normal_pair(pair) if isinstance(pair, Mixtures) else None
+    return single_curve(pair) if normal is None else normal
+
+
+def _repeated(
+    pairs: Sequence[Drawn],
+    dominating: DominatingCurve,
+    once: Callable[[Drawn], BracketedCurve] = _once,
+) -> RepeatedCurve:
     """Return the curve of several draws of each pair; all but epsilon and delta add up."""
 
     @functools.cache
-    def single(number: int) -> LawCurve | CellCurve | GaussianPairCurve:
-        pair = replace(pairs[number], times=1)
-        normal = _normal_pair(pair) if isinstance(pair, Mixtures) else None
-        return single_curve(pair) if normal is None else normal
+    def single(number: int) -> BracketedCurve:
+        return once(pairs[number])
 
     def total(ask: Callable[[BracketedCurve], Bracket]) -> Bracket:
         # rounding is far below the width of any of them

@@ -173,10 +173,10 @@ def _integrals(
     logs = logs + log_weights
     error = alpha * p.error_at(at_p.log_density, at_p.square)
     error = error + (alpha - 1) * q.error_at(at_q.log_density, at_q.square)
-    # rounding of nodes, times the slope of the integrand's logarithm, and of weights
+    # rounding of nodes, times the slope of the integrand's logarithm and its bend, and of weights
     slope = alpha * np.abs(at_p.score) + (alpha - 1) * np.abs(at_q.score)
-    error = error + UNIT * (4 * np.abs(points) * slope + 16 + 4 * np.abs(log_weights))
-    error = error + 2 * alpha * (moved / std) ** 2
+    error = error + moved * slope + 2 * alpha * (moved / std) ** 2
+    error = error + UNIT * (16 + 4 * np.abs(log_weights))
     for law, values, log_lost, share in ((p, at_p, lost[0], alpha), (q, at_q, lost[1], alpha - 1)):
         if log_lost > -math.inf:
             beside = np.minimum(law.log_lost_density - values.log_density, 0.0)

@@ -144,15 +144,13 @@ def _claimed_and_certain(claim: ClaimedBound, several: bool) -> str:
 
 def _tightness(settings: Sequence[ComparedResult]) -> list[str]:
     rows = [row for setting in settings for row in setting.deltas]
-    known = [
-        (best.ratio, best.id, queries.title(setting))
-        for setting in settings
-        for row in setting.deltas
-        for bounds in [[one for one in row.bounds if one.id not in queries.unsound(setting)]]
-        if row.exact
-        and (best := queries.tightest(bounds, row.best)) is not None
-        and best.ratio is not None
-    ]
+    known = []
+    for setting in settings:
+        unsound = queries.unsound(setting)
+        for row in setting.deltas:
+            best = queries.tightest([b for b in row.bounds if b.id not in unsound], row.best)
+            if row.exact and best is not None and best.ratio is not None:
+                known.append((best.ratio, best.id, queries.title(setting)))
     if not known:
         return []
     least, most = min(known), max(known)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.simulation.journal import BEGIN_AGAIN, held
+from audit.simulation.journal import UnusableFolderError, held
 
 _UNFINISHED = ".unfinished"  # no run's name begins with a dot
 
@@ -35,7 +35,7 @@ class Unfinished:
         try:
             yield
         except BaseException as error:
-            if self.folder.is_dir() and not str(error).endswith(BEGIN_AGAIN):
+            if self.folder.is_dir() and not isinstance(error, UnusableFolderError):
                 error.add_note(
                     f"what is finished is kept in {self.folder}; to go on from it: {self.command}"
                 )

@@ -56,25 +56,18 @@ class Backend(enum.Enum):
 class Parallel:
     """Backend and its workers; the counts do not depend on it.
 
-    Parameters
-    ----------
-    kind : Backend, default: Backend.THREADS
-        Threads, processes or a cluster.
-    workers : int, optional
-        Number of threads or processes; defaults to one per core that the process may use. None for
-        clusters and GPUs, which have their own number.
-    address : str, optional
-        Address of the running cluster: ``tcp://host:8786`` (the Dask scheduler), ``host:6379`` or
-        ``auto`` (Ray). None without a cluster.
-
     Raises
     ------
     ValueError
         If ``workers`` or ``address`` is not allowed for the kind.
     """
 
-    kind: Backend = Backend.THREADS
+    kind: Backend = Backend.THREADS  #: Threads, processes or a cluster.
+    #: Number of threads or processes; defaults to one per core that the process may use. None for
+    #: clusters and GPUs, which have their own number.
     workers: int | None = None
+    #: Address of the running cluster: ``tcp://host:8786`` (the Dask scheduler), ``host:6379`` or
+    #: ``auto`` (Ray). None without a cluster.
     address: str | None = None
 
     def __post_init__(self) -> None:

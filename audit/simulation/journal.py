@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from audit.simulation.fingerprint import canonical
 
 FILE = "journal.sqlite"
-BEGIN_AGAIN = "to begin again"  # the end of an error after which nothing can go on
 _FORMER_FILES = "job.json", "trials.jsonl"  # files of former versions
 _SYNC_SECONDS = 1.0  # seconds
 _TABLES = (
@@ -30,6 +29,10 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS results "
     "(number INTEGER PRIMARY KEY, type TEXT, data BLOB, sha256 TEXT)",
 )
+
+
+class UnusableFolderError(ValueError):
+    """Error for a folder from which no run can go on; the message says to remove it."""
 
 
 class Journal:
@@ -105,9 +108,9 @@ def held(folder: Path) -> Iterator[sqlite3.Connection]:
         folder.mkdir(parents=True, exist_ok=True)
         former = [name for name in _FORMER_FILES if (folder / name).exists()]
         if former:
-            raise ValueError(
+            raise UnusableFolderError(
                 "folder must be new or that of the same version of noisy-sgd-audit, "
-                f"got {str(folder)!r} with {former[0]} of a former one; remove it {BEGIN_AGAIN}"
+                f"got {str(folder)!r} with {former[0]} of a former one; remove it to begin again"
             )
         # one connection, used by one thread after the other
         database = sqlite3.connect(
@@ -139,7 +142,8 @@ def _one_line(folder: Path, addition: str = "") -> Iterator[None]:
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
                     sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):  # fmt: skip
             raise OSError(f"{folder} cannot be written to: {error}{addition}") from error
-        raise ValueError(f"{folder / FILE} is damaged; remove {folder} {BEGIN_AGAIN}") from error
+        message = f"{folder / FILE} is damaged; remove {folder} to begin again"
+        raise UnusableFolderError(message) from error
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(f"{folder} cannot be written to: {reason}{addition}") from error
@@ -154,10 +158,10 @@ def _other_job(folder: Path, there: str, here: str) -> ValueError:
         for name in {**new, **old}
         if old.get(name) != new.get(name)
     ]
-    more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
+    more, kind = f"; and {len(differences) - 3} more" if len(differences) > 3 else "", ValueError
     if any(one.startswith("software.") for one in differences):
-        more += f"; remove it {BEGIN_AGAIN}"
-    return ValueError(
+        more, kind = f"{more}; remove it to begin again", UnusableFolderError
+    return kind(
         "folder must be new or that of the same configuration, "
         f"got {str(folder)!r}, where {'; '.join(differences[:3])}{more}"
     )

@@ -108,27 +108,16 @@ class Samples:
     Of two processes, block 2k is block k of the first one. The result of all blocks depends neither
     on where they run nor on their order; see `run_job`.
 
-    Parameters
-    ----------
-    program : Program
-        The processes; `walk_counts` and `audit_dimensions` make jobs with theirs.
-    draw : Draw
-        What is kept of their final iterates.
-    trials : int
-        Number of trials of each process.
-    seed : int
-        Integer of at least 0.
-
     Raises
     ------
     ValueError
         If a parameter is out of range.
     """
 
-    program: Program
-    draw: Draw
-    trials: int
-    seed: int
+    program: Program  #: The processes; `walk_counts` and `audit_dimensions` make jobs with theirs.
+    draw: Draw  #: What is kept of their final iterates.
+    trials: int  #: Number of trials of each process.
+    seed: int  #: Integer of at least 0.
 
     def __post_init__(self) -> None:
         validate.integer(1, trials=self.trials)

@@ -258,7 +258,7 @@ def _generator_states(function: Any, reference: str) -> dict[str, bytes]:
             inside = dict(enumerate(value))
         elif (value if isinstance(value, type) else type(value)).__module__ in modules:
             inside = getattr(value, "__dict__", {})
-        held |= {f"{name}.{key}": part for key, part in inside.items()}
+        held |= {f"{name}.{key}": x for key, x in inside.items() if isinstance(x, kinds)}
     return {name: pickle.dumps(_state(x)) for name, x in held.items() if isinstance(x, kinds)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Collection, Sequence
 
@@ -255,8 +256,8 @@ def steps_caption(data: EpsilonAgainstSteps, unsound: Collection[str]) -> str:
     if not np.isfinite(exact[-1, 0]):
         return "The exact value is infinite."
     end = f"{bracket(data.exact[-1].bracket, 4)} at T = {plain(int(steps[-1]))}"
-    state, first = _ending(steps, exact[:, 0])
-    parts = [f"The exact value {_ENDINGS[state][1].format(first=plain(int(first)))}: {end}."]
+    how, first = _ending(steps, exact[:, 0])
+    parts = [f"The exact value {how.value[1].format(first=plain(int(first)))}: {end}."]
     wrong = sorted(name for name, v in bounds.items() if np.any(v < exact[:, 0]))
     standing = {
         name: float(v[-1])
@@ -272,34 +273,35 @@ def steps_caption(data: EpsilonAgainstSteps, unsound: Collection[str]) -> str:
         )
     if wrong:
         parts.append(f"Below the exact curve somewhere, hence refuted there: {', '.join(wrong)}.")
-    states = {name: _ending(steps, bounds[name])[0] for name in sorted(standing)}
-    for state, (words, _) in _ENDINGS.items():
-        if names := [name for name in states if states[name] == state]:
-            parts.append(f"{words}: {', '.join(names)}.")
+    ends = {name: _ending(steps, bounds[name])[0] for name in sorted(standing)}
+    for how in _End:
+        if names := [name for name in ends if ends[name] is how]:
+            parts.append(f"{how.value[0]}: {', '.join(names)}.")
     if data.burn_in is not None:
         burn_in = data.burn_in
         parts.append(f"The burn-in time of {burn_in.theorem} is {plain(burn_in.steps)} steps.")
     return " ".join(parts)
 
 
-_ENDINGS = {
-    "level": ("Levelled off", "levels off: from T = {first} on it is within 5% of its last value"),
-    "grows": ("Still growing", "still grows at the last step shown"),
-    "falls": ("Still falling", "still falls at the last step shown"),
-    "near": ("Near its last value", "is within 5% of its last value from T = {first} on"),
-}
+class _End(enum.Enum):
+    """How a curve ends: the words for some bounds, and those for the exact value."""
+
+    LEVEL = "Levelled off", "levels off: from T = {first} on it is within 5% of its last value"
+    GROWS = "Still growing", "still grows at the last step shown"
+    FALLS = "Still falling", "still falls at the last step shown"
+    NEAR = "Near its last value", "is within 5% of its last value from T = {first} on"
 
 
-def _ending(steps: Array, values: Array) -> tuple[str, float]:
+def _ending(steps: Array, values: Array) -> tuple[_End, float]:
     """Return how a curve ends, and from which step on it is within 5% of its last value."""
     low, high = np.minimum(values, values[-1]), np.maximum(values, values[-1])
     far = np.flatnonzero(~(high <= _LEVEL_RATIO * low))
     first, moves = float(steps[far[-1] + 1 if far.size else 0]), np.diff(values)
     if first <= steps[-1] / 2:
-        return "level", first
+        return _End.LEVEL, first
     if not far.size or not abs(moves[-1]) > 0:
-        return "near", first
-    return "grows" if moves[-1] > 0 else "falls", first
+        return _End.NEAR, first
+    return _End.GROWS if moves[-1] > 0 else _End.FALLS, first
 
 
 _CORNER_SHARE = 0.15  # a curve that comes this near the corner is drawn on logarithmic axes

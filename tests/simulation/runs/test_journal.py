@@ -17,7 +17,7 @@ import pytest
 from audit.simulation import fingerprint, runner
 from audit.simulation.backends import Parallel
 from audit.simulation.blocks import Counts
-from audit.simulation.journal import FILE, Journal, held
+from audit.simulation.journal import FILE, Journal, UnusableFolderError, held
 from audit.simulation.runner import Kept, Record, Sums, run_job
 from audit.simulation.samples import Samples
 
@@ -168,7 +168,7 @@ def test_a_description_that_is_no_plain_data_is_refused(tmp_path: Path) -> None:
 def test_other_software_is_refused(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "__version__", "9.9")
     with pytest.raises(
-        ValueError,
+        UnusableFolderError,
         match=r'where software\.numpy is ".*" \(here "9\.9"\); remove it to begin again$',
     ):
         run_half(half)
@@ -204,7 +204,7 @@ def test_a_file_that_was_cut_is_refused(half: Path, share: float) -> None:
     whole = (half / FILE).read_bytes()
     (half / FILE).write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(
-        ValueError, match=rf"{FILE} is damaged; remove {half} to begin again$"
+        UnusableFolderError, match=rf"{FILE} is damaged; remove {half} to begin again$"
     ) as caught:
         run_half(half)
     assert "\n" not in str(caught.value)
