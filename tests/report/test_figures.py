@@ -29,15 +29,7 @@ from audit.results import (
 )
 
 from .collisions import collisions, ticks
-from .example import (
-    bound,
-    example,
-    pair_settings,
-    result,
-    study,
-    user_mechanism,
-    with_bound,
-)
+from .example import bound, example, pair_settings, result, study, with_bound
 from .test_setting_section import by_record
 
 
@@ -213,14 +205,8 @@ def test_sandwich_caption_says_where_samples_end() -> None:
     assert "refuted: example.theorem_1" in text
     assert "In “The constants of the paper's footnote 9” the blue stretch is wide" in text
     assert "Every claim lies to the right" in sandwich.caption(pair_settings()[1:])
-    no_claims = replace(user_mechanism().deltas[0], bounds=(bound("a", None, 2.0),), best=None)
-    assert "Every claim" not in sandwich.caption([replace(user_mechanism(), deltas=(no_claims,))])
-
-
-def test_a_series_that_begins_with_an_underscore_is_in_the_legend() -> None:
-    chart = study().findings.charts[0]
-    hidden = replace(chart, series=(replace(chart.series[0], name="_noise"),))
-    assert b"_noise -->" in charts.draw(hidden, "powers").svg
+    no_claims = replace(pair_settings()[1].deltas[0], bounds=(bound("a", None, 2.0),), best=None)
+    assert "Every claim" not in sandwich.caption([replace(pair_settings()[1], deltas=(no_claims,))])
 
 
 def test_scores_that_no_axis_holds_are_drawn() -> None:

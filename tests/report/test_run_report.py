@@ -153,11 +153,12 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     setting = with_bound(pair_settings()[1], 0, 2, reason=evil)
     setting = with_bound(setting, 0, 1, id=evil)
     found = study().findings
+    series = replace(found.charts[0].series[0], name="_noise")
     of_study = replace(
         found,
         statements=(replace(found.statements[0], claim=evil),),
         notes=(evil, "\ud800"),
-        charts=(replace(found.charts[0], title=evil, caption=evil),),
+        charts=(replace(found.charts[0], title=evil, caption=evil, series=(series,)),),
     )
     made = result(
         replace(setting, title=evil, summary=evil, name="../a b/ç"),
@@ -172,6 +173,7 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert re.search(r"(?<!\\)<script", markdown) is None
     assert r"\ud800" in html
+    assert "_noise -->" in html  # in the legend
     assert r"\ud800" in markdown
     assert {path.name for path in tmp_path.iterdir()} == {"figures", "report.html", "report.md"}
 
