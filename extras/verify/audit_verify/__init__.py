@@ -7,11 +7,12 @@ divergence of the cells is at most that of the laws, so a claim that the cells e
 
 from __future__ import annotations
 
-import _thread
 import argparse
 import enum
 import sys
 import threading
+import time
+from _thread import interrupt_main
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,15 +145,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="audit-verify", description=__doc__, epilog=_STATUS)
     parser.add_argument("file", type=Path, metavar="WITNESS.json")
     file = parser.parse_args(arguments).file
-    alarm = threading.Timer(_MAX_SECONDS, _thread.interrupt_main)
-    alarm.daemon = True
+    until, alarm = time.monotonic() + _MAX_SECONDS, threading.Timer(_MAX_SECONDS, interrupt_main)
     alarm.start()
     try:
         outcome = verify(read(file))
     except NotAWitnessError as reason:
         outcome = Outcome(Answer.NOT_A_WITNESS, str(reason))
     except (KeyboardInterrupt, MemoryError) as reason:
-        if isinstance(reason, KeyboardInterrupt) and alarm.is_alive():
+        if isinstance(reason, KeyboardInterrupt) and time.monotonic() < until:
             raise  # by the user
         outcome = Outcome(Answer.TOO_LONG, f"the limits are {_MAX_SECONDS:g} s and the memory")
     finally:

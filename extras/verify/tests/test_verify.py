@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import time
+from _thread import interrupt_main
 from fractions import Fraction
 from pathlib import Path
 
@@ -1048,8 +1049,13 @@ def test_an_answer_that_takes_too_long_is_given_up(monkeypatch, tmp_path: Path, 
         while time.monotonic() < until:
             pass
 
+    def interrupt() -> None:  # whose thread ends after the interrupt is seen
+        interrupt_main()
+        time.sleep(0.5)
+
     (tmp_path / "a.json").write_text(json.dumps(HONEST))
     monkeypatch.setattr("audit_verify.verify", slow)
+    monkeypatch.setattr("audit_verify.interrupt_main", interrupt)
     monkeypatch.setattr("audit_verify._MAX_SECONDS", 0.1)
     assert main([str(tmp_path / "a.json")]) == 3
     assert capsys.readouterr().out.startswith("not verified, it would take too long: the limits")
