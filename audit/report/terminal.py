@@ -46,7 +46,7 @@ class Rows:
         # names may hold brackets and colons; a file or a pipe has no width of its own
         console = Console(markup=False, emoji=False)
         if not console.is_terminal:
-            console = Console(markup=False, emoji=False, width=140)
+            console.width = 140
         self._console, self._title, self._begun = console, title, False
         self._setting = max(map(len, ("setting", *settings)))
         # bounds that the catalogue proves may come besides

@@ -327,10 +327,17 @@ def ratios(settings: int) -> list[JoinedRow]:
 
 
 @pytest.mark.parametrize("settings", [1, 14, 40])
-def test_the_ratios_of_a_sweep_collide_nowhere(found: Drawn, settings: int) -> None:
+def test_the_ratios_of_a_sweep_collide_nowhere(
+    found: Drawn, settings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = ratios(settings)
     rows[0] = replace(rows[0], claimed=0.0)  # has no place on the axis
+    figures, drawn = [], style.figure
+    monkeypatch.setattr(style, "figure", lambda *given: figures.append(drawn(*given)) or figures[0])
     assert sweep.draw(rows) is not None
+    axes = figures[0].axes[0]
+    placed = np.concatenate([line.get_xdata() for line in axes.lines[1:]])
+    assert placed.min() >= axes.get_xlim()[0] > 0
     assert found == [[]] * len(found)
 
 

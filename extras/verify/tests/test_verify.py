@@ -450,6 +450,9 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     "a rougher gradient": ("have the Hoelder constant", {
         FIRST: line(-0.05, 0.03), (*M, "holder"): [0.1, 0.5],
     }),
+    "a gradient that falls too fast": ("have the Hoelder constant", {
+        FIRST: line(-0.05, -0.03), (*M, "holder"): [0.1, 1.0], (*M, "convex"): False,
+    }),
     "a gradient that grows on the line": (BOUND, {FIRST: line(0.0, 0.01), (*M, "diameter"): None}),
     "a start outside": ("start must be in the domain", {("pair", "start"): 0.6}),
     "a smaller domain": ("start must be in the domain", {
@@ -880,6 +883,38 @@ def test_a_memory_has_one_meaning_in_all_phases() -> None:
     pair = {"kind": "run", "start": 0.0, "phases": phases}
     for claimed, answer in ((1.41, Answer.REFUTED), (1.42, Answer.NOT_REFUTED)):
         content = witness(pair, MIDDLE, "mu", 0.0, claimed, mechanism=mechanism)
+        assert verify(content).answer is answer
+
+
+def test_others_that_move_in_some_phases_only_are_counted_in_them() -> None:
+    """Two others come to each step with probability 1/3, and move X by -1 in the second one."""
+    phase = {**HONEST["pair"]["phases"][0], "steps": 1, "step_size": 1.0}
+    still = {**phase, "first": line(0.0), "second": line(0.0)}
+    moved = {**still, "others": [[1, line(1.0)]]}
+    mechanism = {
+        **MECHANISM, "steps": 2, "dataset_size": 3, "batch_size": 1, "step_size": 1.0,
+        "batching": "poisson", "losses": "changing", "diameter": None,
+    }  # fmt: skip
+    ctx.prec = 120
+    both = chains({"kind": "run", "start": 0.0, "phases": [still, moved]}, mechanism)
+    cells = chain_cells(both, {"cuts": [-1.0]}, 60)
+    below = sum(float(cell[0]) for cell in cells[: len(cells) // 2])
+    wanted = [w * normal((k - 1) / math.sqrt(2)) for k, w in enumerate((4 / 9, 4 / 9, 1 / 9))]
+    assert below == pytest.approx(sum(wanted), rel=1e-9)
+
+
+@pytest.mark.parametrize("rate", [None, 0.5])
+def test_a_rate_of_poisson_batches_may_be_given(rate: float | None) -> None:
+    mechanism = {
+        **MECHANISM, "steps": 1, "batching": "poisson", "batch_size": 1, "release": "all iterates",
+        "relation": "zero out", "diameter": None, "poisson_rate": rate,
+    }  # fmt: skip
+    # total variation of a step: the rate times that of N(1, 1) and N(0, 1)
+    truth = (rate or 0.25) * (2 * normal(0.5) - 1)
+    for share, answer in ((0.999, Answer.REFUTED), (1.001, Answer.NOT_REFUTED)):
+        content = witness(
+            GAUSSIANS, {"cuts": [0.5]}, "total variation", 0.0, share * truth, mechanism=mechanism
+        )
         assert verify(content).answer is answer
 
 
