@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.adapters.libraries import load
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags
 from audit.numerics.display import ShortRepr
 
 __all__ = ["CanaryScores", "read_scores", "read_table"]
@@ -51,7 +51,7 @@ class CanaryScores(ShortRepr):
 
     scores: Array  #: One finite score per canary, shape ``(n,)``, in the order of the source.
     #: Whether the canary was in the training data, shape ``(n,)``: the coins of `audit_one_run`.
-    member: NDArray[np.bool_]
+    member: Flags
 
     def __post_init__(self) -> None:
         scores = validate.real_sample(scores=self.scores)
@@ -198,7 +198,7 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _members(name: str, given: NDArray[Any]) -> NDArray[np.bool_]:
+def _members(name: str, given: NDArray[Any]) -> Flags:
     """Return a column of 0 and 1, or of false and true, as booleans."""
     found = [_MEMBERSHIP.get(str(word).strip().lower()) for word in given.tolist()]
     if None in found:

@@ -15,15 +15,12 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.bracketed import EPSILONS, BracketedCurve, Number, gaussian_mu
 from audit.curves.brackets import Bracket
-from audit.numerics.arrays import Array
-
-Flags = NDArray[np.bool_]
+from audit.numerics.arrays import Array, Flags
 
 # Error of a number interpolated between two vertices of the tradeoff function.
 _ROUNDING = 2.0**-50

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.curves import Order
 from audit.curves.bracketed import BracketedCurve, bracket_width, width_beside
@@ -23,11 +22,9 @@ from audit.curves.gaussian import NormalPairCurve
 from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.layer import LAYER_EXCESS, TILTS, Layer, Piece
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags
 from audit.numerics.display import ShortRepr
 from audit.numerics.roots import certified_crossing
-
-Flags = NDArray[np.bool_]
 
 # Largest excess of a tilt's log moment bound over the least, and number of corrections.
 _TILT_EXCESS, _TILT_ROUNDS = 6.0, 4

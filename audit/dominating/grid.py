@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags
 from audit.numerics.display import ShortRepr
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -216,7 +216,7 @@ def _binned(place: NDArray[np.int64], weights: Array) -> Array:
     return np.bincount(place, weights=weights).astype(np.float64, copy=False)
 
 
-def _split_singular(log_p: Array, log_q: Array) -> tuple[NDArray[np.bool_], float, float]:
+def _split_singular(log_p: Array, log_q: Array) -> tuple[Flags, float, float]:
     """Return where both laws are positive, and the mass of each elsewhere."""
     in_p, in_q = np.isfinite(log_p), np.isfinite(log_q)
     p_only = float(np.exp(log_p[in_p & ~in_q]).sum())

@@ -28,7 +28,7 @@ from scipy import fft
 from scipy.special import erfcx
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags
 from audit.numerics.discounted import discounted_sums, sum_units
 
 Spectrum = NDArray[np.complex128]
@@ -496,7 +496,7 @@ class _Powers:
         self._log_total = self._log_both = 0.0
         self._base_norm = self._beside_norm = self._part_norm = 0.0
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
+    def keep(self, kept: Flags) -> None:
         """Drop all other frequencies."""
         self._base, self._growth = self._base[kept], self._growth[kept]
         self._log_base, self._log_growth = self._log_base[kept], self._log_growth[kept]

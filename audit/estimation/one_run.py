@@ -56,7 +56,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import (
     bdtr,
     bdtrc,
@@ -72,7 +71,7 @@ from scipy.special import (
 
 from audit import validate
 from audit.curves import PrivacyCurve
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags
 from audit.numerics.panels import gauss_legendre
 from audit.numerics.roots import decreasing_root, root_from_below
 
@@ -262,7 +261,7 @@ def _epsilon_lower(counts: GuessCounts, canaries: Canaries, delta: float, error:
     if canaries is Canaries.INDEPENDENT or delta == 0 or lower == _MAX_EPSILON:
         return lower  # the binomial is exact for delta = 0
 
-    def refuted(epsilon: Array) -> NDArray[np.bool_]:
+    def refuted(epsilon: Array) -> Flags:
         return _refuted(counts, np.full(epsilon.shape, error), _lines(epsilon, delta))
 
     return max(lower, _largest_refuted(refuted, _MAX_EPSILON))
@@ -305,7 +304,7 @@ def _arbitrary_curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array
     def least_wrong(right: Array) -> Array:
         return np.asarray(np.max(lines(right[:, None]), axis=1))
 
-    def refuted(log_error: Array) -> NDArray[np.bool_]:
+    def refuted(log_error: Array) -> Flags:
         return _refuted(counts, np.exp(log_error), least_wrong)
 
     # The recursion is increasing in the error: find the largest error that it does not refute.
@@ -317,7 +316,7 @@ def _arbitrary_mu_lower(counts: GuessCounts, error: float) -> float:
     if counts.correct == 0:
         return 0.0
 
-    def refuted(mu: Array) -> NDArray[np.bool_]:
+    def refuted(mu: Array) -> Flags:
         errors = np.full(mu.shape, error)
         return _refuted(counts, errors, lambda r: ndtr(ndtri(r) - mu))
 
@@ -338,7 +337,7 @@ def _lines(epsilon: Array, delta: float | Array) -> _LeastWrong:
     return least_wrong
 
 
-def _refuted(counts: GuessCounts, error: Array, least_wrong: _LeastWrong) -> NDArray[np.bool_]:
+def _refuted(counts: GuessCounts, error: Array, least_wrong: _LeastWrong) -> Flags:
     """Return whether ``correct`` or more right guesses with probability ``error`` refute the claim.
 
     Let p_k be the probability of k correct guesses in total. For one canary and i or more correct
@@ -367,7 +366,7 @@ def _refuted(counts: GuessCounts, error: Array, least_wrong: _LeastWrong) -> NDA
     return np.asarray(right + wrong > total * (1 + _TOLERANCE))
 
 
-def _largest_refuted(refuted: Callable[[Array], NDArray[np.bool_]], most: float) -> float:
+def _largest_refuted(refuted: Callable[[Array], Flags], most: float) -> float:
     """Return the largest argument below all unrefuted ones, to about 1e-10; 0 if 0 is unrefuted."""
     low, high = 0.0, 1.0
     while high < most and bool(refuted(np.array([high]))[0]):
@@ -376,7 +375,7 @@ def _largest_refuted(refuted: Callable[[Array], NDArray[np.bool_]], most: float)
 
 
 def _change(
-    holds: Callable[[Array], NDArray[np.bool_]], low: float, high: float, tolerance: float
+    holds: Callable[[Array], Flags], low: float, high: float, tolerance: float
 ) -> tuple[float, float]:
     """Return ends around the first argument at which something holds; ``high`` twice if none."""
     while high - low > tolerance * max(1.0, high):
