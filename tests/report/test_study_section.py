@@ -164,7 +164,7 @@ def test_a_narrow_terminal_leaves_no_word_out(
     original = rich.console.Console
 
     def narrow(**options: Any) -> rich.console.Console:
-        return original(**{**options, "width": 80})
+        return original(**options, width=80, force_terminal=True, color_system=None)
 
     monkeypatch.setattr(rich.console, "Console", narrow)
     terminal.show(mixed())
