@@ -37,6 +37,9 @@ Columns = Mapping[str, Any]
 _MEMBERSHIP = MappingProxyType(
     {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 )
+_MIN_ROWS = 7  # up to so many rows, whole scores may ascend by chance
+_MISSING = ("NA", "N/A", "NULL", "NONE", "-", "?")  # of a first score, and no name of a column
+_INDEX = "__index_level_"  # the name that pandas gives to row numbers in Parquet files
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +100,9 @@ def read_scores(path: str | Path, *, name: str = "scores") -> Array:
             f"{called} must hold finite numbers only, "
             f"got {rows[row, column]} in row {row + 1}, column {column + 1}"
         )
-    for column in range(rows.shape[1]) if len(rows) > 2 else ():
-        if np.all(np.diff(rows[:, column]) == 1):  # as pandas writes them beside scores
+    for column in range(rows.shape[1]) if len(rows) > _MIN_ROWS else ():
+        # as pandas writes them beside scores, also of the rows that are left of some
+        if np.all(np.diff(rows[:, column]) > 0) and np.all(rows[:, column] % 1 == 0):
             got = f"row numbers from {rows[0, column]:g} on in column {column + 1}"
             raise ValueError(f"{called} must hold scores in every column, got {got}")
     return rows
@@ -112,7 +116,8 @@ def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
     path : str or Path
         ``.csv`` or ``.tsv``; ``.npz`` with one array per name; ``.npy`` with a structured array
         (named fields) or plain columns; or ``.parquet``, which needs PyArrow. Plain columns, and
-        those of text without a header line, are named by number, from "0".
+        those of text without a header line, are named by number, from "0". A first line "0,1" that
+        may be names or scores is refused.
     score, member : str
         Names of the columns. Membership is 0 or 1, or false or true.
 
@@ -215,9 +220,8 @@ def _csv(path: Path) -> Columns:
         rows = list(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
     names, *rest = rows or [[]]
     names = [name.strip() for name in names]
-    numbered = [str(at) for at in range(len(names))]
-    if names != numbered and all(map(_is_number, names)):  # no header
-        names, rest = numbered, rows
+    if all(map(_is_number, names)) and not _is_header(names, rest):
+        names, rest = [str(at) for at in range(len(names))], rows
     if len(set(names)) < len(names):
         raise ValueError(f"names of columns must differ, got {', '.join(names)}")
     filled = [row for row in rest if row]
@@ -228,19 +232,44 @@ def _csv(path: Path) -> Columns:
     return {name: np.array([row[at] for row in filled]) for at, name in enumerate(names)}
 
 
+def _is_header(names: list[str], rest: list[list[str]]) -> bool:
+    """Return whether numbers name columns, as pandas writes 0, 1, ...; refuse what may be scores.
+
+    They do if another line spells such a number in another way.
+    """
+    if not names or names != [str(at) for at in range(len(names))]:
+        return False
+    cells = [(name, word) for row in rest for name, word in zip(names, row, strict=False)]
+    if any(
+        word != name and _is_number(word) and float(word) == float(name) for name, word in cells
+    ):
+        return True
+    if len(names) == 1 and all(word.strip("-").isdigit() for _, word in cells):  # counts or coins
+        return False
+    got = ", ".join(names)
+    raise ValueError(f"line 1 must name columns in words where it may be scores, got {got}")
+
+
 def _text(path: Path) -> list[list[float]]:
     """Return the numbers of a text file by line, of which the first may be a header."""
-    found: list[list[float]] = []
-    begun = False
+    found: list[list[str]] = []
+    begun = named = False
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
-        text = line.partition("#")[0].strip()
-        words = text.replace(",", " ").replace(";", " ").split()
+        cells = [cell.strip() for cell in re.split(r"[,;\t]", line.partition("#")[0])]
+        words = " ".join(cells).split()
         if not words:
             continue
         first, begun = not begun, True
-        cells = [words[0], *re.split(r"[,;\t]", text)]
-        if first and not any(map(_is_number, cells)):
-            continue
+        if "" in cells[:-1]:
+            hint = "; pandas leaves out row numbers with index=False" if first else ""
+            column = cells.index("") + 1
+            raise ValueError(
+                f"line {number} must fill every column, got nothing in column {column}{hint}"
+            )
+        if first and not any(map(_is_number, [words[0], *cells])):
+            named = words[0].upper() not in _MISSING
+            if named:
+                continue
         for column, word in enumerate(words, start=1):
             if not (_is_number(word) and math.isfinite(float(word))):
                 got = f"{validate.shown(word)} in column {column}"
@@ -250,8 +279,10 @@ def _text(path: Path) -> list[list[float]]:
                 f"line {number} must hold as many numbers as those before ({len(found[0])}), "
                 f"got {len(words)}"
             )
-        found.append([float(word) for word in words])
-    return found
+        found.append(words)
+    if found and not named and _is_header(found[0], found[1:]):
+        del found[0]
+    return [[float(word) for word in words] for words in found]
 
 
 def _one_array(path: Path) -> NDArray[Any]:
@@ -289,6 +320,8 @@ _SAMPLES: Mapping[str, Callable[[Path], Any]] = MappingProxyType(
     {
         ".npy": lambda path: np.load(path, allow_pickle=False),
         ".npz": _one_array,
-        ".parquet": lambda path: np.column_stack([_numbers(*c) for c in _parquet(path).items()]),
+        ".parquet": lambda path: np.column_stack(
+            [_numbers(*c) for c in _parquet(path).items() if not c[0].startswith(_INDEX)]
+        ),
     }
 )

@@ -130,13 +130,54 @@ def test_what_is_no_table(tmp_path: Path):
         read_table(tmp_path / "pickled.npy", score="a", member="b")
 
 
-@pytest.mark.parametrize("head", ["", ",score\n", "row,score\n"])
-def test_row_numbers_are_no_scores(tmp_path: Path, head: str):
+@pytest.mark.parametrize("head", ["", "row,score\n"])
+@pytest.mark.parametrize("step", [1, 3])  # 3: of some rows of a table
+def test_row_numbers_are_no_scores(tmp_path: Path, head: str, step: int):
     file = tmp_path / "x.csv"
-    file.write_text(head + "".join(f"{5 + i},0.{i}\n" for i in range(9)))
+    file.write_text(head + "".join(f"{5 + step * i},0.{i}\n" for i in range(9)))
     message = "must hold scores in every column, got row numbers from 5 on in column 1"
     with pytest.raises(ValueError, match=message):
         read_scores(file)
+    np.savetxt(file, [[1, 0.5], [3, 0.2], [4, 0.1]])  # so few may ascend by chance
+    assert read_scores(file).shape == (3, 2)
+
+
+FIRST = r"line 1 must name columns in words where it may be scores, got 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0,1\n0.5,1.0\n0.7,0.0\n", [[0.5, 1.0], [0.7, 0.0]]),  # as pandas writes numbered columns
+        ("0,1\n0.5,0\n0.7,1\n", FIRST),
+        ("0\n0.5\n0.7\n", FIRST),
+        ("0\n1\n1\n", [0.0, 1.0, 1.0]),
+        ("a,b\n0,1\n0.5,0\n", [[0.0, 1.0], [0.5, 0.0]]),
+        (
+            ",score\n7,0.5\n3,0.7\n",
+            "line 1 must fill every column, got nothing in column 1; pandas",
+        ),
+        ("1,,2\n1,2,\n", "line 1 must fill every column, got nothing in column 2"),
+        ("NA\n0.5\n0.7\n", "line 1 must hold finite numbers only, got 'NA' in column 1"),
+    ],
+)
+def test_a_first_line_is_what_it_says_or_refused(tmp_path: Path, text: str, found: Any):
+    file = tmp_path / "x.csv"
+    file.write_text(text)
+    if isinstance(found, list):
+        assert read_scores(file).tolist() == found
+        return
+    with pytest.raises(ValueError, match=found):
+        read_scores(file)
+    if found is FIRST:  # a table lost that row
+        with pytest.raises(ValueError, match=FIRST):
+            read_table(file, score="0", member="1")
+
+
+def test_row_numbers_in_parquet_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    columns = {"score": np.array([0.5, 0.1]), "__index_level_0__": np.array([7, 3])}
+    monkeypatch.setattr("audit.adapters.scores._parquet", lambda path: columns)
+    assert read_scores(tmp_path / "x.parquet").tolist() == [0.5, 0.1]
 
 
 def test_scores_are_no_membership(tmp_path: Path):
