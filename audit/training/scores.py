@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import hashlib
 import importlib.util
 import inspect
@@ -19,6 +20,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -227,8 +229,8 @@ def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -
     if before != after:
         trial(function, reference, *arguments)
         again = _generator_states(function, reference)
-        for name in before:
-            if before[name] != after[name] != again[name]:
+        for name in after:
+            if before.get(name) != after[name] != again.get(name):
                 raise UserCodeError(
                     f"{reference} must draw all randomness from its seed, got draws from {name}, "
                     "which is made on import: processes would repeat each other's noise"
@@ -236,30 +238,35 @@ def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -
     return scores
 
 
-def _generator_states(function: Any, reference: str) -> dict[str, bytes]:
-    """Return the states of the generators that a training's modules and defaults hold, by name.
+def _generator_states(function: Any, reference: str) -> dict[str, set[bytes]]:
+    """Return the states of all generators that the variables of a training's modules lead to.
 
-    Also those in their lists and mappings, and in classes and objects of the user.
+    They may be in objects, collections, closures and defaults; other modules are not entered.
     """
     kinds: tuple[type, ...] = (np.random.Generator, np.random.RandomState, random.Random)
     if "torch" in sys.modules:
         kinds = (*kinds, sys.modules["torch"].Generator)
     modules = _files_of(function, reference).keys() & sys.modules.keys()
-    held = {
-        f"{module}.{name}": value
-        for module in modules
-        for name, value in vars(sys.modules[module]).items()
-    }
-    for one in inspect.signature(function).parameters.values():
-        held[f"the default of {one.name}"] = one.default
-    for name, value in list(held.items()):
-        inside: Any = value if isinstance(value, Mapping) else {}
-        if isinstance(value, list | tuple):
-            inside = dict(enumerate(value))
-        elif (value if isinstance(value, type) else type(value)).__module__ in modules:
-            inside = getattr(value, "__dict__", {})
-        held |= {f"{name}.{key}": x for key, x in inside.items() if isinstance(x, kinds)}
-    return {name: pickle.dumps(_state(x)) for name, x in held.items() if isinstance(x, kinds)}
+    left = [(reference, function)]
+    for module in sorted(modules):
+        variables = vars(sys.modules[module]).items()
+        left += [(f"{module}.{name}", value) for name, value in variables if name[:2] != "__"]
+    states: dict[str, set[bytes]] = {}
+    seen: set[int] = set()
+    while left:
+        name, one = left.pop()
+        inside: list[Any] = []
+        if id(one) in seen or isinstance(one, ModuleType):
+            continue
+        if isinstance(one, kinds):
+            states.setdefault(name, set()).add(pickle.dumps(_state(one)))
+        elif isinstance(one, FunctionType):  # its globals are those of a module
+            inside = [one.__closure__, one.__defaults__, one.__kwdefaults__, vars(one)]
+        elif not isinstance(one, type) or one.__module__ in modules:
+            inside = gc.get_referents(one)
+        seen.add(id(one))
+        left += [(name, x) for x in inside if isinstance(x, kinds) or gc.is_tracked(x)]
+    return states
 
 
 def _state(generator: Any) -> Any:

@@ -444,22 +444,34 @@ def test_helper_modules_belong_to_the_training(
         ("def train(canary, seed):\n    return default_rng(seed).normal()", ""),
         ("def train(canary, seed):\n    return np.random.normal()", ""),
         ("def train(canary, seed):\n    return R.normal()", ""),
-        ("def train(canary, seed, g=default_rng(0)):\n    return g.normal()", "the default of g"),
-        ("def train(canary, seed):\n    return Noise.g.normal()", "own.Noise.g"),
-        ("n = Noise()\ndef train(canary, seed):\n    return n.own.normal()", "own.n.own"),
-        ("def train(canary, seed):\n    return HELD['g'].normal()", "own.HELD.g"),
-        ("def train(canary, seed):\n    return LIST[0].normal()", "own.LIST.0"),
+        ("def train(canary, seed, g=default_rng(0)):\n    return g.normal()", "own.train"),
+        ("def train(canary, seed):\n    return Noise.g.normal()", "own.Noise"),
+        ("n = Noise()\ndef train(canary, seed):\n    return n.own.normal()", "own.n"),
+        ("def train(canary, seed):\n    return HELD['g'].normal()", "own.HELD"),
+        ("def train(canary, seed):\n    return LIST[0].normal()", "own.LIST"),
+        ("def train(canary, seed):\n    return DEEP['a'][0].g.normal()", "own.DEEP"),
+        ("def train(canary, seed):\n    return next(STREAM)", "own.STREAM"),
+        ("def train(canary, seed):\n    return draw()", "own.draw"),
+        ("train = closed(default_rng(0))", "own.train"),
+        ("def train(canary, seed):\n    return cached().normal()", "own.cached"),
+        ("def train(canary, seed):\n    KEPT.append(default_rng(seed))\n    return 0.0", ""),
     ],
 )
 def test_generators_made_on_import_are_refused(
     body: str, shared: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     head = "import random\nimport numpy as np\nfrom numpy.random import default_rng\n"
+    head += "from functools import lru_cache\nfrom types import SimpleNamespace\n"
     made = (
         "G, H, R = default_rng(0), random.Random(0), np.random.mtrand._rand\n"
         "HELD, LIST = {'g': default_rng(0)}, [default_rng(0)]\n"
         "class Noise:\n    g = default_rng(0)\n"
         "    def __init__(self): self.own = default_rng(1)\n"
+        "DEEP, KEPT, draw = {'a': [SimpleNamespace(g=default_rng(0))]}, [], default_rng(0).normal\n"
+        "def stream(g):\n    while True: yield g.normal()\n"
+        "STREAM = stream(default_rng(0))\n"
+        "def closed(g): return lambda canary, seed: g.normal()\n"
+        "@lru_cache\ndef cached(): return default_rng(0)\n"
     )
     (tmp_path / "own.py").write_text(f"{head}{made}\n{body}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
