@@ -342,13 +342,13 @@ def _rows(reference: str, steps: list[Any], by_step: bool) -> list[Array]:
         place = f"what {reference} {f'yields at step {step}' if by_step else 'returns'}"
         if not isinstance(scores, np.ndarray):
             raise validate.fail(place, "a number or an array of numbers", scores)
-        rows.append(validate.sample(**{place: np.atleast_1d(scores)}))
+        rows.append(validate.real_sample(**{place: np.atleast_1d(scores)}))
     return rows
 
 
 def _copied(scores: Any) -> Any:
     try:
         refused = scores is None or isinstance(scores, str)
-        return scores if refused else np.array(detached(scores))
+        return scores if refused else np.array(detached(scores), subok=True)  # a mask stays
     except Exception:  # not an array of numbers: `_rows` reports it
         return scores

@@ -273,6 +273,7 @@ def test_a_killed_audit_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     [
         ("raise", r"raised RuntimeError: loss diverged \(trainings\.py, line \d+\)"),
         ("nan", r"must hold finite numbers only, got nan at position 0"),
+        ("masked", r"must be an array without a mask, got a masked one"),
         ("hang", r"took longer than its limit of 0\.5 s"),
         ("exit", r"ended its process with status 3"),
         ("text", r"must be a number or an array of numbers, got 'a score'"),

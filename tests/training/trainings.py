@@ -87,6 +87,8 @@ def fails_at(canary: bool, seed: int, how: str = "raise", at: int = 0) -> float:
             raise RuntimeError("loss diverged")
         if how == "nan":
             return math.nan
+        if how == "masked":
+            return np.ma.masked_array([1.0, 2.0], [True, False])  # type: ignore[return-value]
         if how == "exit":
             os._exit(3)
         if how == "text":
