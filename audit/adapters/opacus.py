@@ -555,24 +555,29 @@ class PrivateTraining(ShortRepr):
         """True if batches are drawn as the accountant assumes."""
         return self.claimed == self.actual
 
+    @property
+    def doubt(self) -> str:
+        """Why the history may be that of another optimizer, in one line; empty if nothing does."""
+        last = self.history[-1][0]
+        if math.isclose(last, self.noise_multiplier, rel_tol=_RATE_TOLERANCE):
+            return ""
+        return (
+            f"noise: multiplier {last:.6g} at the end of the history, but the optimizer's is "
+            f"{self.noise_multiplier:.6g} now; if no schedule changed it, the history is wrong"
+        )
+
     def __str__(self) -> str:
         rates = ", ".join(dict.fromkeys(f"{rate:.6g}" for _, rate, _ in self.history))
         divisor = "the sum of a batch" if self.divisor is None else f"the sum over {self.divisor}"
         if self.divisor_without_record != self.divisor:
             divisor += f" (n must be public: over {self.divisor_without_record} for a record less)"
         verdict = "as the accountant assumes" if self.as_claimed else "NOT what is assumed"
-        last = self.history[-1][0]
-        noise = ""
-        if not math.isclose(last, self.noise_multiplier, rel_tol=_RATE_TOLERANCE):
-            noise = (
-                f"\nnoise: multiplier {last:.6g} at the end of the history, but the optimizer's is "
-                f"{self.noise_multiplier:.6g} now; if no schedule changed it, the history is wrong"
-            )
+        doubt = f"\n{self.doubt}" if self.doubt else ""
         return (
             f"assumed by Opacus: poisson batches at rate {rates}\n"
             f"drawn: {self.loader}, {verdict}\n"
             f"released: {divisor}, clipping {self.clipping.value} to norm {self.clip_norm:g}"
-            f"{noise}"
+            f"{doubt}"
         )
 
 

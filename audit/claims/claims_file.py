@@ -219,7 +219,7 @@ class EventMechanism:
     def read(self, budget: Budget, workers: Workers) -> Adapted:
         """Return the mechanism of the event, which is constructed in a worker."""
         given = (self.dataset_size, self.relation.value, self.clip_norm)
-        found = mechanism_from("event", self.event, budget, workers, *given)
+        found, _ = mechanism_from("event", self.event, budget, workers, *given)
         return found, f"DpEvent of {self.event}: {in_words(found, True)}; {_given(self.clip_norm)}"
 
 
@@ -273,8 +273,9 @@ class TrainingMechanism:
 
     def read(self, budget: Budget, workers: Workers) -> Adapted:
         """Return the mechanism of the training, which is constructed in a worker."""
-        found = mechanism_from("training", self.training, budget, workers)
+        found, doubt = mechanism_from("training", self.training, budget, workers)
         given = "given beside them: the relation; assumed: a public number of records"
+        given += f"; {doubt}" if doubt else ""
         return found, f"loader and optimizer of {self.training}: {in_words(found, True)}; {given}"
 
 

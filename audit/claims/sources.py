@@ -186,14 +186,16 @@ def workers_for(files: Iterable[Path]) -> Workers:
 
 def mechanism_from(
     name: str, target: str, budget: Budget, workers: Workers, *arguments: Any
-) -> NoisySGD | Composition:
+) -> tuple[NoisySGD | Composition, str]:
     """Return the mechanism of the ``DpEvent`` or ``PrivateTraining`` that a user function returns.
 
-    ``name`` is "event" or "training"; ``arguments`` are plain data for the reader of that name.
+    And a doubt about it, or "". ``name`` is "event" or "training"; ``arguments`` are plain data for
+    the reader of that name.
     """
     task = f"{__name__}:read_{name}"
     with workers.function(target, task=task, limits=_limits(budget), name=name) as function:
-        return _mechanism_of(function(target, *arguments))
+        plain, doubt = function(target, *arguments)
+    return _mechanism_of(plain), doubt
 
 
 def number_of(value: object, name: str, place: str = "") -> float:
@@ -238,7 +240,7 @@ def read_event(
         found = from_dp_event(
             event, dataset_size=dataset_size, relation=Relation(relation), clip_norm=clip_norm
         )
-    return encode(found)
+    return encode(found), ""
 
 
 def read_training(function: Any, target: str) -> Any:
@@ -250,7 +252,7 @@ def read_training(function: Any, target: str) -> Any:
         raise UserCodeError(
             f"{target} must return a PrivateTraining, got {validate.shown(training)}"
         )
-    return encode(training.actual)
+    return encode(training.actual), training.doubt
 
 
 def ask_callable(function: Any, target: str, subject: Any, *places: Sequence[float]) -> Any:

@@ -271,7 +271,7 @@ from audit.mechanism import Batching, Relation
 
 HISTORY = ((0.5, 0.01, 100),)
 
-def told(batching, **drawn):
+def told(batching, now=0.5, **drawn):
     loader = opacus.Loader(
         sampler="Sampler", batching=batching, records=10_000, batches=100, **drawn
     )
@@ -285,7 +285,7 @@ def told(batching, **drawn):
         divisor_without_record=99,
         clipping=opacus.Clipping.FLAT,
         clip_norm=1.0,
-        noise_multiplier=HISTORY[-1][0],
+        noise_multiplier=now,
     )
 
 def poisson():
@@ -293,6 +293,9 @@ def poisson():
 
 def shuffled():
     return told(Batching.RESHUFFLED, batch_size=100)
+
+def quieter():
+    return told(Batching.POISSON, rate=0.01, now=0.1)
 """
 
 # What Opacus 1.6.0's prv accountant says of the history: 7.926709979462523.
@@ -301,17 +304,22 @@ claims:
   - {id: poisson, mechanism: {training: "trained:poisson"}, epsilon: 7.926709979462523, delta: 1e-6}
   - {id: shuffled, mechanism: {training: "trained:shuffled"}, epsilon: 7.926709979462523,
      delta: 1e-6, expected: refuted}
+  - {id: quieter, mechanism: {training: "trained:quieter"}, epsilon: 8, delta: 1e-6}
 """
 
 
 def test_an_accountant_is_judged_on_the_batches_that_are_drawn(tmp_path: Path) -> None:
     (tmp_path / "trained.py").write_text(TRAINED, encoding="utf-8")
     found = checked_file(tmp_path, TRAININGS, error=1e-6)
-    assert [j.as_expected for j in found.judgements] == [True, True]
+    assert [j.as_expected for j in found.judgements] == [True, True, True]
     assert (found.judgements[1].certified or 0) > 10.99
     text = write(found, Format.MARKDOWN)
     assert "loader and optimizer of trained:shuffled: 100 steps on reshuffled batches" in text
     assert "assumed: a public number of records" in text
+    # the claim is judged at the noise of the history, which the optimizer no longer has
+    doubt = "multiplier 0.5 at the end of the history, but the optimizer's is 0.1 now; if no"
+    assert [doubt in j.claim.source for j in found.judgements] == [False, False, True]
+    assert doubt in text
 
 
 # the shipped claims of the accountants, and of trainings with less noise
