@@ -298,6 +298,10 @@ def collect_recorded(found: Collected, samples: Samples) -> None:
     if group > 1:
         sizes += f" that differ in {group} records"
         how += f", from a pair that differs in {group} records"
+    few = filter(None, map(estimation.judge.distinct_if_few, (judged.x, judged.x_prime)))
+    if distinct := min(few, default=0):
+        sizes += f", only {distinct} of a side distinct"
+        how += " (scores repeat: the bound is invalid if a run counts twice)"
     digests = f"scores {_digest(given[0])} and {_digest(given[1])}"
     found.add_scores(judged, Recorded(sizes, how, digests))
 

@@ -52,6 +52,7 @@ AnyAudit = Audit | EProcesses | OneRunAudit
 
 # Error at which the two sides are certified to differ, if the audit's own is larger.
 _EQUALITY_ERROR = 0.001
+_FEW_SCORES, _COMMON_SHARE = 10, 0.9  # distinct scores of labels, and a share of all
 # Standard errors by which scores lie the other way; scores of the right sign never do.
 _REVERSED_DEVIATIONS = 5.0
 
@@ -226,6 +227,13 @@ def judge_scores(
     why = _uninformative(*sides, directed=favours is not None, informative=informative)
     verdicts = tuple(_judged(one, found, _bound(best, one)[0], why) for one in made)
     return JudgedScores(verdicts, found, x, x_prime, combined, why)
+
+
+def distinct_if_few(scores: Array) -> int:
+    """Return the number of distinct scores if runs seem to count twice, else 0."""
+    distinct = np.unique(scores).size
+    labels = distinct <= _FEW_SCORES and np.all(scores == np.round(scores))
+    return 0 if labels or distinct >= _COMMON_SHARE * scores.size else distinct
 
 
 def separated(first: int, second: int, favours: Order | None = None) -> tuple[Array, Array]:

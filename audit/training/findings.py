@@ -20,6 +20,7 @@ from audit.estimation import (
     WeightedColumns,
     judge_scores,
 )
+from audit.estimation.judge import distinct_if_few
 from audit.estimation.sequential import EProcesses
 from audit.numerics.arrays import Array
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, UserClaim
@@ -37,7 +38,6 @@ _ASSUMPTIONS = {
 }
 _BINS = 40
 _MAX_RANGE = 1e300  # range of an axis; drawing needs margins
-_FEW_SCORES, _COMMON_SHARE = 10, 0.9  # distinct scores of labels, and a share of all
 _MAX_POINTS = 400  # points of a curve
 
 
@@ -289,9 +289,7 @@ def caveats(x: Array, x_prime: Array) -> list[str]:
     repeats = [
         f"{distinct} of {given.size} {side}"
         for side, given in sides
-        if side not in constant
-        and (distinct := np.unique(given).size) < _COMMON_SHARE * given.size
-        and (distinct > _FEW_SCORES or np.any(given != np.round(given)))
+        if side not in constant and (distinct := distinct_if_few(given))
     ]
     if repeats:
         notes.append(

@@ -80,6 +80,19 @@ def test_bad_samples_are_one_line(tmp_path: Path) -> None:
         assert "\n" not in complaint.message
 
 
+def test_scores_that_repeat_are_named(tmp_path: Path) -> None:
+    """Files with each row twice refute true claims: 19 of 40 with each four times."""
+    rng = np.random.default_rng(1)
+    once, labels = rng.normal(size=400), rng.integers(0, 2, 400)
+    for name, scores in (("once", once), ("twice", np.tile(once, 2)), ("labels", labels)):
+        np.save(tmp_path / f"{name}.npy", scores)
+    claim = "epsilon: 1, delta: 0.01, samples: {x: %s.npy, x_prime: once.npy}"
+    text = "".join(f"- {{id: {name}, {claim % name}}}\n" for name in ("once", "twice", "labels"))
+    told = [j.pair.endswith(", only 400 of a side distinct")
+            for j in checked(tmp_path, f"claims:\n{text}").judgements]  # fmt: skip
+    assert told == [False, True, False]
+
+
 def test_true_claims_are_refuted_no_more_often_than_allowed() -> None:
     """At error .2, 120 audits of the true epsilon: more than 40 have probability 1e-4 at most."""
     rng = np.random.default_rng(7)
