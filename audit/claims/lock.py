@@ -28,6 +28,7 @@ FORMAT = 2  # statements are written as in claims files
 TOLERANCE = 1e-6
 # absolute, for numbers that are 0 up to rounding
 _ABSOLUTE = 1e-12
+_SUBJECT_TOLERANCE = 1e-12  # relative, for what a claim is about: written, or adapted from code
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def changes(lock: Lock, now: Mapping[str, LockedClaim]) -> tuple[str, ...]:
         lines += [
             f"claim {name!r}: {path} was {_shown(was.get(path))}, now {_shown(found.get(path))}"
             for path in {**was, **found}
-            if not _same(was.get(path), found.get(path))
+            if not _same(path, was.get(path), found.get(path))
         ]
     lines += [f"claim {name!r} is gone" for name in lock.claims if name not in now]
     return tuple(lines)
@@ -111,9 +112,12 @@ def _leaves(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, plain
 
 
-def _same(old: object, new: object) -> bool:
-    if {type(old), type(new)} <= {int, float}:
-        return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=_ABSOLUTE)  # type: ignore[arg-type]
+def _same(path: str, old: object, new: object) -> bool:
+    """Return whether nothing changed but the rounding of computed numbers."""
+    if {type(old), type(new)} <= {int, float} and not type(old) is type(new) is int:
+        computed = path.startswith("numbers")
+        relative, absolute = (TOLERANCE, _ABSOLUTE) if computed else (_SUBJECT_TOLERANCE, 0.0)
+        return math.isclose(old, new, rel_tol=relative, abs_tol=absolute)  # type: ignore[arg-type]
     return type(old) is type(new) and old == new
 
 

@@ -275,10 +275,24 @@ NOISIER = dataclasses.replace(ONE_STEP, noise_std=3.0)
         (judged(Verdict.ERROR), ("claim 'true': verdict was consistent, now error",)),
         (judged(mechanism=NOISIER), ("claim 'true': mechanism, noise_std was 2.0, now 3.0",)),
         (judged(id="other"), ("claim 'other' is new", "claim 'true' is gone")),
+        (  # no rounding: it is written
+            judged(statement=statement_of(epsilon=5.0 * (1 + 1e-9), delta=1e-5)),
+            ("claim 'true': statement, epsilon was 5.0, now 5.000000005",),
+        ),
     ],
 )
 def test_every_change_is_told(now: Judgement, lines: tuple[str, ...]) -> None:
     assert lock.changes(locked(), lock.entries([now, REFUTED])) == lines
+
+
+@pytest.mark.parametrize(
+    ("path", "was", "now"),
+    [("mechanism, steps", 10**7, 10**7 + 1), ("statement, total_variation", 1e-14, 5e-14)],
+)
+def test_what_a_claim_is_about_changes_on_purpose(path: str, was: float, now: float) -> None:
+    assert not lock._same(path, was, now)
+    assert lock._same(path, was, was)
+    assert lock._same("numbers, certified mu", float(was), float(now))
 
 
 def test_reasons_are_kept() -> None:
