@@ -35,7 +35,7 @@ from audit.constructions import (
 )
 from audit.constructions.explicit import ExplicitPair, ExponentialMechanism, NormalVectors
 from audit.constructions.explicit_laws import AllIterates
-from audit.constructions.process import Wall
+from audit.constructions.process import BatchMaps, Wall
 from audit.curves import Order
 from audit.curves.quantities import (
     QUANTITIES,
@@ -335,26 +335,43 @@ def _run(pair: Construction, first: Process, second: Process) -> dict[str, Any]:
     size = pair.mechanism.batch_size
     phases = []
     for one, other in zip(first.batches, second.batches, strict=True):
-        shared = None if one.empty is None else _moved(one.empty)
-        batches = [(count, _moved(phi)) for count, phi in one.others]
-        counted = itertools.chain.from_iterable([line] * count for count, line in batches)
-        own = next(itertools.islice(counted, one.position, None))
-        # the other records of a batch, which are taken off its gradient
-        rest = (1 - size, own) if shared is None else (-size, shared)
-        if shared is not None:
-            batches = [(n, _total([(size, line), rest])) for n, line in batches]
+        shared, record, *others = _gradients(one, size)
+        moved = {"first": record, "second": _gradients(other, size)[1], "shared": shared}
         phase = {
             "steps": one.steps,
             "step_size": one.step_size,
-            "others": [[count, _plain(line)] for count, line in batches],
+            "others": [[n, _plain(line)] for (n, _), line in zip(one.others, others, strict=True)],
+            **{name: None if line is None else _plain(line) for name, line in moved.items()},
         }
-        for name, phi in (("first", one.record), ("second", other.record)):
-            moved = None if phi is None else _total([(size, _moved(phi)), rest])
-            phase[name] = None if moved is None else _plain(moved)
-        phases.append(phase if shared is None else {**phase, "shared": _plain(shared)})
+        if one.empty is None:
+            del phase["shared"]
+        phases.append(phase)
     run = {"kind": "run", "start": first.start, "position": first.batches[0].position}
     cancelled = getattr(pair, "cancelled", 0.0) * first.batches[0].step_size
     return {**run, **({"cancelled": cancelled} if cancelled else {}), "phases": phases}
+
+
+def _gradients(one: BatchMaps, size: int) -> list[Any]:
+    """Return the pieces of gradients in units of a step: shared, of the record, and of the others.
+
+    The shared one is a part of the others if all batches have one size.
+    """
+    sized, eta = one.empty is not None, Fraction(one.step_size)
+    if one.gradients:
+        shared, *own = [(eta, _pieces(line)) for line in one.gradients]
+        lines = [_total([line] if sized else [shared, line]) for line in own]
+        return [_total([shared]), *([None] if one.record is None else lines[:1]), *lines[1:]]
+    batches = [_moved(phi) for _, phi in one.others]
+    held = itertools.chain.from_iterable([k] * n for k, (n, _) in enumerate(one.others))
+    alone = batches[next(itertools.islice(held, one.position, None))]
+    # the other records of a batch, which are taken off its gradient
+    rest, empty = (1 - size, alone), None
+    if one.empty is not None:
+        empty = _moved(one.empty)
+        rest = -size, empty
+        batches = [_total([(size, line), rest]) for line in batches]
+    record = None if one.record is None else _total([(size, _moved(one.record)), rest])
+    return [empty, record, *batches]
 
 
 def _moved(phi: UpdateMap) -> Pieces:
@@ -362,13 +379,14 @@ def _moved(phi: UpdateMap) -> Pieces:
     return [(x, 1 - Fraction(slope), -Fraction(shift)) for x, slope, shift in _pieces(phi)]
 
 
-def _total(parts: Sequence[tuple[int, Pieces]]) -> Pieces:
-    """Return the sum of functions times whole numbers."""
-    found = []
+def _total(parts: Sequence[tuple[int | Fraction, Pieces]]) -> Pieces:
+    """Return the sum of functions times fractions."""
+    found: Pieces = []
     for x in sorted({piece[0] for _, line in parts for piece in line}):
         at = [(n, line[bisect.bisect_right(line, x, key=itemgetter(0)) - 1]) for n, line in parts]
-        slope, shift = (sum((n * piece[i] for n, piece in at), Fraction(0)) for i in (1, 2))
-        found.append((x, slope, shift))
+        slope, shift = (sum(n * Fraction(piece[i]) for n, piece in at) for i in (1, 2))
+        if not found or found[-1][1:] != (slope, shift):
+            found.append((x, slope, shift))
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -26,11 +27,27 @@ from audit.constructions.process import (
     Step,
     split,
 )
-from audit.constructions.updates import UpdateMap
+from audit.constructions.updates import PiecewiseLinear, UpdateMap
 from audit.mechanism import COVERED_BY_DEFAULT, Batching, Losses, NoisySGD, Relation, Release
 
 # (step size, differing record in the batch?, number of other records)
 BatchUpdate = Callable[[float, bool, int], UpdateMap]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientUpdate:
+    """The update of batches of records with piecewise linear gradients."""
+
+    update: BatchUpdate
+    record: PiecewiseLinear
+    others: PiecewiseLinear
+    shared: PiecewiseLinear  # of all records, once
+
+    def __call__(self, step_size: float, holds_record: bool, others: int) -> UpdateMap:
+        """Return the update of a batch."""
+        return self.update(step_size, holds_record, others)
+
+
 # (memory before, record in the batch?, number of other records, memory after, weight)
 Move = tuple[int, bool, int, int, float]
 StepMaker = Callable[[float], Step]  # takes a step size
@@ -314,7 +331,12 @@ def _maps(mechanism: NoisySGD, updates: Sequence[BatchUpdate], at: int, present:
         runs = [(cycle_length(m), own)]
     others = tuple((count, update(eta, False, size)) for count, update in runs)
     record = own(eta, True, size - 1) if present else None
-    return BatchMaps(m.steps, eta, at, others, record, own(eta, False, 0) if sized else None)
+    gradients: tuple[PiecewiseLinear, ...] = ()
+    if isinstance(own, GradientUpdate):
+        each = (one.others for _, one in runs if isinstance(one, GradientUpdate))
+        gradients = own.shared, own.record, *each
+    empty = own(eta, False, 0) if sized else None
+    return BatchMaps(m.steps, eta, at, others, record, empty, gradients)
 
 
 def cycle_length(mechanism: NoisySGD) -> int:

@@ -30,6 +30,7 @@ from audit.constructions.base import (
 )
 from audit.constructions.batches import (
     BatchUpdate,
+    GradientUpdate,
     check_position,
     cycle_length,
     domain,
@@ -155,7 +156,7 @@ class GradientPair(PositionedPair):
             own = [(-eta / b, record)] if holds_record else []
             return gradient_step(lines, own, std=eta * self.mechanism.noise_std)
 
-        return update
+        return GradientUpdate(update, record, others, self.shared)
 
     def _own_gradients(self) -> dict[str, PiecewiseLinear]:
         """Return the gradients of the records' own losses by name."""

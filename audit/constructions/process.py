@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from audit import validate
-from audit.constructions.updates import UpdateMap
+from audit.constructions.updates import PiecewiseLinear, UpdateMap
 
 
 class Wall(enum.Enum):
@@ -201,6 +201,9 @@ class BatchMaps:
     others: tuple[tuple[int, UpdateMap], ...]
     record: UpdateMap | None  # map of the record's batch; None if the dataset lacks the record
     empty: UpdateMap | None  # None unless batches have a random size
+    # where known, the gradients that all records share, of the differing one, and of the others of
+    # each run of batches: updates are rounded, by more than one record's part of a large batch
+    gradients: tuple[PiecewiseLinear, ...] = ()
 
 
 @dataclass(frozen=True)

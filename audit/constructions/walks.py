@@ -27,7 +27,14 @@ from audit.constructions.base import (
     random_start,
     record_pushes,
 )
-from audit.constructions.batches import SAMPLERS, BatchUpdate, cycle_length, domain, record_position
+from audit.constructions.batches import (
+    SAMPLERS,
+    BatchUpdate,
+    GradientUpdate,
+    cycle_length,
+    domain,
+    record_position,
+)
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap, gradient_step
 from audit.mechanism import Batching, Choice, NoisySGD, Relation, Release
@@ -139,7 +146,8 @@ class _AffinePair(PositionedPair):
             push = (record if holds_record else 0.0) + count * others
             return Affine(eta * push / self.mechanism.batch_size, 1 - eta * curvature)
 
-        return update
+        own, other = map(PiecewiseLinear.constant, (-record, -others))
+        return GradientUpdate(update, own, other, PiecewiseLinear.linear(curvature))
 
 
 class _CyclicPair(_AffinePair):
@@ -543,4 +551,5 @@ class ResetWalk(PositionedPair):
             std = eta * self.mechanism.noise_std
             return gradient_step([(-eta * count / batch_size, huber)], shift=shift, std=std)
 
-        return update
+        own, none = map(PiecewiseLinear.constant, (-record, 0.0))
+        return GradientUpdate(update, own, huber, none)

@@ -14,12 +14,15 @@ from audit import Batching, NoisySGD, Relation
 from audit.claims.claim import statement_of
 from audit.claims.partition import partition_of
 from audit.claims.witness import Witness, counted, plain_pair
+from audit.codec import encode
 from audit.constructions import (
     Affine,
     BiasedWalk,
     Construction,
+    GradientPair,
     LatticeWalk,
     Mapped,
+    PiecewiseLinear,
     Process,
     ResetWalk,
     Segment,
@@ -46,6 +49,7 @@ from .written import full, judged, law_of
 pytest.importorskip("flint")
 
 from audit_verify import Answer, verify
+from audit_verify.runs import chains
 
 
 def walled(**changes):
@@ -208,6 +212,32 @@ def test_vectors_in_more_dimensions_have_no_partition():
     )
     with pytest.raises(ValueError, match="must have values on a line or plane, got 3 rows"):
         refutation(plain_pair(pair), Order.FORWARD, "epsilon", 1e-3, 0.1, 0.2)
+
+
+KINKED = PiecewiseLinear((-0.9, -0.1, 0.33), (-1.0, -0.2, 0.23), (0.0, 0.0))
+
+
+@pytest.mark.parametrize("size", [30_000, 1_000_000])
+@pytest.mark.parametrize("choice", [Batching.FULL, Batching.CYCLIC, Relation.ADD_REMOVE])
+def test_gradients_of_large_batches_are_those_of_the_pair(
+    size: int, choice: Batching | Relation
+) -> None:
+    """A record's part of a batch is below the rounding of the batch's own update."""
+    batching = choice if isinstance(choice, Batching) else Batching.FULL
+    relation = choice if isinstance(choice, Relation) else Relation.REPLACE_ONE
+    n = 2 * size if choice is Batching.CYCLIC else size
+    m = walled(dataset_size=n, batch_size=size, batching=batching, relation=relation,
+               step_size=0.3, lipschitz=1.0)  # fmt: skip
+    prime = PiecewiseLinear.constant(0.0 if relation is Relation.ADD_REMOVE else 1.0)
+    kinked = GradientPair(
+        m, others=KINKED, record=PiecewiseLinear.constant(-1.0), record_prime=prime
+    )
+    for pair in (kinked, ResetWalk(m, curvature=0.9, cap=0.77)):
+        plain = plain_pair(pair)
+        chains(plain, encode(m))  # raises unless the claim allows the gradients
+        written = plain["phases"][0]["first"], plain["phases"][0]["second"]
+        assert written[0] == [[None, 0.0, -0.3]]
+        assert written[1] == (None if relation is Relation.ADD_REMOVE else [[None, 0.0, 0.3]])
 
 
 def test_equal_steps_in_a_row_are_written_once():
