@@ -10,6 +10,7 @@ from typing import Any
 from audit import validate
 from audit.codec import decode, encode
 from audit.codec.hints import did_you_mean
+from audit.isolation import search_in
 from audit.scenario import (  # noqa: F401 each registers its kind
     pair,
     studies,
@@ -20,7 +21,11 @@ from audit.simulation.blocks import available_threads
 
 
 def read_scenario(plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Scenario:
-    """Return the scenario that plain data describes."""
+    """Return the scenario that plain data describes.
+
+    Modules of the user are searched for in ``folders``, also those that the run imports.
+    """
+    search_in(*folders)
     values = {str(key): value for key, value in plain.items() if value is not None}
     settings = values.pop("settings", {})
     threads = values.pop("threads", None)

@@ -22,9 +22,9 @@ from audit.estimation import (
     per_record_epsilon,
 )
 from audit.progress import Silent
-from audit.results import AtDelta, Estimator, Verdict
-from audit.scenario import TrainingSetting
-from audit.scenario.config import read_setting
+from audit.results import AtDelta, Estimator, StudyResult, UserMechanismResult, Verdict
+from audit.scenario import TrainingSetting, run
+from audit.scenario.config import read_scenario, read_setting
 from audit.scenario.definition import RunContext
 from audit.scenario.folders import Unfinished
 from audit.scenario.run_user_mechanism import audit_scores
@@ -514,3 +514,25 @@ def test_verdicts_reach_the_result() -> None:
     ).run(context(11))
     assert found.findings.statements[0].verdict is Verdict.CONSISTENT
     assert np.size(found.findings.numbers["scores"]) > 500
+
+
+def test_functions_beside_the_scenario_are_found_when_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "drawn_beside.py").write_text(
+        "import numpy as np\n"
+        "def scores(dataset, trials, seed):\n"
+        "    return np.random.default_rng(seed).normal(dataset, 1.0, trials)\n"
+        "def canaries(number, seed):\n"
+        "    coins = np.random.default_rng(seed).integers(0, 2, number)\n"
+        "    return coins.astype(float), coins\n"
+    )
+    one_run = {"function": "drawn_beside:canaries", "number": 100, "canaries": "independent"}
+    claims = [{"name": "theirs", "epsilon": 1.0, "delta": 1e-5}]
+    settings = {
+        "scores": {"own": {"function": "drawn_beside:scores", "trials": 1000}, "claims": claims},
+        "canaries": {"one_run": {**one_run, "claims": claims}},
+    }
+    plain = {"name": "beside", "bounds": [], "confidence": 0.9, "seed": 1, "settings": settings}
+    scores, canaries = run(read_scenario(plain, [tmp_path])).settings
+    assert isinstance(scores, UserMechanismResult)
+    assert isinstance(canaries, StudyResult)
+    assert [one.verdict for one in canaries.findings.statements] == [Verdict.REFUTED]
