@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy.special import ndtr
 from audit import bounds, estimation, exact, results
 from audit.constructions import BiasedWalk, Construction
 from audit.curves import Order, PrivacyCurve
+from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
 from audit.estimation import Audit, Evidence
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.mechanism import Batching, NoisySGD, Release
@@ -27,6 +28,7 @@ from audit.search import Found, worst_case
 from audit.simulation import final_iterates
 
 ExactCurve = LawCurve | GaussianPairCurve
+PairNumber = EpsilonAtDelta | RenyiAtOrder
 
 _SHOWN_MASS = 1e-7  # a law's figure leaves out tails lighter than this
 _BINS = 80
@@ -47,9 +49,9 @@ class EvaluatedBound:
     curve: PrivacyCurve | None
     reason: str | None
 
-    def row(self, value: Callable[[PrivacyCurve], float], certified: float) -> results.BoundRow:
-        """Return a value of the curve, judged by a certified lower bound on what it bounds."""
-        claimed = None if self.curve is None or self.reason else float(value(self.curve))
+    def row(self, quantity: PairNumber, certified: float) -> results.BoundRow:
+        """Return what the curve says of a number, judged by a certified lower bound on it."""
+        claimed = None if self.curve is None or self.reason else quantity.upper_bound(self.curve)
         verdict, ratio = Verdict.NOT_APPLICABLE, None
         if claimed is not None:
             verdict = judge_upper_bound(claimed, certified)
@@ -75,7 +77,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> results.PairResult:
     )
     curve = curves[steps.index(mechanism.steps)]
     evaluated = evaluated_bounds(mechanism, with_best(mechanism, context.bounds, deltas))
-    own = {delta: epsilon_by_order(curve, delta) for delta in deltas}
+    own = {delta: by_order(curve, EpsilonAtDelta(delta)) for delta in deltas}
     others = [
         _other_pair(pair, exact.curve(pair, threads=threads), deltas)
         for pair in setting.other_pairs
@@ -114,9 +116,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> results.PairResult:
         lows = [(own[delta].worst.low, setting.pair.name)]
         lows += [(other.epsilons[index].epsilon.low, other.pair.name) for other in others]
         certified, by = max(lows)
-        rows = tuple(
-            bound.row(lambda curve: curve.epsilon(delta), certified) for bound in evaluated
-        )
+        rows = tuple(bound.row(EpsilonAtDelta(delta), certified) for bound in evaluated)
         sound = {
             row.id: row.value
             for row in rows
@@ -158,7 +158,8 @@ def _other_pair(
 ) -> results.OtherPair:
     """Return a pair with its exact epsilon at each delta, in the worse order."""
     epsilons = (
-        results.EpsilonAtDelta(delta=d, epsilon=epsilon_by_order(law, d).worst) for d in deltas
+        results.EpsilonAtDelta(delta=d, epsilon=by_order(law, EpsilonAtDelta(d)).worst)
+        for d in deltas
     )
     return results.OtherPair(pair=pair, epsilons=tuple(epsilons), found_by=by)
 
@@ -193,26 +194,15 @@ def _derived(mechanism: NoisySGD) -> results.Derived:
 # numbers with their brackets
 
 
-def _number(value: float, bracket: tuple[float, float]) -> results.Number:
-    """Return a number; a value that rounding puts outside its bracket is moved to the end."""
-    low, high = bracket
-    return results.Number(float(min(max(value, low), high)), float(low), float(high))
-
-
-def _by_order(
-    value: Callable[[Order], float], bracket: Callable[[Order], tuple[float, float]]
-) -> results.ByOrder:
-    forward, reverse = (_number(value(o), bracket(o)) for o in (Order.FORWARD, Order.REVERSE))
-    ends = ((one.value, one.low, one.high) for one in (forward, reverse))
-    return results.ByOrder(forward=forward, reverse=reverse, worst=results.Number(*map(max, *ends)))
-
-
-def epsilon_by_order(curve: ExactCurve, delta: float) -> results.ByOrder:
-    """Return epsilon at ``delta`` in either order and the worse of the two."""
-    return _by_order(
-        lambda order: curve.epsilon(delta, order=order),
-        lambda order: curve.epsilon_bracket(delta, order),
-    )
+def by_order(curve: ExactCurve, quantity: PairNumber) -> results.ByOrder:
+    """Return a number in either order and the worse of the two, all inside their brackets."""
+    found = []
+    for order in (Order.FORWARD, Order.REVERSE):
+        low, high = map(float, quantity.bracket(curve, order))
+        value = getattr(curve, quantity.asked)(quantity.at, order=order)
+        found.append((float(min(max(value, low), high)), low, high))
+    forward, reverse, worst = (results.Number(*one) for one in (*found, map(max, *found)))
+    return results.ByOrder(forward=forward, reverse=reverse, worst=worst)
 
 
 # claimed bounds, and the rows that compare them with certified values
@@ -257,20 +247,20 @@ def at_order(
     alpha: float, curve: ExactCurve, audited: Audit, evaluated: tuple[EvaluatedBound, ...]
 ) -> results.AtOrder:
     """Compare what is known of the Renyi divergence of one order, for the setting's own pair."""
-    known = _by_order(
-        lambda order: curve.renyi(alpha, order=order),
-        lambda order: curve.renyi_bracket(alpha, order),
-    )
+    known = by_order(curve, RenyiAtOrder(alpha))
     return results.AtOrder(
         order=alpha,
         sampled_lower=audited.renyi_lower(alpha),
         exact=known,
-        bounds=tuple(
-            bound.row(lambda curve: curve.renyi(alpha), known.worst.low)
-            for bound in evaluated
-            if bound.reason is None
-        ),
+        bounds=_judged(evaluated, RenyiAtOrder(alpha), known.worst.low),
     )
+
+
+def _judged(
+    evaluated: Sequence[EvaluatedBound], quantity: PairNumber, certified: float
+) -> tuple[results.BoundRow, ...]:
+    """Return the rows of the bounds that apply."""
+    return tuple(one.row(quantity, certified) for one in evaluated if one.reason is None)
 
 
 def _at_position(
@@ -289,15 +279,11 @@ def _at_position(
 
     def at(delta: float) -> results.PositionAtDelta:
         known = tuple(
-            results.NamedEpsilon(pair=name, epsilon=epsilon_by_order(curve, delta).worst)
+            results.NamedEpsilon(pair=name, epsilon=by_order(curve, EpsilonAtDelta(delta)).worst)
             for name, curve in curves
         )
         certified = max(one.epsilon.low for one in known)
-        rows = tuple(
-            bound.row(lambda curve: curve.epsilon(delta), certified)
-            for bound in evaluated
-            if bound.reason is None
-        )
+        rows = _judged(evaluated, EpsilonAtDelta(delta), certified)
         return results.PositionAtDelta(delta=delta, pairs=known, certified=certified, bounds=rows)
 
     index = position * mechanism.batch_size + 1
@@ -375,7 +361,7 @@ def epsilon_against_steps(
     return results.EpsilonAgainstSteps(
         delta=delta,
         steps=tuple(steps),
-        exact=tuple(epsilon_by_order(curve, delta).worst for curve in curves),
+        exact=tuple(by_order(curve, EpsilonAtDelta(delta)).worst for curve in curves),
         bounds=tuple(
             results.BoundCurve(id=name, values=tuple(row))
             for name, row in values.items()

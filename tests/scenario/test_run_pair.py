@@ -10,6 +10,7 @@ import pytest
 import audit
 from audit.constructions import BiasedWalk, Construction, TwoSidedWalk
 from audit.curves import Order
+from audit.curves.quantities import EpsilonAtDelta
 from audit.estimation import FixedThresholds, audit_samples
 from audit.exact import curve
 from audit.results import EpsilonAgainstSteps, Verdict
@@ -78,7 +79,7 @@ def test_the_tightest_proven_bound_comes_beside_the_listed_ones() -> None:
 def test_a_rate_without_constants_is_never_judged() -> None:
     (rate, bound) = evaluated_bounds(mechanism(steps=3), [RATE, "bsa24.theorem_4_8"])
     assert rate.curve is not None  # it is drawn
-    rows = [one.row(lambda curve: curve.epsilon(1e-2), 1e3) for one in (rate, bound)]
+    rows = [one.row(EpsilonAtDelta(1e-2), 1e3) for one in (rate, bound)]
     assert [row.verdict for row in rows] == [Verdict.NOT_APPLICABLE, Verdict.REFUTED]
     assert (rows[0].value, rows[0].reason) == (None, "a rate without constants is never judged")
     assert rows[1].ratio == rows[1].value / 1e3
