@@ -17,7 +17,7 @@ A claim passes these places, from its file to its verdict:
 11. `evidence.collect` takes lower bounds until one refutes: laws, a search, samples.
 12. `candidates.Candidates.bracket` computes the law of a pair, and its numbers at many places.
 13. The judge compares the closest bound with the number, and with what a theorem proves.
-14. `witness.witness_of` writes a refutation as numbers,
+14. `evidence.witness_of` writes a refutation as numbers,
 15. with the cells that decide it (`partition.partition_of`).
 16. `judgement.Judgement` is the verdict, and `error_shares.step_down` gives left error to others.
 17. `checking.verify` asks ``audit-verify`` about the refutation.

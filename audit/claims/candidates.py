@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import exact
-from audit.claims.claim import Claim, Pair, Search, UserPair
+from audit.claims.claim import Claim, Pair, Search, UserPair, described
 from audit.claims.sources import InvalidClaim
 from audit.claims.witness import describable
-from audit.claims.wording import described
 from audit.constructions import Construction, suggested_members
 from audit.constructions.explicit import Repeated
 from audit.curves import Order

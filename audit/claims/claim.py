@@ -8,6 +8,7 @@ quantities and from `NumberSource`.
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass, replace
@@ -28,6 +29,7 @@ from audit.mechanism import Composition, NoisySGD
 from audit.numerics.display import ShortRepr
 from audit.validate import shown, with_article
 
+_MIN_DIGITS, _MAX_DIGITS = 3, 17
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 """``package.module:function``."""
 
@@ -528,3 +530,36 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
         "statement": encode(plain_statement(claim.statement)),
         "pair": None if pair is None else plain,
     }
+
+
+# numbers and pairs in messages
+
+
+def tidy(text: str) -> str:
+    """Return the text with short exponents: ``1e-5`` for ``1e-05``."""
+    return re.sub(r"e([+-])0+(?=\d)", lambda found: f"e{found[1].replace('+', '')}", text)
+
+
+def apart(first: float, second: float, most: int = _MAX_DIGITS) -> tuple[str, str]:
+    """Format two numbers with three digits, or as many (up to ``most``) as distinguish them."""
+    shown = "", ""
+    for digits in range(_MIN_DIGITS, most + 1):
+        shown = _digits(first, digits), _digits(second, digits)
+        if shown[0] != shown[1] or first == second:
+            break
+    return shown
+
+
+def _digits(number: float, digits: int) -> str:
+    return f"{number:#.{digits}g}".rstrip(".") if math.isfinite(number) else f"{number:g}"
+
+
+def described(pair: Pair) -> str:
+    """Return a pair's name with its non-default numbers."""
+    numbers = [
+        f"{field.name}={getattr(pair, field.name):.6g}"
+        for field in fields(pair)
+        if isinstance(getattr(pair, field.name), int | float)
+        and getattr(pair, field.name) != field.default
+    ]
+    return f"{pair.name}({', '.join(numbers)})" if numbers else pair.name

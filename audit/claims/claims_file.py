@@ -95,14 +95,10 @@ class Part:
 
     def bad(self, name: str, requirement: str) -> InvalidInput:
         """Return the error of a wrong value: ``name must be requirement, got value``."""
-        match self.value:
-            case list():
-                got = "a list" if self.value else "an empty list"
-            case dict():
-                got = "a mapping"
-            case _:
-                got = "nothing" if self.value is None else shown(self.value)
-        return invalid(self.location, f"{name} must be {requirement}, got {got}")
+        some_list = "a list" if self.value else "an empty list"
+        got = {list: some_list, dict: "a mapping", type(None): "nothing"}.get(type(self.value))
+        problem = f"{name} must be {requirement}, got {got or shown(self.value)}"
+        return invalid(self.location, problem)
 
     def fields(
         self,

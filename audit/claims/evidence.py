@@ -8,11 +8,13 @@ number is refuted or the budget is spent. Scores that a user recorded take the p
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +25,9 @@ from audit.claims.candidates import Candidates, Deadline, KnownPair, LawTooSlow,
 from audit.claims.claim import Budget, Claim, Samples
 from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence
+from audit.claims.partition import partition_of
 from audit.claims.sources import InvalidClaim
+from audit.claims.witness import COUNTS, LAWS, Witness, counted, mechanism_of, plain_pair
 from audit.constructions import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.explicit_laws import AllIterates
@@ -73,6 +77,66 @@ class LowerBound:
     def tightness(self) -> tuple[bool, float]:
         """A sort key: refutations first, then the bounds closest to the claimed number."""
         return not self.refutes, self.number.ratio(self.low)
+
+
+def witness_of(claim: Claim, bound: LowerBound) -> Witness:
+    """Return the witness of a refuted number.
+
+    Raises ``ValueError`` if the pair cannot be written as numbers.
+    """
+    number, order, known = bound.number, bound.order, bound.known
+    quantity, pair, exact = number.quantity, known.pair, bound.evidence is Evidence.EXACT
+    law = None
+    if exact and isinstance(known, KnownPair):
+        with contextlib.suppress(NoExactLaw):  # the partition of vectors on a plane needs none
+            law = known.law()
+    at = quantity.witness_at(law, order, number.value)
+    plain = None if pair is None else plain_pair(pair)
+    partition = None
+    if plain is not None and exact:
+        place = math.inf if law is None else quantity.proven_at(law, order, at)
+        walls = -math.inf, math.inf
+        if isinstance(pair, Construction):
+            process, _ = pair.processes()
+            walls = process.lower, process.upper
+        # where no partition is known, the verdict says that it is not verified
+        with contextlib.suppress(ValueError, ArithmeticError, IndexError):
+            partition = partition_of(
+                plain,
+                law,
+                quantity=quantity,
+                at=at,
+                claimed=number.value + number.slack,
+                certified=min(bound.low, place),
+                swap=order is Order.REVERSE,
+                walls=walls,
+            )
+    citation = claim.citation
+    if not citation and (entry := claim.bound[0]):
+        citation = str(entry.cite)
+    names = ("first", "second") if order is Order.FORWARD else ("second", "first")
+    head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
+    laws = () if plain is None else LAWS[plain["kind"]]
+    samples = None if bound.audit is None else counted(bound.audit, number)
+    counts = () if samples is None else (COUNTS,)
+    return Witness(
+        claim=claim.id,
+        citation=citation,
+        quantity=quantity.name,
+        at=at,
+        claimed=number.value,
+        slack=number.slack,
+        order=order,
+        bracket=(bound.low, bound.high if math.isfinite(bound.high) else None),
+        evidence=bound.evidence,
+        construction=known.digests if isinstance(known, Recorded) else known.name,
+        pair=plain,
+        partition=partition,
+        mechanism=None if pair is None or plain is None else mechanism_of(pair, plain),
+        recipe=(head, *laws, *quantity.recipe(at, number.value), *counts),
+        version=version("noisy-sgd-audit"),
+        samples=samples,
+    )
 
 
 @dataclass(kw_only=True)

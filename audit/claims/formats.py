@@ -11,9 +11,8 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 
 import audit
-from audit.claims import wording
 from audit.claims.checking import Checked, complaint
-from audit.claims.claim import encode_claim
+from audit.claims.claim import apart, encode_claim, tidy
 from audit.claims.judgement import Judgement
 from audit.codec import encode
 from audit.results import Verdict
@@ -48,7 +47,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
         verdict += f" (expected {judgement.claim.expected.words})"
     claimed, certified = judgement.claimed, judgement.certified
     if claimed is not None and certified is not None:
-        left, right = wording.apart(certified, claimed, _DIGITS)
+        left, right = apart(certified, claimed, _DIGITS)
     else:
         left, right = ("" if x is None else f"{x:.4g}" for x in (certified, claimed))
     ratio = judgement.tightness
@@ -60,7 +59,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
         right,
         left,
         "" if ratio is None else f"{ratio:.4g}",
-        wording.tidy(judgement.where),
+        tidy(judgement.where),
         by,
     )
 
@@ -195,7 +194,7 @@ def properties(judgement: Judgement) -> dict[str, object]:
         "claimed": _finite(judgement.claimed),
         "certified": _finite(judgement.certified),
         "tightness": _finite(judgement.tightness),
-        "where": wording.tidy(judgement.where),
+        "where": tidy(judgement.where),
         "pair": judgement.pair,
         "pairs_tried": judgement.pairs_tried or None,
         "pairs_left": judgement.pairs_left or None,

@@ -30,10 +30,16 @@ from audit.claims.error_shares import (
     step_down,
     work_order,
 )
-from audit.claims.evidence import Collected, LowerBound, Recorded, collect, collect_recorded
+from audit.claims.evidence import (
+    Collected,
+    LowerBound,
+    Recorded,
+    collect,
+    collect_recorded,
+    witness_of,
+)
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers, workers_for
-from audit.claims.witness import witness_of
 from audit.codec import decode, encode
 from audit.constructions import Construction, all_kinds, decode_any_pair
 from audit.constructions.explicit_laws import AllIterates
@@ -154,10 +160,10 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
             judgement = _judgement(found)
     except NothingClaimed as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
-    except (InvalidClaim, UserCodeError, BracketError) as reason:
-        judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=str(reason))
     except Exception as reason:
-        text = " ".join(f"{type(reason).__name__}: {reason}".split())
+        text = str(reason)
+        if not isinstance(reason, InvalidClaim | UserCodeError | BracketError):
+            text = " ".join(f"{type(reason).__name__}: {reason}".split())
         judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=text)
     return replace(judgement, seconds=time.perf_counter() - began)
 
@@ -228,22 +234,11 @@ def _judgement(found: Collected) -> Judgement:
         nothing = "no pair of neighbouring datasets is available for this mechanism"
         return replace(judgement, message=reason or nothing)
     closest = found.closest
-    known, exact = closest.known, closest.evidence is Evidence.EXACT
     verdict, message = _verdict(found)
     witness = None
     if verdict is Verdict.REFUTED and closest.refutes:
         try:
-            witness = witness_of(
-                found.claim,
-                closest.number,
-                pair=known.pair,
-                order=closest.order,
-                bracket=(closest.low, closest.high),
-                evidence=closest.evidence,
-                law=known.law() if exact and isinstance(known, KnownPair) else None,
-                audit=closest.audit,
-                construction=known.name if isinstance(known, KnownPair) else known.digests,
-            )
+            witness = witness_of(found.claim, closest)
         except ValueError as error:
             message += f" (no witness: {error})"
     return replace(
@@ -253,7 +248,7 @@ def _judgement(found: Collected) -> Judgement:
         certified=closest.low,
         quantity=closest.number.quantity,
         order=closest.order,
-        pair=known.name,
+        pair=closest.known.name,
         pairs_tried=found.tried,
         evidence=closest.evidence,
         error=found.spent,

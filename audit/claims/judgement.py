@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from audit.claims.claim import Claim, Expected, LooseBy, Severity
+from audit.claims.claim import Claim, Expected, LooseBy, Severity, apart, tidy
 from audit.claims.witness import Evidence as Evidence
 from audit.claims.witness import Witness
-from audit.claims.wording import apart, tidy
 from audit.curves import Order
 from audit.curves.quantities import AnyQuantity, ClaimedNumber
 from audit.numerics import display

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import audit
-from audit.claims import wording
-from audit.claims.claim import encode_claim
+from audit.claims.claim import encode_claim, tidy
 from audit.claims.judgement import Judgement
 from audit.codec import decode, encode
 from audit.codec.atomic import write_atomic
@@ -77,7 +76,7 @@ def entries(judgements: Iterable[Judgement]) -> dict[str, LockedClaim]:
 
 
 def _name(kind: str, quantity: Quantity) -> str:
-    return f"{kind} {quantity.name}{wording.tidy(quantity.at_where)}"
+    return f"{kind} {quantity.name}{tidy(quantity.at_where)}"
 
 
 def changes(lock: Lock, now: Mapping[str, LockedClaim]) -> tuple[str, ...]:

@@ -17,8 +17,7 @@ import numpy as np
 
 from audit import bounds, validate
 from audit.bounds import Status
-from audit.claims.claim import ACCOUNTANTS, Asked, Budget, Claim, Numbers, NumberSource
-from audit.claims.wording import tidy
+from audit.claims.claim import ACCOUNTANTS, Asked, Budget, Claim, Numbers, NumberSource, tidy
 from audit.codec import decode, encode
 from audit.constructions import decode_any_pair, encode_pair
 from audit.constructions.explicit import ExplicitPair

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import enum
 import itertools
 import json
@@ -11,16 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib.metadata import version
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from audit import validate
-from audit.claims.claim import Claim, Pair
-from audit.claims.partition import partition_of
-from audit.claims.wording import described
+from audit.claims.claim import Pair
 from audit.codec import decode, encode
 from audit.constructions import (
     Affine,
@@ -51,23 +47,21 @@ from audit.simulation.program import pieces
 
 if TYPE_CHECKING:
     from audit.estimation import Audit
-    from audit.exact import BracketedCurve
 
 _FORMAT = 3
 # from each point on: slope, shift; floats or fractions
 Pieces = list[tuple[float, Any, Any]]
 # what the counts of an event prove
-_COUNTS = (
+COUNTS = (
     "The event under 'samples' was chosen without its counts: the first law of its 'order' has"
     " first_count of first_total draws in it, the other one second_count of second_total. Every"
     " pair of rates that the claim allows is excluded at errors[index], of 'error' for all tests."
 )
-_NO_WALLS = (-math.inf, math.inf)
 _COUNTED = ("first_count", "first_total", "second_count", "second_total")
 _NAMES = tuple(quantity.name for quantity in QUANTITIES.values())
 
 # Definitions of the laws of each kind of plain pair.
-_LAWS: Mapping[str, tuple[str, ...]] = {
+LAWS: Mapping[str, tuple[str, ...]] = {
     "run": (
         "Each law is that of X_T, X <- clip(X - g(X) + step_size noise_std Z, -diameter/2,"
         " diameter/2) from 'start', with Z standard normal and batches of the mechanism's sampler.",
@@ -178,72 +172,7 @@ class Witness(ShortRepr):
         return witness
 
 
-def witness_of(
-    claim: Claim,
-    number: ClaimedNumber,
-    *,
-    pair: Pair | None,
-    order: Order,
-    bracket: tuple[float, float],
-    evidence: Evidence,
-    law: BracketedCurve | None = None,
-    audit: Audit | None = None,
-    construction: str = "",
-) -> Witness:
-    """Return the witness of a refuted number.
-
-    ``law`` is the exact curve of a construction, ``audit`` that of samples. Samples that a user
-    recorded have no ``pair``, and are described by ``construction``. Raises ``ValueError`` if the
-    pair cannot be written as numbers.
-    """
-    at = number.quantity.witness_at(law, order, number.value)
-    plain = None if pair is None else plain_pair(pair)
-    partition = None
-    if plain is not None and evidence is Evidence.EXACT:
-        process = pair.processes()[0] if isinstance(pair, Construction) else None
-        place = math.inf if law is None else number.quantity.proven_at(law, order, at)
-        # where no partition is known, the verdict says that it is not verified
-        with contextlib.suppress(ValueError, ArithmeticError, IndexError):
-            partition = partition_of(
-                plain,
-                law,
-                quantity=number.quantity,
-                at=at,
-                claimed=number.value + number.slack,
-                certified=min(bracket[0], place),
-                swap=order is Order.REVERSE,
-                walls=_NO_WALLS if process is None else (process.lower, process.upper),
-            )
-    citation = claim.citation
-    if not citation and (entry := claim.bound[0]):
-        citation = str(entry.cite)
-    names = ("first", "second") if order is Order.FORWARD else ("second", "first")
-    head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
-    laws = () if plain is None else _LAWS[plain["kind"]]
-    samples = None if audit is None else counted(audit, number)
-    counts = () if samples is None else (_COUNTS,)
-    low, high = bracket
-    return Witness(
-        claim=claim.id,
-        citation=citation,
-        quantity=number.quantity.name,
-        at=at,
-        claimed=number.value,
-        slack=number.slack,
-        order=order,
-        bracket=(low, high if math.isfinite(high) else None),
-        evidence=evidence,
-        construction=described(pair) if pair is not None else construction,
-        pair=plain,
-        partition=partition,
-        mechanism=None if pair is None or plain is None else _mechanism(pair, plain),
-        recipe=(head, *laws, *number.quantity.recipe(at, number.value), *counts),
-        version=version("noisy-sgd-audit"),
-        samples=samples,
-    )
-
-
-def _mechanism(pair: Pair, plain: Mapping[str, Any]) -> Any:
+def mechanism_of(pair: Pair, plain: Mapping[str, Any]) -> Any:
     """Return the mechanism as plain data where the verifier can build or check the laws by it."""
     if isinstance(pair, AllIterates) and isinstance(pair.mechanism, Composition):
         return [encode(part) for part in collapsed(pair.mechanism.parts)]

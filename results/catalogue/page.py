@@ -12,7 +12,7 @@ from typing import Any
 
 from audit.bounds import CATALOGUE
 from audit.bounds.statements import source
-from audit.claims.wording import apart
+from audit.claims.claim import apart
 from audit.numerics.number_format import MISSING, ratio
 from results.catalogue.rows import Kind, Row
 from results.catalogue.stored_witnesses import Stored

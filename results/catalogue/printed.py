@@ -16,9 +16,11 @@ from audit.bounds.random_allocation import (
     least_noise_multiplier,
     total_variation_bound,
 )
+from audit.claims.candidates import KnownPairs
 from audit.claims.claim import Claim, statement_of
+from audit.claims.evidence import LowerBound, witness_of
 from audit.claims.judgement import Evidence
-from audit.claims.witness import Witness, witness_of
+from audit.claims.witness import Witness
 from audit.constructions import Construction, DriftedWalk
 from audit.constructions.explicit import ExplicitPair, NormalVectors, VectorMixture
 from audit.curves import GaussianCurve, Order
@@ -108,16 +110,10 @@ def _of_pair(
 ) -> Printed:
     """Return a printed epsilon with its witness: a pair whose epsilon is in ``bracket``."""
     statement = statement_of(epsilon=one.expected, delta=delta)
-    witness = witness_of(
-        Claim(id=one.id, mechanism=None, statement=statement, citation=one.citation, pair=pair),
-        ClaimedNumber(EpsilonAtDelta(delta), one.expected),
-        pair=pair,
-        order=order,
-        bracket=bracket,
-        evidence=Evidence.EXACT,
-        law=exact.curve(pair) if isinstance(pair, Construction) else None,
-    )
-    return dataclasses.replace(one, witness=witness)
+    claim = Claim(id=one.id, mechanism=None, statement=statement, citation=one.citation, pair=pair)
+    number, known = ClaimedNumber(EpsilonAtDelta(delta), one.expected), KnownPairs().one(pair)
+    bound = LowerBound(number, *bracket, order, known, Evidence.EXACT)
+    return dataclasses.replace(one, witness=witness_of(claim, bound))
 
 
 def _table_1() -> list[Printed]:

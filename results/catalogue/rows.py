@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from audit.bounds import CATALOGUE, Entry
-from audit.claims import wording
+from audit.claims.claim import tidy
 from audit.claims.judgement import Judgement
 from audit.mechanism import Composition
 from audit.report.mechanism_line import mechanism_line
@@ -129,7 +129,7 @@ def _judged(judgement: Judgement, entry: Entry | None, extra: Mapping[str, SideS
         statement=stated,
         status=entry.status.value if entry else "as printed",
         mechanism=_mechanism(judgement) if judgement.claimed is not None else "",
-        at=wording.tidy(judgement.where),
+        at=tidy(judgement.where),
         quantity="" if judgement.quantity is None else judgement.quantity.name,
         pair=judgement.pair,
         evidence="" if judgement.evidence is None else judgement.evidence.value,
