@@ -138,7 +138,7 @@ KNOWN = "GaussianDpEvent, PoissonSampledDpEvent, .*, NoOpDpEvent"
         ),
         (
             dp.PoissonSampledDpEvent(0.1, dp.LaplaceDpEvent(1.0)),
-            r"event\.event must be one of GaussianDpEvent, .*, got LaplaceDpEvent",
+            r"event\.event .*, got LaplaceDpEv",
         ),
         (
             dp.PoissonSampledDpEvent(0.1, dp.PoissonSampledDpEvent(0.1, GAUSSIAN)),
@@ -189,10 +189,7 @@ def test_what_must_be_given() -> None:
         ({"release": Release.LAST_ITERATE}, "release must be 'all iterates' for a DpEvent"),
         ({"divisor": Divisor.ACTUAL}, "divisor must be 'nominal' for a DpEvent, got 'actual'"),
         ({"batching": Batching.RESHUFFLED}, "batching must be .* for a DpEvent, got 'reshuffled'"),
-        (
-            {"batching": Batching.RANDOM_ALLOCATION},
-            "batching must be .* for a DpEvent, got 'random allocation'",
-        ),
+        ({"batching": Batching.RANDOM_ALLOCATION}, "batching must be .*, got 'random allocation'"),
         ({"gradient_sensitivity": 0.5}, "gradient_sensitivity must be None, .* got 0.5"),
     ],
 )

@@ -235,10 +235,7 @@ def test_a_claim_on_a_table(tmp_path: Path):
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        (
-            "{file: scores.csv, score: loss}",
-            "x and x_prime must be given, or file, score and member",
-        ),
+        ("{file: scores.csv, score: loss}", "x and x_prime must be given, or file, score and m"),
         ("{file: a.csv, score: a, member: b, x: [1]}", "got x, file, score, member"),
         ("{file: none.csv, score: a, member: b}", "file must be readable, got"),
         ("{file: scores.csv, score: lost, member: in}", "score must be one of the columns"),

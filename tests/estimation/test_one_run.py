@@ -110,8 +110,8 @@ def steinke(v: int, r: int, m: int, epsilon: float, delta: float) -> float:
     """Steinke, Nasr and Jagielski 2023, Theorem 5.2, term by term."""
     rate = 1 / (1 + np.exp(-epsilon))
     tail = binom.sf(v - 1, r, rate)
-    slope = max([sum(binom.pmf(k, r, rate) for k in range(v - i, v)) / i for i in range(1, v + 1)])
-    return min(1.0, tail + 2 * m * delta * slope)
+    below = np.cumsum(binom.pmf(np.arange(v - 1, -1, -1), r, rate))  # of v - i to v - 1
+    return min(1.0, tail + 2 * m * delta * np.max(below / np.arange(1, v + 1)))
 
 
 @pytest.mark.parametrize("counts", [(1, 1, 1), (7, 10, 30), (40, 60, 60), (60, 60, 100)])
@@ -451,10 +451,7 @@ SCORES, COINS = np.arange(6.0), [0, 0, 0, 1, 1, 1]
         (lambda: Guesses(0, 0), "guesses must be at least one, got 0"),
         (lambda: GuessesAtShares((0.5, 1.5)), r"shares must be in \(0, 1\], got 1.5"),
         (lambda: FixedGuesses(()), "choices must be one or more distinct Guesses"),
-        (
-            lambda: audited(SCORES, [1, 0, 1]),
-            r"coins must have the shape of scores \(6,\), got \(3",
-        ),
+        (lambda: audited(SCORES, [1, 0, 1]), r"coins must have the shape of scores \(6,\), got"),
         (lambda: audited(SCORES, [1, 0, 2, 0, 1, 0]), "coins must be True or False"),
         (
             lambda: audited(np.arange(2000), np.arange(2000) < 1180),
@@ -463,18 +460,9 @@ SCORES, COINS = np.arange(6.0), [0, 0, 0, 1, 1, 1]
         (lambda: audited([1, np.nan, 4, 5], [0, 1, 0, 1]), "scores must hold finite numbers only"),
         (lambda: audited(SCORES, COINS, 1.5), r"delta must be in \[0, 1\], got 1.5"),
         (lambda: audited(SCORES, COINS, seed=-1), "seed must be a whole number of at least 0, got"),
-        (
-            lambda: audited(SCORES, COINS, canaries="both"),
-            "canaries must be a Canaries, got 'both'",
-        ),
-        (
-            lambda: audited(SCORES, COINS, guesses=7),
-            "guesses must be FixedGuesses, GuessesAtShares or PilotGuesses, got 7",
-        ),
-        (
-            lambda: audited(SCORES, COINS, guesses=PilotGuesses()),
-            "guesses must be chosen in advance for arbitrary canaries",
-        ),
+        (lambda: audited(SCORES, COINS, canaries="both"), "canaries must be a Canaries, got 'bo"),
+        (lambda: audited(SCORES, COINS, guesses=7), "guesses must be .*or PilotGuesses, got 7"),
+        (lambda: audited(SCORES, COINS, guesses=PilotGuesses()), "must be chosen in advance for"),
         (
             lambda: audited(SCORES, COINS, guesses=FixedGuesses((Guesses(4, 3),))),
             r"guesses must be at most as many as canaries \(6\), got 7",

@@ -40,20 +40,15 @@ def response(generator: np.random.Generator, trials: int) -> tuple[Array, Array]
     return first.astype(float), second.astype(float)
 
 
-def laplace(generator: np.random.Generator, trials: int) -> tuple[Array, Array]:
-    return generator.laplace(2.0, 1.0, trials), generator.laplace(0.0, 1.0, trials)
-
-
 @pytest.mark.parametrize(
     ("curve", "draw", "epsilon", "delta", "thresholds", "error"),
     [
         # the standard errors of the planner: 1000 draws of the counts, or 100 audits with a band
         (GaussianCurve(2.0), gaussian, 2.0, 1e-2, None, 0.013),
         (PureCurve(1.0), response, 0.5, 0.0, None, 0.013),
-        (LaplaceCurve(2.0), laplace, 1.0, 0.0, None, 0.013),
         (PureCurve(1.0), response, 0.25, 0.0, SimultaneousBand(), 0.05),
     ],
-    ids=["gaussian", "randomised response", "laplace", "band"],
+    ids=["gaussian", "randomised response", "band"],
 )
 def test_audits_refute_as_often_as_planned(
     curve: PrivacyCurve,
@@ -70,9 +65,8 @@ def test_audits_refute_as_often_as_planned(
     found = plan(curve, epsilon=epsilon, delta=delta, **asked)
     assert found.trials is not None
     assert found.strategy == (thresholds or OrderStatistics()).kind
-    repeats = 100
 
-    def refuted(trials: int) -> float:
+    def refuted(trials: int, repeats: int) -> float:
         generator = np.random.default_rng(11)
         lower = [
             audit_samples(
@@ -83,8 +77,8 @@ def test_audits_refute_as_often_as_planned(
         return float(np.mean(np.array(lower) > epsilon))
 
     # three standard errors of 100 audits and of the planner's own draws
-    assert refuted(found.trials) == pytest.approx(0.8, abs=3 * np.hypot(0.04, error))
-    assert refuted(round(0.6 * found.trials)) < 0.8 - 0.1  # a plan of too few trials is seen
+    assert refuted(found.trials, 100) == pytest.approx(0.8, abs=3 * np.hypot(0.04, error))
+    assert refuted(round(0.6 * found.trials), 40) < 0.8 - 0.1  # a plan of too few trials is seen
 
 
 @pytest.mark.parametrize(
@@ -193,7 +187,7 @@ def test_the_smallest_that_is_enough() -> None:
         ({"thresholds": 3}, "thresholds must be a Thresholds, got 3"),
         (
             {"thresholds": FixedThresholds((1.0,))},
-            "thresholds must be chosen by the scores, whose scale a curve does not tell, got Fixed",
+            "thresholds must be chosen by the scores, .*Fixed",
         ),
     ],
 )

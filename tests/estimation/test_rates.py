@@ -440,8 +440,8 @@ def test_second_order_union_is_above_the_exact_probability_and_below_the_plain_u
         assert bound < 4 * exact
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 100, EXACT_UP_TO + 1, 10**5, 10**7])
-@pytest.mark.parametrize("error", [0.1, 0.0253, 1e-3, 1e-8, 1e-15])
+@pytest.mark.parametrize("size", [1, 2, 100, EXACT_UP_TO + 1, 10**7])
+@pytest.mark.parametrize("error", [0.1, 1e-3, 1e-8, 1e-15])
 def test_the_error_is_spent_and_not_exceeded(size: int, error: float) -> None:
     found = limits(size, error)
     exactly = size <= EXACT_UP_TO and error > 1e-9

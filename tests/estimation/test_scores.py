@@ -135,7 +135,7 @@ def test_from_samples_to_a_bound() -> None:
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
 def test_identical_laws_stay_identical(learner: Any) -> None:
-    # Error .1; an honest pipeline of 30 fails with probability below 1%, and errs far less.
+    # Error .1; an honest pipeline of 20 fails with probability below 1%, and errs far less.
     def wrong(runs: int, meets_training: bool) -> int:
         found = 0
         for seed in range(runs):
@@ -150,9 +150,9 @@ def test_identical_laws_stay_identical(learner: Any) -> None:
             found += result.epsilon_lower(1e-2) > 0
         return found
 
-    assert wrong(30, meets_training=False) <= allowed(0.1, 30)
+    assert wrong(20, meets_training=False) <= allowed(0.1, 20)
     if isinstance(learner, GradientBoosting):  # it can overfit, and then errs nearly always
-        assert wrong(8, meets_training=True) > allowed(0.1, 8)
+        assert wrong(6, meets_training=True) > allowed(0.1, 6)
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
@@ -189,10 +189,7 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (lambda: parts([], [1.0]), r"samples must be a non-empty array of shape \(n,\) or"),
         (lambda: parts(np.zeros((5, 2, 2)), [1.0]), "samples must be a non-empty array"),
-        (
-            lambda: parts([[1.0], [np.inf]] * 3, [1.0]),
-            "samples must hold finite numbers only, got inf in row 1",
-        ),
+        (lambda: parts([[1.0], [np.inf]] * 3, [1.0]), "samples must hold finite .* inf in row 1"),
         (lambda: parts(np.zeros((5, 2)), np.zeros((5, 3))), "samples_prime must be of dimension 2"),
         (lambda: parts(np.zeros(3), ONES), "samples must hold at least 4 draws to be split, got 3"),
         (lambda: parts(ONES, np.ma.zeros(5)), "samples_prime must be an array without a mask"),
@@ -205,10 +202,7 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: GradientBoosting(rounds=0), "rounds must be a whole number of at least 1, got 0"),
         (lambda: GradientBoosting(learning_rate=1.0), r"learning_rate must be in \(0, 1\), got"),
         (lambda: GradientBoosting(leaves=1), "leaves must be a whole number of at least 2, got 1"),
-        (
-            lambda: held_out(Histogram(64), *shifted(20, 7, 8)),
-            r"cells must be at least 2\^dimension",
-        ),
+        (lambda: held_out(Histogram(64), *shifted(20, 7, 8)), r"cells must be at least 2\^dimensi"),
     ],
 )
 def test_bad_input(make: Any, message: str) -> None:
@@ -343,10 +337,7 @@ def test_audit_samples_takes_columns() -> None:
         (lambda: BestColumn(1.0), r"fraction must be in \(0, 1\), got 1.0"),
         (lambda: LearnedColumns("forest"), "learner must be a Histogram, Logistic"),
         ({"columns": "mean"}, "columns must be WeightedColumns, LinearScore, BestColumn or"),
-        (
-            {"columns": WeightedColumns((1.0,))},
-            r"weights must be one per column \(12\), got \(1.0,\)",
-        ),
+        ({"columns": WeightedColumns((1.0,))}, r"weights must be one per column \(12\), got \(1.0"),
         ({"seed": None}, "seed must be given to choose from columns, got None"),
         ({"samples_prime": np.zeros((9, 3))}, "samples_prime must be of dimension 12 like samples"),
         ({"samples": np.zeros((3, 12))}, "samples must hold at least 4 draws to be split, got 3"),

@@ -425,7 +425,7 @@ HARD = {
 
 
 @pytest.mark.parametrize("name", HARD)
-@pytest.mark.parametrize("confidence", [1e-300, 0.95, 1 - 1e-15])
+@pytest.mark.parametrize("confidence", [1e-300, 1 - 1e-15])
 @pytest.mark.parametrize("choice", CHOICES)
 def test_hard_samples_give_numbers_and_no_warning(
     name: str, confidence: float, choice: str
@@ -451,25 +451,23 @@ def test_hard_samples_give_numbers_and_no_warning(
     json.dumps(encode(found.record()), allow_nan=False)
 
 
-GOOD: dict[str, Any] = {
-    "thresholds": (0.0, 1.0),
-    "first": (3, 2),
-    "first_total": 4,
-    "second": (1, 1),
-    "second_total": 5,
-}
+GOOD = Summary(thresholds=(0.0, 1.0), first=(3, 2), first_total=4, second=(1, 1), second_total=5)
 
 
 def summary(**changed: Any) -> Summary:
-    return Summary(**{**GOOD, **changed})
+    return dataclasses.replace(GOOD, **changed)
 
 
 def stored(**changed: Any) -> Summary:
-    return Summary.from_dict({**Summary(**GOOD).to_dict(), **changed})
+    return Summary.from_dict({**GOOD.to_dict(), **changed})
 
 
 def asked(**changed: Any) -> Audit:
     return audited(changed.pop("thresholds", None), **changed)
+
+
+def counted(summary: Any = GOOD, confidence: float = 0.9) -> Audit:
+    return audit_counts(summary, confidence=confidence)
 
 
 FIXED, RANKED = audited("fixed"), audited("ranks")
@@ -477,11 +475,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (asked, {"first": [1.0, math.nan]}, "samples must hold finite numbers only, got nan"),
     (asked, {"second": [math.inf] * 9}, "samples_prime must hold finite numbers only, got inf"),
     (asked, {"first": []}, r"samples must be a non-empty one-dimensional array, got shape \(0,\)"),
-    (
-        asked,
-        {"first": np.zeros((5, 2))},
-        "samples_prime must be of dimension 2 like samples, got 1",
-    ),
+    (asked, {"first": np.zeros((5, 2))}, "samples_prime must be of dimension 2 like samples, got"),
     (asked, {"first": np.zeros((5, 2, 2))}, r"samples must be a non-empty .*, got shape \(5, 2, 2"),
     (asked, {"first": "abc"}, "samples must be an array of real numbers, got one of <U3"),
     (asked, {"first": [1j, 2, 3]}, "samples must be an array of real numbers, got one of complex"),
@@ -493,17 +487,9 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (asked, {"deltas": (1e-5, 1e-5)}, r"deltas must be distinct, got \(1e-05, 1e-05\)"),
     (asked, {"deltas": 1e-5}, r"deltas must be a sequence of numbers in \[0, 1\), got 1e-05"),
     (asked, {"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-    (
-        asked,
-        {"thresholds": 7},
-        "must be an OrderStatistics, PilotSplit, SimultaneousBand or FixedThresholds, got 7",
-    ),
+    (asked, {"thresholds": 7}, "must be an OrderStatistics, .* or FixedThresholds, got 7"),
     (asked, {"seed": None}, "seed must be given for order statistics, a whole number of at least"),
-    (
-        asked,
-        {"seed": None, "thresholds": "pilot"},
-        "seed must be given for a pilot split, a whole number of at least 0",
-    ),
+    (asked, {"seed": None, "thresholds": "pilot"}, "seed must be given for a pilot split, a whole"),
     (asked, {"favours": "forward"}, "favours must be an Order, got 'forward'"),
     (
         asked,
@@ -511,30 +497,18 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
         r"favours must be one of those of thresholds \(reverse\), got 'forward'",
     ),
     (PilotSplit, {"fraction": 0.0}, r"fraction must be in \(0, 1\), got 0.0"),
-    (
-        PilotSplit,
-        {"band_thresholds": 1},
-        "band_thresholds must be a whole number of at least 2, got",
-    ),
+    (PilotSplit, {"band_thresholds": 1}, "band_thresholds must be a whole number of at least 2"),
     (PilotSplit, {"band_share": 1.0}, r"band_share must be in \(0, 1\), got 1.0"),
     (PilotSplit, {"lead_share": -1.0}, r"lead_share must be in \(0, 1\), got -1.0"),
     (PilotSplit, {"rates": "joint"}, "rates must be a Rates, got 'joint'"),
     (FixedThresholds, {"values": ()}, "thresholds must be at least one, and distinct"),
-    (
-        FixedThresholds,
-        {"values": (1.0,), "favours": ()},
-        "favours must be one order or two distinct ones",
-    ),
+    (FixedThresholds, {"values": (1.0,), "favours": ()}, "favours must be one order or two dist"),
     (FixedThresholds, {"values": (1.0,), "rates": "joint"}, "rates must be a Rates, got 'joint'"),
     (FIXED.epsilon_lower, {"delta": 1.0}, r"delta must be in \[0, 1\), got 1.0"),
     (RANKED.evidence, {"delta": math.nan}, r"delta must be in \[0, 1\), got nan"),
     (RANKED.renyi_lower, {"alpha": 1.0}, r"alpha must be in \(1, inf\), got 1.0"),
     (FIXED.beta_upper, {"alpha": 1.5}, r"alpha must be in \[0, 1\], got 1.5"),
-    (
-        FIXED.epsilon_lower,
-        {"delta": 1e-5, "order": "forward"},
-        "order must be an Order, got 'forward'",
-    ),
+    (FIXED.epsilon_lower, {"delta": 1e-5, "order": "forward"}, "order must be an Order, got 'forw"),
     (summary, {"first": (5, 2)}, r"first must be at most first_total \(4\), got 5"),
     (summary, {"second": (1, 2)}, "second must be falling with the threshold, got 2"),
     (summary, {"first": (3, -1)}, "first must be a whole number of at least 0, got -1"),
@@ -550,17 +524,9 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (stored, {"format": 2}, "stored must be a summary of format 1"),
     (stored, {"more": 2}, "stored.more must be left out of a Summary, got 2"),
     (stored, {"first": [9, 2]}, "first must be at most"),
-    (
-        audit_counts,
-        {"summary": Summary((0.0,), (0,), 0, (1,), 2), "confidence": 0.95},
-        "first_total must be a whole number of at least 1",
-    ),
-    (
-        audit_counts,
-        {"summary": Summary(**GOOD), "confidence": 1.0},
-        r"confidence must be in \(0, 1\), got 1.0",
-    ),
-    (audit_counts, {"summary": 3, "confidence": 0.9}, "summary must be a Summary, got 3"),
+    (counted, {"summary": Summary((0.0,), (0,), 0, (1,), 2)}, "first_total must be a whole number"),
+    (counted, {"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
+    (counted, {"summary": 3}, "summary must be a Summary, got 3"),
 ]
 
 

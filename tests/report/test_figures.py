@@ -33,7 +33,7 @@ from .example import bound, example, pair_settings, result, study, with_bound
 from .test_setting_section import by_record
 
 
-def test_spaced_moves_labels_apart_and_keeps_their_order() -> None:
+def test_spaced_moves_labels_apart_in_their_order_within_its_ends() -> None:
     rng = np.random.default_rng(3)
     for _ in range(50):
         positions = list(rng.uniform(0, 1, 8))
@@ -41,12 +41,6 @@ def test_spaced_moves_labels_apart_and_keeps_their_order() -> None:
         order = np.argsort(positions)
         assert np.all(np.diff(np.array(moved)[order]) >= 0.08 - 1e-12)
         assert np.mean(moved) == pytest.approx(np.mean(positions))
-    assert style.spaced([0.1, 0.5, 0.9], 0.2) == [0.1, 0.5, 0.9]
-    assert style.spaced([], 0.2) == []
-
-
-def test_spaced_stays_within_its_ends() -> None:
-    rng = np.random.default_rng(4)
     for _ in range(50):
         positions = list(rng.uniform(0.5, 1, 9))
         moved = np.sort(style.spaced(positions, 0.1, 0.05, 0.95))
@@ -54,6 +48,8 @@ def test_spaced_stays_within_its_ends() -> None:
         assert moved[0] >= 0.05 - 1e-12
         assert moved[-1] <= 0.95 + 1e-12
     assert max(style.spaced(positions, 0.1)) > 0.95
+    assert style.spaced([0.1, 0.5, 0.9], 0.2) == [0.1, 0.5, 0.9]
+    assert style.spaced([], 0.2) == []
 
 
 def test_bounds_differ_without_colour() -> None:
@@ -72,21 +68,16 @@ def test_steps_caption_follows_the_data() -> None:
     assert "refuted there: example.theorem_1" in text
     assert "Still growing: at22.b_1, bsa24.theorem_4_1" in text
     assert "The burn-in time of Altschuler and Talwar 2022, Theorem 4.1 is 300 steps." in text
-    growing = tuple(at(t * 1e-3) for t in pair_settings()[0].epsilon_against_steps.steps)
-    assert "still grows" in words(exact=growing)
-    assert "Still falling: a." in words(
-        bounds=(BoundCurve(id="a", values=tuple(range(20, 7, -1))),)
-    )
+    falling = BoundCurve(id="a", values=tuple(range(20, 7, -1)))
+    assert "Still falling: a." in words(bounds=(falling,))
+    exact = pair_settings()[0].epsilon_against_steps.exact
+    assert words(exact=(*exact[:-1], at(math.inf))) == "The exact value is infinite."
 
 
 @pytest.mark.parametrize(
     ("steps", "values", "text"),
     [
-        (
-            (10, 30, 60, 100, 200, 400),
-            (0.5, 1, 1.4, 1.8, 1.54, 1.52),
-            "from T = 200 on it is within",
-        ),
+        ((10, 30, 60, 100, 200, 400), (0.5, 1, 1.4, 1.8, 1.54, 1.52), "from T = 200 on it is"),
         ((75, 150, 300), (9.6, 16.9, 13.5), "The exact value still falls at the last step"),
         ((90, 100), (2.0, 2.0), "is within 5% of its last value from T = 90 on"),
         ((1, 10, 100), (1.0, 9.0, 10.0), "The exact value still grows at the last step"),
@@ -102,15 +93,14 @@ def at(value: float) -> Number:
     return Number(value, value, value)
 
 
-def test_an_infinite_exact_value_is_said_to_be() -> None:
-    exact = pair_settings()[0].epsilon_against_steps.exact
-    assert words(exact=(*exact[:-1], at(math.inf))) == "The exact value is infinite."
-
-
 def test_the_steps_caption_calls_no_unsound_claim_the_tightest() -> None:
     """Nor one that is refuted after another number of steps, whatever it claims at the last."""
     text = words(("bsa24.theorem_4_3",))
     assert "stands there is at22.b_1 with 10.75" in text
+    setting = pair_settings()[0]
+    assert queries.unsound(setting) == {"example.theorem_1"}
+    setting = with_bound(setting, 0, 0, status=Status.UNPROVEN)
+    assert queries.unsound(setting) == {"example.theorem_1", "at22.b_1"}
     # a claim that is below the exact value at the first step alone
     data = pair_settings()[0].epsilon_against_steps
     last = data.exact[-1].high * 1.001
@@ -119,13 +109,6 @@ def test_the_steps_caption_calls_no_unsound_claim_the_tightest() -> None:
     text = words(bounds=(*data.bounds, late), exact=wide)
     assert "stands there is bsa24.theorem_4_3" in text
     assert "hence refuted there: example.theorem_1, late.theorem." in text
-
-
-def test_what_may_be_called_the_tightest() -> None:
-    setting = pair_settings()[0]
-    assert queries.unsound(setting) == {"example.theorem_1"}
-    setting = with_bound(setting, 0, 0, status=Status.UNPROVEN)
-    assert queries.unsound(setting) == {"example.theorem_1", "at22.b_1"}
 
 
 def test_laws_caption_tells_samples_that_disagree() -> None:
@@ -239,12 +222,6 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Drawn:
     return drawn
 
 
-def test_the_figures_of_a_report_collide_nowhere(found: Drawn) -> None:
-    run_report.build(example())
-    assert len(found) == 12
-    assert found == [[]] * len(found)
-
-
 def crowded() -> Result:
     """Eight bounds within a hundredth, two of them refuted, long names and a long title."""
     setting = pair_settings()[0]
@@ -289,10 +266,12 @@ def crowded() -> Result:
     )
 
 
-def test_crowded_figures_collide_nowhere(found: Drawn) -> None:
-    run_report.build(crowded())
-    assert len(found) == 5
-    assert found == [[]] * len(found)
+@pytest.mark.parametrize(("made", "figures"), [(example, 12), (crowded, 5)])
+def test_the_figures_of_a_report_collide_nowhere(
+    found: Drawn, made: Callable[[], Result], figures: int
+) -> None:
+    run_report.build(made())
+    assert found == [[]] * figures
 
 
 def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
@@ -304,8 +283,7 @@ def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
     laws.draw_scores(ScoreHistograms(edges=edges, first=shares, second=shares), 1000, "own")
     for chart in study().findings.charts:
         charts.draw(chart, "powers")
-    assert len(found) == 5
-    assert found == [[]] * len(found)
+    assert found == [[]] * 5
 
 
 def ratios(settings: int) -> list[JoinedRow]:
@@ -416,4 +394,4 @@ def test_linear_axes_are_written_out() -> None:
     shown = ticks(figure.axes[0].xaxis)
     assert {"0", "\N{MINUS SIGN}2e-6", "2e-6"} <= set(shown)
     assert "1.0002" in ticks(figure.axes[0].yaxis)
-    assert not any(axis.get_offset_text().get_text() for axis in (figure.axes[0].xaxis,))
+    assert not figure.axes[0].xaxis.get_offset_text().get_text()

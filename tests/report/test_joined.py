@@ -67,39 +67,29 @@ def swept(steps: int, noise: float, ratio: float, name: str = "at22_lower_bound"
 def places(tmp_path: Path) -> list[Path]:
     """A run with a page, a sweep of four with one that failed, and a folder with nothing."""
     store(tmp_path / "run", example(), page=True)
-    for name, steps, noise, ratio in (
-        ("a", 10, 0.5, 1.5),
-        ("b", 20, 0.5, 2.0),
-        ("c", 10, 1.0, 3.0),
-    ):
-        store(tmp_path / "sweep" / name, swept(steps, noise, ratio))
+    for name, point in (("a", (10, 0.5, 1.5)), ("b", (20, 0.5, 2.0)), ("c", (10, 1.0, 3.0))):
+        store(tmp_path / "sweep" / name, swept(*point))
     (tmp_path / "sweep" / "d").mkdir()
     failed = status("noise_std must be a positive finite number, got -1.0", "audit d")
     (tmp_path / "sweep" / "d" / "status.json").write_text(failed, encoding="utf-8")
     return [tmp_path / "run", tmp_path / "sweep", tmp_path / "nothing"]
 
 
-def test_runs_are_found_once_and_broken_ones_have_a_reason(places: list[Path]) -> None:
-    runs = report.gather([*places, places[0]])
-    assert [run.name for run in runs] == ["run", "a", "b", "c", "d", "nothing"]
+def test_runs_are_found_once_and_broken_ones_have_a_reason(
+    places: list[Path], tmp_path: Path
+) -> None:
+    for name, stored in (("broken", "{"), ("old", '{"format": 1}')):
+        (store(tmp_path / name, example()) / "result.json").write_text(stored, encoding="utf-8")
+    runs = report.gather([*places, tmp_path / "broken", tmp_path / "old", places[0]])
+    assert [run.name for run in runs] == ["run", "a", "b", "c", "d", "nothing", "broken", "old"]
     errors = {run.name: run.error for run in runs if run.error is not None}
     assert errors["d"] == "noise_std must be a positive finite number, got -1.0"
     assert "must hold a readable result.json" in str(errors["nothing"])
+    assert "must be JSON" in str(errors["broken"])
+    assert "version must be 2, got 1; run the scenario again" in str(errors["old"])
+    found = {row.run: row.verdict for row in joined_rows.rows(runs)}
+    assert {name for name, verdict in found.items() if verdict is Verdict.ERROR} == set(errors)
     assert [run.command for run in runs][1] == "audit a"
-
-
-@pytest.mark.parametrize(
-    ("stored", "error"),
-    [
-        ("{", "must be JSON"),
-        ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
-    ],
-)
-def test_a_broken_or_old_result_is_a_row(tmp_path: Path, stored: str, error: str) -> None:
-    (store(tmp_path / "run", example()) / "result.json").write_text(stored, encoding="utf-8")
-    (row,) = joined_rows.rows(report.gather([tmp_path]))
-    assert row.verdict is Verdict.ERROR
-    assert error in str(row.error)
 
 
 def test_rows_hold_the_stored_numbers(places: list[Path]) -> None:
@@ -150,21 +140,18 @@ def test_the_command_writes_everything_and_tells(
         assert line["ratio"] == ("" if row["ratio"] is None else repr(row["ratio"]))
 
 
-def test_whole_runs_end_with_status_0_and_the_same_bytes(tmp_path: Path) -> None:
+def test_whole_runs_end_with_status_0_and_the_same_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     store(tmp_path / "run", swept(10, 0.5, 1.5))
     for out in ("one", "two"):
         assert run([str(tmp_path / "run"), "--output", str(tmp_path / out)]) == 0
+    assert run([str(tmp_path / "run"), "--output", str(tmp_path / "one" / "index.md")]) == 2
+    assert "folder must be a folder that can be written to" in capsys.readouterr().err
     names = [p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*")]
     assert len(names) == 4 + 2  # no map of a single run
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-def test_an_output_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store(tmp_path / "run", swept(10, 0.5, 1.5))
-    (tmp_path / "file").write_text("")
-    assert run([str(tmp_path / "run"), "--output", str(tmp_path / "file")]) == 2
-    assert "folder must be a folder that can be written to" in capsys.readouterr().err
 
 
 def runs_of(tmp_path: Path, *points: tuple[int, float, float]) -> tuple[report.Run, ...]:

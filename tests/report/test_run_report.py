@@ -36,12 +36,7 @@ from .example import (
 from .html_page import Page, numbers_in, numbers_of
 
 
-@pytest.fixture(scope="module")
-def page(written: Path) -> Page:
-    return Page((written / "report.html").read_text(encoding="utf-8"))
-
-
-def test_files(written: Path) -> None:
+def test_files_and_links_to_them(written: Path) -> None:
     names = {path.relative_to(written).as_posix() for path in written.rglob("*.*")}
     kinds = [
         "sandwich",
@@ -51,6 +46,12 @@ def test_files(written: Path) -> None:
     ]
     figures = {f"figures/{kind}.{end}" for kind in kinds for end in ("svg", "png")}
     assert names == {"report.html", "report.md", *figures}
+    text = (written / "report.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\((figures/[^)]*\.png)\)", text))
+    assert linked == {name for name in figures if name.endswith(".png")}
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) > 50
+    assert all(line.endswith("|") for line in rows)
 
 
 def test_same_input_same_bytes(written_as: Callable[[str], Path], tmp_path: Path) -> None:
@@ -61,8 +62,9 @@ def test_same_input_same_bytes(written_as: Callable[[str], Path], tmp_path: Path
         assert path.read_bytes() == first.read_bytes(), path.name
 
 
-def test_page_loads_nothing(written: Path, page: Page) -> None:
+def test_the_page_loads_nothing_and_its_figures_have_captions(written: Path) -> None:
     text = (written / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
     assert not {"script", "link", "img", "iframe", "object", "embed", "base"} & set(page.tags)
     for name, value in page.attributes:
         assert not name.startswith("on"), name
@@ -71,15 +73,9 @@ def test_page_loads_nothing(written: Path, page: Page) -> None:
     assert "@import" not in text
     assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
     assert text.count("<svg") == 12
-
-
-@pytest.mark.parametrize("name", CONTENTS)
-def test_links_and_ids(written_as: Callable[[str], Path], name: str) -> None:
-    page = Page((written_as(name) / "report.html").read_text(encoding="utf-8"))
-    ids = [value for name, value in page.attributes if name == "id"]
-    assert len(ids) == len(set(ids))
-    targets = {v[1:] for name, v in page.attributes if name in ("href", "xlink:href")}
-    assert targets <= set(ids)
+    assert page.tags.count("figure") == page.tags.count("figcaption") == 12
+    for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text, flags=re.DOTALL):
+        assert len(re.sub(r"<[^>]*>", "", caption)) > 60, caption
 
 
 def must_be_shown(setting: SettingResult) -> Iterator[Any]:
@@ -97,10 +93,14 @@ def must_be_shown(setting: SettingResult) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_numbers_on_the_page_are_those_of_the_result(
+def test_links_lead_somewhere_and_numbers_on_the_page_are_those_of_the_result(
     written_as: Callable[[str], Path], name: str
 ) -> None:
     page = Page((written_as(name) / "report.html").read_text(encoding="utf-8"))
+    ids = [value for attribute, value in page.attributes if attribute == "id"]
+    assert len(ids) == len(set(ids))
+    targets = {value[1:] for one, value in page.attributes if one in ("href", "xlink:href")}
+    assert targets <= set(ids)
     content = CONTENTS[name]()
     known = numbers_in(content)
     for value, text in page.data:
@@ -129,22 +129,6 @@ def test_conclusion_and_verdicts(written: Path) -> None:
         assert "verified" not in text.lower()
         for word in ("consistent", "refuted", "not apply", "started", "with changes"):
             assert word in plain, word
-
-
-def test_markdown_links_its_figures(written: Path) -> None:
-    text = (written / "report.md").read_text(encoding="utf-8")
-    linked = set(re.findall(r"\]\((figures/[^)]*\.png)\)", text))
-    assert linked == {f"figures/{path.name}" for path in (written / "figures").glob("*.png")}
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(rows) > 50
-    assert all(line.endswith("|") for line in rows)
-
-
-def test_every_figure_has_a_caption(written: Path, page: Page) -> None:
-    assert page.tags.count("figure") == page.tags.count("figcaption") == 12
-    text = (written / "report.html").read_text(encoding="utf-8")
-    for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text, flags=re.DOTALL):
-        assert len(re.sub(r"<[^>]*>", "", caption)) > 60, caption
 
 
 @pytest.mark.usefixtures("_one_pixel")
@@ -246,11 +230,7 @@ def test_of_equal_bounds_the_named_one_is_the_tightest_and_never_a_refuted_one()
     first, second, third = (bound.id for bound in pair_settings()[0].deltas[0].bounds[:3])
     equal = pair_settings()[0].deltas[0].bounds[1].value
     setting = with_bound(pair_settings()[0], 0, 0, value=equal)
-    for row, named, found in (
-        (0, first, first),
-        (0, second, second),
-        (1, WRONG, third),
-    ):
+    for row, named, found in ((0, first, first), (0, second, second), (1, WRONG, third)):
         best = queries.tightest(setting.deltas[row].bounds, named)
         assert best is not None
         assert best.id == found
@@ -332,8 +312,7 @@ def test_a_table_that_fits_a_phone_is_no_stack_of_cards() -> None:
 
 def test_a_claim_named_in_words_has_quotes_in_the_sentence() -> None:
     setting = with_bound(pair_settings()[0], 1, 3, id="accountant, delta 1e-5")
-    made = with_setting(example(), 0, deltas=setting.deltas)
-    _, named, *_ = conclusion(with_setting(made, 0, deltas=setting.deltas[1:]))
+    _, named, *_ = conclusion(with_setting(example(), 0, deltas=setting.deltas[1:]))
     assert named.startswith("Refuted: “accountant, delta 1e-5” claims 0.8677 where")
 
 
@@ -354,6 +333,7 @@ def test_a_claim_just_below_what_is_certain_is_written_apart() -> None:
     assert "tight claims 1.99999 where samples certify 2.00000" in conclusion(made)[1]
 
 
+@pytest.mark.usefixtures("_one_pixel")
 @pytest.mark.parametrize(
     ("confidence", "shown"),
     [(0.95, ("95%", "5%")), (0.99999, ("99.99%", "0.001%")), (1 - 1e-12, ("99.99%", "1e-10%"))],

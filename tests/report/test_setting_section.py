@@ -135,6 +135,7 @@ def test_a_claim_refuted_at_one_order_is_in_the_first_sentence(tmp_path: Path) -
     assert clause in " ".join(joint).replace("As", "as")
 
 
+@pytest.mark.usefixtures("_one_pixel")
 def test_no_exact_value_is_claimed_where_samples_are_all(tmp_path: Path) -> None:
     own = user_mechanism()
     made = result(own)
@@ -151,11 +152,10 @@ def test_no_exact_value_is_claimed_where_samples_are_all(tmp_path: Path) -> None
     assert "exact" not in first
     assert "exact" not in sandwich.caption([own])
     assert queries.tightest(own.deltas[0].bounds) == own.deltas[0].bounds[1]
-
-
-def test_scores_in_common() -> None:
-    own = user_mechanism()
     assert "75% of their area in common" in laws.scores_caption(own.scores, own.trials)
+    # and nothing is said of several records
+    parts = section(own, "own", {}).parts
+    assert not [p for p in parts if isinstance(p, Table) and "several records" in p.caption]
 
 
 def test_pairs_are_written_with_their_parameters() -> None:
@@ -199,14 +199,8 @@ def test_how_columns_were_combined() -> None:
     assert columns_in_words(None) == ""
     chosen = "This was chosen on 1,000 runs of X and 900 of X', which certify nothing."
     for columns, how in (
-        (
-            combined(LinearScore(), 1.0, -0.25, 0.125),
-            "by a sum with the weights 1.00, -0.250, 0.125",
-        ),
-        (
-            combined(BestColumn(), 0.0, 1.0, 0.0),
-            "by taking number 2, which tells the laws apart best",
-        ),
+        (combined(LinearScore(), 1, -0.25, 0.125), "by a sum with the weights 1.00, -0.250, 0.125"),
+        (combined(BestColumn(), 0, 1, 0), "by taking number 2, which tells the laws apart best"),
         (combined(LearnedColumns(Histogram())), "by a score that was learned (Histogram)"),
     ):
         expected = f"Each run gives 3 numbers, made into one score {how}. {chosen}"
@@ -236,11 +230,6 @@ def test_what_a_group_says_of_one_record() -> None:
     one = found.per_record_evidence(0.01)
     numbers = [0.01, one.epsilon, 3, one.pair_delta, one.evidence.value]
     assert [float(str(cell.value)) for cell in row] == numbers
-
-
-def test_a_pair_of_one_record_has_no_such_table() -> None:
-    parts = section(user_mechanism(), "own", {}).parts
-    assert not [p for p in parts if isinstance(p, Table) and "several records" in p.caption]
 
 
 # ---------------------- Reports at delta = 0, where most bounds and many exact values are infinite
@@ -289,38 +278,26 @@ def test_an_infinite_claim_is_shown_as_the_tightest_where_none_is_finite(exact: 
     assert queries.tightest(setting.deltas[0].bounds) is None
 
 
-@pytest.mark.parametrize("exact", [2.0, math.inf])
-def test_the_sandwich_marks_what_is_infinite(exact: float) -> None:
-    setting = infinite(exact)
-    picture = sandwich.draw([setting], style.looks(queries.bound_ids([setting])))
-    assert picture.svg.decode().count("<!-- inf -->") == (2 if exact == 2.0 else 3)
-
-
-def test_the_sandwich_marks_what_is_zero() -> None:
+def test_figures_mark_what_is_infinite_or_zero() -> None:
     row = infinite(2.0).deltas[0]
     bounds = (replace(row.bounds[0], value=0.0), *row.bounds[1:])
-    setting = with_row(
-        infinite(2.0), 0, sampled=replace(row.sampled, epsilon=0.0), bounds=bounds, best=None
-    )
-    looks = style.looks(queries.bound_ids([setting]))
-    svg = sandwich.draw([setting], looks).svg.decode()
-    assert svg.count("<!-- 0 -->") == 2
-
-
-def test_what_is_infinite_throughout_is_not_drawn_against_steps() -> None:
+    sampled = replace(row.sampled, epsilon=0.0)
+    zero = with_row(infinite(2.0), 0, sampled=sampled, bounds=bounds, best=None)
+    for setting, infinities, zeros in ((infinite(2.0), 2, 0), (infinite(), 3, 0), (zero, 1, 2)):
+        looks = style.looks(queries.bound_ids([setting]))
+        svg = sandwich.draw([setting], looks).svg.decode()
+        assert (svg.count("<!-- inf -->"), svg.count("<!-- 0 -->")) == (infinities, zeros)
+    # what is infinite throughout is not drawn against steps
     assert curves.draw_steps(infinite().epsilon_against_steps, "s", {}, ()) is None
     assert curves.draw_steps(infinite(2.0).epsilon_against_steps, "s", {}, ()) is not None
 
 
-def test_it_is_stored_and_read_again_and_fits_the_schema() -> None:
+def test_infinity_is_stored_read_again_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     stored = result(infinite())
     text = to_json(stored)
     jsonschema.Draft202012Validator(schema()).validate(json.loads(text))
     assert from_json(text) == stored
-
-
-def test_the_terminal_says_that_none_is_finite(capsys: pytest.CaptureFixture[str]) -> None:
-    show(result(infinite()))
+    show(stored)
     shown = capsys.readouterr().out
     assert "inf BiasedWalk" in shown
     assert "none is finite" in shown

@@ -42,24 +42,16 @@ def test_a_page_of_studies_alone(written_as: Callable[[str], Path]) -> None:
     settings = page.split("<caption>Settings")[1].split("</table>")[0]
     assert "limits" in settings
     assert "left" not in settings  # a parameter that is None
-    for words_of_it in (
-        "Euclid, Elements X",
-        "In words.",
-        "holds",
-        "colour",
-        "centre: x",
-        "The seed makes one",
-    ):
-        assert words_of_it in page
+    for words in ("Euclid, Elements X", "In words.", "holds", "centre: x", "The seed makes one"):
+        assert words in page
 
 
 def test_a_page_of_both_kinds(written_as: Callable[[str], Path]) -> None:
     folder = written_as("mixed")
     for name in ("report.html", "report.md"):
         text = (folder / name).read_text(encoding="utf-8")
-        assert text.index("Epsilon: certified lower bound") < text.index(
-            "Statements and their verdicts"
-        )
+        epsilons = text.index("Epsilon: certified lower bound")
+        assert epsilons < text.index("Statements and their verdicts")
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count("sandwich.") > 0
     assert "is at the top of this report" not in page
@@ -97,6 +89,7 @@ def test_a_study_without_charts_and_statements(tmp_path: Path) -> None:
     assert "<svg" not in page
 
 
+@pytest.mark.usefixtures("_one_pixel")
 def test_joined_reports_pass_studies_by(tmp_path: Path) -> None:
     runs = [report.Run(tmp_path / str(i), "", mixed(), None) for i in range(2)]
     assert {row.setting for row in joined_rows.epsilon_rows(runs)} == {"full_batch"}
@@ -114,8 +107,13 @@ def test_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "worst pair" in shown
     assert "The root of 2" in shown
+    # a refuted claim is never the one that stands
+    assert "2.195" in shown  # the ratio of the tightest claim that stands
+    assert "0.9555" not in shown  # and not of the refuted one below it
+    assert "refuted:" in shown
 
 
+@pytest.mark.usefixtures("_one_pixel")
 def test_no_two_figures_have_one_name(tmp_path: Path) -> None:
     first, second, third = (study(name) for name in ("a", "a-b", "a.b-c"))
     charts = [replace(study().findings.charts[0], name=name) for name in ("b-c", "c", "x")]
@@ -144,17 +142,23 @@ def test_brackets_and_colons_in_names_are_shown_on_a_terminal(
 
 
 def test_many_statements_are_counted_on_the_first_screen() -> None:
-    many = with_findings(study(), statements=study().findings.statements[:1] * 13)
-    table = study_section.summary([(many, "powers"), (study("roots", wrong=True), "roots")])
+    """And a setting is no better than its weakest statement."""
+    (statement, _) = study().findings.statements
+    weak = with_findings(
+        study("weak"),
+        statements=(*[statement] * 12, replace(statement, verdict=Verdict.CONSISTENT)),
+    )
+    many = with_findings(study(), statements=(statement,) * 13)
+    shown = [(many, "powers"), (study("roots", wrong=True), "roots"), (weak, "weak")]
+    table = study_section.summary(shown)
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["The root of 2 is 1.41421356", "1.41421", "2", "refuted"],
         ["About powers", "–", "–", "holds"],
         ["About roots", "–", "–", "refuted"],
+        ["About weak", "–", "–", "consistent"],
     ]
-    assert [row[0].note for row in table.rows[1:]] == [
-        "statements that hold: 13 of 13",
-        "statements that hold: 1 of 2",
-    ]
+    counts = [row[0].note.removeprefix("statements that hold: ") for row in table.rows[1:]]
+    assert counts == ["13 of 13", "1 of 2", "12 of 13"]
 
 
 def test_a_narrow_terminal_leaves_no_word_out(
@@ -175,26 +179,6 @@ def test_a_narrow_terminal_leaves_no_word_out(
     assert "1e-05" not in text
     for whole in ("consistent", "1e-5", "example.theorem_1"):
         assert whole in text
-
-
-def test_a_setting_is_no_better_than_its_weakest_statement() -> None:
-    (statement, _) = study().findings.statements
-    weak = replace(statement, verdict=Verdict.CONSISTENT)
-    many = with_findings(study(), statements=(*[statement] * 12, weak))
-    table = study_section.summary([(many, "powers")])
-    assert [(row[0].note, row[-1].text) for row in table.rows] == [
-        ("statements that hold: 12 of 13", "consistent")
-    ]
-
-
-def test_a_refuted_claim_is_never_the_one_that_stands_on_a_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    terminal.show(result(pair_settings()[0]))
-    shown = capsys.readouterr().out
-    assert "2.195" in shown  # the ratio of the tightest claim that stands
-    assert "0.9555" not in shown  # and not of the refuted one below it
-    assert "refuted:" in shown
 
 
 def test_what_refutes_a_claim_is_never_written_as_the_claim() -> None:

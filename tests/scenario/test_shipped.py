@@ -44,14 +44,14 @@ papers/noisy_cgd_training: digits.study.epochs=[1,2] digits.study.runs=2
 papers/noisy_cgd_canary: ~mislabelled ~half_the_noise ~unclipped_features
 papers/at22_proof: proof.study.mechanism.step_size=0.02 proof.study.mechanism.steps=375
     proof.study.trials=2000 proof.study.auxiliary_trials=2000 proof.study.steps_shown=[]
-batch_samplers: ~ten_epochs one_epoch.study.epochs=2 one_epoch.study.batches=10
-    one_epoch.study.noise_multipliers=[0.7,1.0] one_epoch.study.numbers_of_batches=[5,10]
-    one_epoch.study.last_iterate_steps=10
+batch_samplers: ~ten_epochs one_epoch.study.epochs=2 one_epoch.study.batches=5
+    one_epoch.study.noise_multipliers=[0.7,1.0] one_epoch.study.numbers_of_batches=[5]
+    one_epoch.study.last_iterate_steps=5
 at22_lower_bound: ~paper ~sampled full_batch.steps_shown=[] full_batch.other_pairs=[]
     full_batch.deltas=[1e-2] full_batch.renyi_orders=[]
 resets: ~huber
-poisson_batches: zero_out.mechanism.steps=10 zero_out.steps_shown=[]
-    dimensions.study.dimensions=[1,3] dimensions.study.mechanism.steps=5
+poisson_batches: zero_out.mechanism.steps=5 zero_out.steps_shown=[] zero_out.deltas=[1e-2]
+    zero_out.renyi_orders=[2] dimensions.study.dimensions=[1,3] dimensions.study.mechanism.steps=5
     dimensions.study.trials=2000
 shuffled_batches: four_epochs.steps_shown=[]
 own_dp_sgd: ~noise_divided_twice ~clipped_after_averaging
@@ -70,7 +70,8 @@ without_replacement: one_in_ten.steps_shown=[] one_in_ten.renyi_orders=[]
     bounds=[at22.b_2,cl25.theorem_3_12,bsa24.theorem_4_8]
 holder_gradients: ~absolute ~repulsive signed.mechanism.steps=5
 searched: full_batch.search.evaluations=30
-non_convex: repulsive_kink.steps_shown=[] ~double_well
+non_convex: ~double_well repulsive_kink.mechanism.steps=20 repulsive_kink.steps_shown=[]
+    repulsive_kink.renyi_orders=[2]
 papers/shifted_interpolation: ~huber ~clamped_one_sided quadratic.study.paths=2000
     clamped_linear.study.paths=2000 clamped_strongly_convex.study.paths=2000
     ten_dimensions.study.paths=2000

@@ -205,10 +205,7 @@ def test_columns_and_group_size_are_read_and_written() -> None:
     for change, message in (
         ({"group_size": 0}, "group_size must be a whole number of at least 1, got 0"),
         ({"columns": {"kind": "Mean"}}, "columns.kind must be one of"),
-        (
-            {"columns": {"kind": "BestColumn", "fraction": 2}},
-            r"fraction must be in \(0, 1\), got 2",
-        ),
+        ({"columns": {"kind": "BestColumn", "fraction": 2}}, r"fraction must be in \(0, 1\), got"),
     ):
         with pytest.raises(ValueError, match=message):
             read_setting("a", {**plain, **change})
@@ -282,10 +279,7 @@ TRAINING = {
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        (
-            {"own": {"function": "f"}, "claims": CLAIMS, "trials": 1000},
-            "own.function must be package",
-        ),
+        ({"own": {"function": "f"}, "claims": CLAIMS, "trials": 1000}, "function must be package"),
         ({"own": FUNCTION, "claims": CLAIMS}, "trials must be given"),
         ({"own": FUNCTION, "trials": 1000}, "claims must be given"),
         ({"own": FUNCTION, "trials": 1000, "claims": []}, "claims must be one or more"),
@@ -293,7 +287,7 @@ TRAINING = {
         ({"own": {}, "claims": CLAIMS}, "own.function must be given, or x and"),
         (
             {"own": {**FUNCTION, "score": "x"}, "claims": CLAIMS},
-            "function must be given, or .*, got function, score",
+            "given, or .*, got function, score",
         ),
         ({"own": {**FUNCTION, "from": "b"}, "claims": CLAIMS}, "own.from must be left out of a Sc"),
         ({"own": {"scores": "a.npy"}, "claims": CLAIMS}, "own.function must be given, or x and"),
@@ -307,33 +301,21 @@ TRAINING = {
         ),
         (
             {"own": FUNCTION, "claims": CLAIMS, "trails": 1000},
-            "trails must be left out of .* got 1000; did you mean 'trials'",
+            "trails must be .* you mean 'trials'",
         ),
         ({"one_run": {**CANARIES}}, "function and number must be given, or scores and coins"),
-        (
-            {"one_run": {**CANARIES, "scores": "a", "coins": "b", "number": 9}},
-            "got number, scores, coins",
-        ),
+        ({"one_run": {**CANARIES, "scores": "a", "coins": "b", "number": 9}}, "got number, scores"),
         ({"one_run": {**CANARIES, **DRAWN, "scores": "a.npy"}}, "got function, number, scores"),
         ({"one_run": {**CANARIES, **DRAWN, "claims": []}}, "claims must be one or more, each with"),
-        (
-            {"one_run": {**CANARIES, **DRAWN, "canaries": "many"}},
-            "canaries must be one of arbitrary, independent, got 'many'",
-        ),
+        ({"one_run": {**CANARIES, **DRAWN, "canaries": "many"}}, "canaries must be one of arbitr"),
         ({"one_run": {"claims": CLAIMS, **DRAWN}}, "canaries must be given"),
         ({"one_run": {**CANARIES, **DRAWN, "number": 3}}, "number must be .* at least 4, got 3"),
         ({"one_run": {**CANARIES, **DRAWN, "delta": 2.0}}, r"delta must be in \[0, 1\], got 2.0"),
-        (
-            {"training": {**TRAINING, "trails": 4}},
-            "training.trails must be left out .*did you mean 'trials'",
-        ),
+        ({"training": {**TRAINING, "trails": 4}}, "trails must be left out .* mean 'trials'"),
         ({"training": {"train": "a:f", "trials": 40}}, "training.claims must be given"),
         ({"training": {**TRAINING, "trials": 7}}, "trials must be .* at least 8, got 7"),
         ({"training": {**TRAINING, "assume": "hope"}}, "assume must be one of arbitrary, indep"),
-        (
-            {"training": {**TRAINING, "train": "f"}},
-            "train must be package.module:function, got 'f'",
-        ),
+        ({"training": {**TRAINING, "train": "f"}}, "train must be package.module:function, got 'f"),
         ({"claims": CLAIMS}, "must hold one of one_run, own, pair, study, training, got claims"),
         ({}, "must hold one of one_run, own, pair, study, training, got nothing"),
         ({"own": FUNCTION, "pair": {}, "claims": CLAIMS}, "must hold only one of "),

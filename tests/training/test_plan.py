@@ -20,7 +20,6 @@ CLAIM = UserClaim("accountant", 2.0, 1e-5)
 @pytest.mark.parametrize(
     ("assumed", "delta", "early_stop"),
     [
-        (GaussianCurve(2.5), 1e-2, False),
         (PureCurve(2.5), 0.0, False),
         (GaussianCurve(2.5), 1e-2, True),
     ],

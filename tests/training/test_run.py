@@ -369,23 +369,11 @@ def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_
         ({"canaries": 100, "early_stop": True}, "early_stop must be left out with several"),
         ({"assume": Canaries.INDEPENDENT}, "assume must be left out with one canary"),
         ({"columns": LinearScore(), "early_stop": True}, "columns must be WeightedColumns with"),
-        (
-            {"claims": [(1.0, 2, 3)]},
-            r"claims\[0\] must be a pair \(epsilon, delta\), got \(1\.0, 2",
-        ),
+        ({"claims": [(1.0, 2, 3)]}, r"claims\[0\] must be a pair \(epsilon, delta\), got \(1\.0,"),
         ({"processes": 0}, "processes must be a whole number of at least 1, got 0"),
-        (
-            {"arguments": {"noise": [1]}},
-            r"arguments\.noise must be a number, text or a boolean, got",
-        ),
-        (
-            {"arguments": {"seed": 1}},
-            "arguments must be the name of a parameter of train other than",
-        ),
-        (
-            {"columns": USES, "name": "score"},
-            r"columns\.weights must hold one number for each of 1",
-        ),
+        ({"arguments": {"noise": [1]}}, r"arguments\.noise must be a number, text or a boolean"),
+        ({"arguments": {"seed": 1}}, "arguments must be the name of a parameter of train other"),
+        ({"columns": USES, "name": "score"}, r"columns\.weights must hold one number for each of"),
         ({"name": "missing"}, f"train must name a function or class of {HERE}, got 'missing'"),
         ({"name": "MU"}, r"train must be a function \(.*:MU\), got 1\.0"),
     ],
