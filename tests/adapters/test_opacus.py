@@ -16,6 +16,7 @@ from audit import bounds, exact
 from audit.adapters import opacus
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
+from tests.mechanisms import dp_sgd
 
 RECORDED = json.loads((Path(__file__).parent / "recorded" / "opacus.json").read_text("utf-8"))
 
@@ -56,27 +57,21 @@ def test_recorded_accountants_beside_the_truth(claims: dict[str, Any]):
     assert exact.dominating_curve(noisy, accuracy=1e-5).epsilon_bracket(1e-5)[0] > claims["prv"][0]
 
 
-def test_runs_of_one_kind_are_one_mechanism():
-    m = opacus.from_history(
-        [(1.5, 0.25, 3), (1.5, 0.25, 4)], dataset_size=8, relation=Relation.ZERO_OUT
-    )
+def test_runs_of_one_kind_are_one_mechanism_at_the_rate_that_was_told():
+    small = {"dataset_size": 8, "relation": Relation.ZERO_OUT}
+    m = opacus.from_history([(1.5, 0.25, 3), (1.5, 0.25, 4)], **small)
     assert isinstance(m, NoisySGD)
     assert (m.steps, m.batch_size, m.batching) == (7, 2, Batching.POISSON)
-    m = opacus.from_history(
-        [(1.5, 0.25, 3), (1.5, 0.5, 4)], dataset_size=8, relation=Relation.ZERO_OUT
-    )
+    m = opacus.from_history([(1.5, 0.25, 3), (1.5, 0.5, 4)], **small)
     assert isinstance(m, Composition)
-    m = opacus.from_history([(1.5, 1.0, 3)], dataset_size=8, relation=Relation.REPLACE_ONE)
-    assert isinstance(m, NoisySGD)
-    assert m.batching is Batching.FULL
-    assert m.noise_multiplier == 0.75  # of twice the clipping norm
-
-
-def test_the_rate_is_kept():
     m = opacus.from_history([(1.0, 1 / 235, 9)], dataset_size=60_000, relation=Relation.ADD_REMOVE)
     assert isinstance(m, NoisySGD)
     assert m.sampling_rate == 1 / 235
     assert (m.dataset_size, m.batch_size) == (60_000, 255)  # Opacus' expected_batch_size
+    m = opacus.from_history([(1.5, 1.0, 3)], dataset_size=8, relation=Relation.REPLACE_ONE)
+    assert isinstance(m, NoisySGD)
+    assert m.batching is Batching.FULL
+    assert m.noise_multiplier == 0.75  # of twice the clipping norm
 
 
 def test_the_dataset_size_does_not_matter() -> None:
@@ -124,21 +119,10 @@ def test_histories_are_read_from_what_holds_them():
     ],
 )
 def test_what_opacus_does_not_speak_of_is_refused(changes: dict[str, Any], message: str):
-    given: dict[str, Any] = {
-        "steps": 4,
-        "dataset_size": 10,
-        "batch_size": 2,
-        "step_size": 1.0,
-        "noise_std": 1.0,
-        "clip_norm": 1.0,
-        "convex": False,
-        "batching": Batching.POISSON,
-        "relation": Relation.ADD_REMOVE,
-        "release": Release.ALL_ITERATES,
-    }
-    assert opacus.to_history(NoisySGD(**given)) == ((2.0, 0.2, 4),)
+    given = {"steps": 4, "dataset_size": 10, "batch_size": 2, "noise_std": 1.0}
+    assert opacus.to_history(dp_sgd(**given)) == ((2.0, 0.2, 4),)
     with pytest.raises(ValueError, match=message):
-        opacus.to_history(NoisySGD(**{**given, **changes}))
+        opacus.to_history(dp_sgd(**given, **changes))
 
 
 def test_wrong_questions_are_refused(not_installed: None):
@@ -203,6 +187,8 @@ def test_batches_of_two_sizes_are_bounded_like_those_of_one():
     even = shuffled().mechanism(history, relation=Relation.ZERO_OUT, clip_norm=1.0)
     uneven = shuffled(records=991).mechanism(history, relation=Relation.ZERO_OUT, clip_norm=1.0)
     assert even == uneven
+    words = "reshuffled batches of 10 from 991 records, 100 an epoch (RandomSampler)"
+    assert str(shuffled(records=991)) == words
     short = ((0.5, 0.01, 50),)
     with pytest.raises(ValueError, match=r"whole epochs \(100 steps\) .* got \[50\] steps"):
         shuffled(records=991).mechanism(short, relation=Relation.ZERO_OUT, clip_norm=1.0)
@@ -246,9 +232,3 @@ def test_noise_that_changes_in_an_epoch_is_refused():
     )
     made = poisson.mechanism(halves, relation=Relation.ADD_REMOVE, clip_norm=1.0)
     assert made == opacus.from_history(halves, dataset_size=1000, relation=Relation.ADD_REMOVE)
-
-
-def test_what_a_loader_says():
-    assert str(shuffled(records=991)) == (
-        "reshuffled batches of 10 from 991 records, 100 an epoch (RandomSampler)"
-    )

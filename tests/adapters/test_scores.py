@@ -66,26 +66,16 @@ def test_columns_without_names(tmp_path: Path):
         read_table(tmp_path / "one.npy", score="1", member="0")
 
 
-def test_a_recorded_file_of_privacy_meter():
+def test_a_recorded_file_of_privacy_meter_is_what_the_estimators_take():
     found = read_table(RECORDED, score="scores", member="memberships")
     assert found.scores.shape == (400,)
     # another way to the same: the file itself
     with np.load(RECORDED) as archive:
         assert np.array_equal(found.x, archive["scores"][archive["memberships"]])
-
-
-def test_scores_and_coins_are_what_the_estimators_take():
-    found = read_table(RECORDED, score="scores", member="memberships")
     independent = audit_samples(found.x, found.x_prime, confidence=0.95, seed=1, deltas=(1e-2,))
     assert 0 < independent.epsilon_lower(1e-2) <= EPSILON
-    one_run = audit_one_run(
-        found.scores,
-        found.member,
-        delta=1e-2,
-        confidence=0.95,
-        seed=1,
-        canaries=Canaries.INDEPENDENT,
-    )
+    asked = {"delta": 1e-2, "confidence": 0.95, "seed": 1, "canaries": Canaries.INDEPENDENT}
+    one_run = audit_one_run(found.scores, found.member, **asked)
     assert 0 < one_run.epsilon_lower(1e-2) <= EPSILON
 
 
@@ -180,23 +170,18 @@ def test_row_numbers_in_parquet_are_left_out(tmp_path: Path, monkeypatch: pytest
     assert read_scores(tmp_path / "x.parquet").tolist() == [0.5, 0.1]
 
 
-def test_scores_are_no_membership(tmp_path: Path):
+def test_memberships_that_do_not_fit(tmp_path: Path):
     # one column for both would tell the sides apart whatever was trained
     with pytest.raises(ValueError, match=r"^member must be another column than score, got 'in'"):
         read_table(tmp_path / "scores.csv", score="in", member="in")
-
-
-@pytest.mark.parametrize("side", [True, False])
-def test_one_side_without_scores(side: bool):
-    found = CanaryScores(np.arange(3.0), np.full(3, side))
-    kept, asked = (found.x, "x_prime") if side else (found.x_prime, "x")
-    assert kept.size == 3
-    called = "others" if side else "members"
-    with pytest.raises(ValueError, match=f"scores must hold {called}, got 3 without one"):
-        getattr(found, asked)
-
-
-def test_memberships_that_do_not_fit():
+    for side, kept, asked, called in (
+        (True, "x", "x_prime", "others"),
+        (False, "x_prime", "x", "members"),
+    ):
+        found = CanaryScores(np.arange(3.0), np.full(3, side))
+        assert getattr(found, kept).size == 3
+        with pytest.raises(ValueError, match=f"scores must hold {called}, got 3 without one"):
+            getattr(found, asked)
     with pytest.raises(ValueError, match=r"booleans of shape \(3,\).* got int64 of shape \(3,\)"):
         CanaryScores(np.arange(3.0), np.array([1, 0, 1]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"booleans of shape \(3,\).* got bool of shape \(2,\)"):

@@ -42,6 +42,8 @@ def test_record_is_never_above_the_truth(size: int, mu: float) -> None:
     pair = GaussianCurve(size * mu)
     for delta in (1e-9, 1e-5, 1e-2):
         truth = float(GaussianCurve(mu).epsilon(delta))
+        # the planted mistake: epsilon of the pair over k is no lower bound
+        assert size == 1 or float(pair.epsilon(delta)) / size > truth
         found = per_record_epsilon(lambda d: float(pair.epsilon(d)), delta, size)
         assert found <= truth + 1e-9
         if size == 1:
@@ -53,25 +55,12 @@ def test_record_is_never_above_the_truth(size: int, mu: float) -> None:
                 assert (group_delta < 1 and float(pair.epsilon(group_delta)) > epsilon) is refuted
 
 
-def test_planted_division_by_the_size_is_wrong() -> None:
-    # Epsilon of the pair over k exceeds the epsilon of a record, so it is no lower bound.
-    assert float(GaussianCurve(2.0).epsilon(1e-5)) / 2 > float(GaussianCurve(1.0).epsilon(1e-5))
-
-
 def test_pure_claims_are_divided() -> None:
     # Laplace noise: the privacy loss of k records is k times that of one.
     assert per_record_epsilon(lambda _: 3.6, 0.0, 3) == pytest.approx(1.2)
     assert per_record_epsilon(lambda _: 0.0, 0.0, 3) == 0.0
     assert per_record_epsilon(lambda _: 3.0, 1.0, 2) == 0.0
     assert per_record_epsilon(lambda d: 1e-3 if d < 0.5 else 0.0, 0.3, 2) == 0.0  # 2 delta > 0.5
-
-
-def test_falls_with_delta_and_with_the_size() -> None:
-    def found(delta: float, size: int) -> float:
-        return per_record_epsilon(lambda d: float(GaussianCurve(2.0).epsilon(d)), delta, size)
-
-    assert np.all(np.diff([found(d, 3) for d in (1e-9, 1e-6, 1e-3, 0.05, 0.3)]) < 0)
-    assert np.all(np.diff([found(1e-5, k) for k in (1, 2, 3, 5, 9)]) < 0)
 
 
 def test_audit_of_a_group() -> None:
@@ -107,9 +96,7 @@ def test_a_pair_of_one_record_is_itself() -> None:
 def test_bad_groups() -> None:
     with pytest.raises(ValueError, match="group_size must be a whole number of at least 1, got 0"):
         group_claim(1.0, 0.1, 0)
-    with pytest.raises(
-        ValueError, match=r"group_size must be a whole number of at least 1, got 1\.5"
-    ):
+    with pytest.raises(ValueError, match=r"group_size must be a whole number of .*, got 1\.5"):
         audit_samples([1, 2, 3, 4], [1, 2, 3, 4], confidence=0.9, seed=1, group_size=1.5)
     with pytest.raises(ValueError, match=r"delta must be in \[0, 1\], got 2.0"):
         per_record_epsilon(lambda _: 1.0, 2.0, 2)
@@ -142,12 +129,8 @@ def test_agrees_with_its_twin_and_contains_an_equal_split() -> None:
             found = holm(p, error=0.1)
             assert np.array_equal(found, twin(p, 0.1))
             assert np.all(found[p <= 0.1 / size])
-
-
-def test_p_values_that_are_the_levels_themselves_are_rejected() -> None:
-    for size in (3, 7, 40, 41):
-        levels = [0.05 / (size - k) for k in range(size)]
-        assert np.all(holm(levels, error=0.05))
+        # p-values that are the levels themselves are rejected
+        assert np.all(holm([0.05 / (size - k) for k in range(size)], error=0.05))
 
 
 def dependent_p_values(runs: int, false: int) -> np.ndarray:

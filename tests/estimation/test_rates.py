@@ -57,13 +57,10 @@ def test_statsmodels_scipy_and_the_one_sided_limits_agree(confidence: float) -> 
         assert high == pytest.approx(float(rate_upper(k, n, half)), rel=1e-8)
 
 
-def test_shapes_broadcast() -> None:
+def test_shapes_broadcast_and_absurd_errors_give_rates() -> None:
     low, high = clopper_pearson([[0, 3], [5, 10]], 10, confidence=[0.9, 0.95])
     assert low.shape == high.shape == (2, 2)
     assert (low[1, 1], high[0, 0]) == (rate_lower(10, 10, 0.025), rate_upper(0, 10, 0.05))
-
-
-def test_never_nan_at_absurd_errors() -> None:
     k = np.array([0, 1, 2, 500_000, 999_999, 10**6])
     for error in (1e-300, 1e-150, 1e-20, 1 - 1e-15):
         low, high = rate_lower(k, 10**6, error), rate_upper(k, 10**6, error)
@@ -187,9 +184,7 @@ def test_joint_region_is_sharper_than_a_rectangle_where_both_rates_are_uncertain
     sharp = np.min(joint([counts], 0.05, JointShape(1.4, 0.05))[0].epsilons(delta))
     assert plain == pytest.approx(3.330, abs=0.01)
     assert sharp > plain + 0.05
-
-
-def test_more_corners_only_sharpen() -> None:
+    # more corners only sharpen
     counts, shape, delta = Counts(40, 500, 4, 700), JointShape(1.0, 0.1), np.array([1e-3])
     values = [np.min(joint([counts], 0.05, shape, c)[0].epsilons(delta)) for c in (32, 512, 8192)]
     assert values[0] < values[1] < values[2] < values[1] + 0.01
@@ -212,9 +207,7 @@ def test_bounds_are_minima_over_the_region() -> None:
     order = np.array([4.0])
     divergence = np.log(p**4 * q**-3 + (1 - p) ** 4 * (1 - q) ** -3) / 3
     assert np.min(found.renyis(order)) == pytest.approx(np.min(divergence), rel=1e-12)
-
-
-def test_complement_swaps_the_laws() -> None:
+    # the complement swaps the laws
     found = Region(np.array([0.7]), np.array([0.2])).complement()
     assert found.first == pytest.approx([0.8])
     assert found.second == pytest.approx([0.3])
@@ -278,9 +271,7 @@ def test_joined_renyi_bound_between_one_event_and_the_truth() -> None:
     assert two[0] == pytest.approx(0.3 * math.log(0.3 / 0.9) + 0.7 * math.log(7), rel=1e-7)
     assert np.isfinite(hull_renyi(np.array([1e308]), alpha, beta)[0])
     assert hull_renyi(orders, np.array([0.0, 1.0]), np.array([1.0, 0.0])).tolist() == [0.0] * 4
-
-
-def test_hull_keeps_vertices_only() -> None:
+    # a hull keeps vertices only
     alpha = np.array([0.5, 0.1, 0.3, 0.3, 0.9, 0.2, 0.7])
     beta = np.array([0.2, 0.6, 0.3, 0.9, 0.5, 0.45, 0.29])
     assert hull_vertices(alpha, beta).tolist() == [1, 2, 0]
@@ -342,11 +333,8 @@ def test_quadrature_errors_are_within_what_is_taken_off(monkeypatch: pytest.Monk
     monkeypatch.setattr("audit.estimation.order_statistics._ABSOLUTE_ERROR", 0.0)
     assert np.all(used >= p_values(tests, hypothesis))
     assert np.mean(used < 0.05) > 0.2
-
-
-def test_a_count_of_zero_rejects_nothing() -> None:
-    hypothesis = epsilon_hypothesis(np.zeros(1), 0.0, True, True)
-    assert p_values(ranked(1, 10, 0, 10), hypothesis)[0] == 1.0
+    nothing = epsilon_hypothesis(np.zeros(1), 0.0, True, True)
+    assert p_values(ranked(1, 10, 0, 10), nothing)[0] == 1.0
 
 
 @pytest.mark.parametrize("error", [0.3, 1e-3, 1e-7])

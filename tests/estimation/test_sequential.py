@@ -183,24 +183,21 @@ def test_order_can_be_fixed() -> None:
     low, high = epsilons[weaker], epsilons[stronger]
     claim = 0.9 * low + 0.1 * high
     first, second = draws(BINOMIAL, 7, 0, 400_000)
-    found = {}
     for order in (weaker, stronger, None):
         audit = audited([(claim, DELTA)], first, second, order=order)
-        found[order] = audit.evidence[0].refuted_after
-    assert found[weaker] is None
-    assert found[stronger] is not None
-    assert found[None] is not None
+        assert (audit.evidence[0].refuted_after is None) is (order is weaker)
 
 
 def test_same_numbers_however_the_pairs_are_cut() -> None:
     first, second = draws(CLAMPED, 8, 0, 3000)
     claims = [(0.2, DELTA), (0.5, DELTA), (0.5, 0.1)]
     whole, cut = audited(claims, first, second), audited(claims)
-    for part in zip(
-        *(np.split(x, (1, 3, 10, 100, 500, 2000)) for x in (first, second)), strict=True
-    ):
+    places = 1, 3, 10, 100, 500, 2000
+    for part in zip(np.split(first, places), np.split(second, places), strict=True):
         cut.update(*part)
     assert (cut.evidence, cut.together) == (whole.evidence, whole.together)
+    with pytest.raises(ValueError, match="samples_prime must hold one score"):
+        cut.update([1.0, 2.0], [1.0])  # and is not bet on
     assert cut.pairs == whole.pairs == 3000
 
 
@@ -234,7 +231,6 @@ def test_trivial_data_and_claims_win_nothing() -> None:
     [
         (lambda: audited(ONE, [1.0, np.nan], [1, 2]), "samples must hold finite numbers only, got"),
         (lambda: audited(ONE, [1, 2], [1, -np.inf]), "samples_prime must hold finite numbers only"),
-        (lambda: audited(ONE, [1, 2], [1]), r"samples_prime must hold one score for each of sam"),
         (lambda: audited([]), "claims must be at least one pair"),
         (lambda: audited([1.0]), "claims must be a sequence of pairs"),
         (lambda: audited([(-1.0, 0.1)]), "epsilon must be a finite number of at least 0, got -1.0"),
@@ -251,10 +247,3 @@ def test_trivial_data_and_claims_win_nothing() -> None:
 def test_bad_input(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_refused_samples_are_not_bet_on() -> None:
-    audit = audited(ONE)
-    with pytest.raises(ValueError, match="samples_prime must hold one score"):
-        audit.update([1.0, 2.0], [1.0])
-    assert audit.pairs == 0

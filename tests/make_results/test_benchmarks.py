@@ -21,9 +21,7 @@ def test_a_row_says_whether_it_is_within_its_limit() -> None:
         "within", "ABOVE", "BELOW", "",
     ]  # fmt: skip
     assert above.line == f"{'a':54}{'1.1':>9} s         1 ABOVE"
-
-
-def test_limits_of_times_are_multiples_of_the_yardstick() -> None:
+    # limits of times are multiples of the yardstick
     assert Measured("a", 1.1, "s", 1.0).scaled(1.2).verdict == "within"
     assert Measured("a", 1.1, "GiB", 1.0).scaled(1.2).verdict == "ABOVE"
     assert Measured("a", 4.9, "", 5.0, at_least=True).scaled(0.5).verdict == "BELOW"
@@ -71,28 +69,22 @@ def test_a_whole_run_is_one_row_and_on_the_page(
     assert (folder / "runs.csv").read_text() == page.table([first, second])
 
 
-def test_both_kinds_of_machine_are_on_the_page() -> None:
+def test_both_kinds_of_machine_are_on_the_page_with_the_digits_that_are_stored(
+    tmp_path: Path,
+) -> None:
     (known, *_) = page.read(Path(page.__file__).parent)
     wide = dataclasses.replace(known, instruction_set="AVX-512", values={"two_threads": 1.95})
     text = page.page([known, wide])
     assert text.index("## AVX2") < text.index("## AVX-512")
     assert "| two threads, times one | 1.95 |" in text
-
-
-def test_the_page_shows_the_digits_that_are_stored(tmp_path: Path) -> None:
-    (known, *_) = page.read(Path(page.__file__).parent)
     page.store(dataclasses.replace(known, values={"two_threads": 13.7496}), tmp_path)
     assert "| 13.8 |" in (tmp_path / "README.md").read_text()  # of 13.75
 
 
-def test_the_stored_page_is_that_of_the_stored_runs() -> None:
-    folder = Path(page.__file__).parent
-    assert (folder / "README.md").read_text() == page.page(page.read(folder))
-
-
-def test_every_column_is_measured() -> None:
+def test_the_stored_page_is_that_of_the_stored_runs_and_every_column_is_measured() -> None:
     """Columns are named where they are measured; those of walks are put together."""
     folder = Path(page.__file__).parent
+    assert (folder / "README.md").read_text() == page.page(page.read(folder))
     source = "".join((folder / f"{m}.py").read_text() for m in ("make", "bounds_and_estimates"))
     named = {name for name in page.COLUMNS if f'"{name}"' in source}
     walked = {f"{k}{e}" for k in ("two_sided", "biased") for e in ("", "_numpy", "_numba")}

@@ -39,10 +39,6 @@ FOLDERS = {
 _MEGABYTES = 15.0
 
 
-def test_the_example_of_the_readme_is_there() -> None:
-    assert SHOWN in FOLDERS
-
-
 @pytest.mark.parametrize("name", sorted(FOLDERS))
 def test_results_are_of_the_committed_configuration(name: str) -> None:
     config = OmegaConf.load(FOLDERS[name] / "config.yaml")
@@ -56,24 +52,16 @@ def test_results_are_of_the_committed_configuration(name: str) -> None:
             assert {row.delta for row in result.deltas} == set(setting.deltas)
 
 
-def test_every_scenario_has_its_committed_results() -> None:
+def test_every_scenario_is_in_the_index_without_an_error_and_with_its_numbers() -> None:
     """Nothing is skipped: without its results a scenario says nothing to a reader."""
-    missing = sorted(set(names(ROOT / "scenarios")) - set(FOLDERS))
+    known = names(ROOT / "scenarios")
+    missing = sorted(set(known) - set(FOLDERS))
     assert not missing, f"make results has to be run: {', '.join(missing)}"
-
-
-def test_every_scenario_is_in_the_index_without_an_error() -> None:
     content = json.loads((INDEX / "results.json").read_text(encoding="utf-8"))
     assert content["errors"] == 0
-    known = names(ROOT / "scenarios")
-    assert set(FOLDERS) == set(known)
     assert {row["scenario"] for row in content["rows"]} == {Path(name).name for name in known}
     page = (INDEX / "index.html").read_text(encoding="utf-8")
     assert all(f"scenario={name}" in page for name in known)
-
-
-def test_the_index_holds_the_numbers_of_the_folders() -> None:
-    content = json.loads((INDEX / "results.json").read_text(encoding="utf-8"))
     rows = joined_rows.rows(report.gather([RESULTS / SHOWN, INDEX]))
     assert content["rows"] == [row.columns for row in rows]
 
@@ -86,15 +74,12 @@ def test_links_of_the_pages_lead_somewhere() -> None:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-def test_dates_are_in_the_provenance_alone() -> None:
+def test_dates_are_in_the_provenance_alone_and_the_results_are_small() -> None:
     details = json.loads((INDEX / "provenance.json").read_text(encoding="utf-8"))
     assert set(details) == set(FOLDERS)
     for name, folder in FOLDERS.items():
         assert report.load(folder).provenance.environment is None, name
         assert details[name]["started"], name
-
-
-def test_the_committed_results_are_small() -> None:
     files = [f for place in (INDEX, RESULTS / SHOWN) for f in place.rglob("*") if f.is_file()]
     assert sum(file.stat().st_size for file in files) < _MEGABYTES * 1e6
 
@@ -111,30 +96,19 @@ def table() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@cache
-def scores() -> dict[str, Array]:
-    with np.load(make.HERE / "scores.npz") as stored:
-        return {name: stored[name] for name in stored.files}
-
-
-def trainings() -> list[tuple[str, str]]:
-    return sorted({(row["script"], row["training"]) for row in table()})
-
-
 def recorded(script: str, training: str) -> tuple[Array, Array]:
     name = f"{script}/{'_'.join(training.lower().split())}"
-    return scores()[f"{name}/scores"], scores()[f"{name}/scores_prime"]
+    with np.load(make.HERE / "scores.npz") as stored:
+        return stored[f"{name}/scores"], stored[f"{name}/scores_prime"]
 
 
 def test_the_right_ones_are_consistent_and_each_mistake_is_refuted() -> None:
-    for script, training in trainings():
-        verdicts = {
-            row["verdict"]
-            for row in table()
-            if (row["script"], row["training"]) == (script, training)
-        }
-        assert (verdicts == {"consistent"}) == (training == "Right")
-        assert ("refuted" in verdicts) == (training != "Right")
+    verdicts: dict[tuple[str, str], set[str]] = {}
+    for row in table():
+        verdicts.setdefault((row["script"], row["training"]), set()).add(row["verdict"])
+    for (_, training), found in verdicts.items():
+        assert (found == {"consistent"}) == (training == "Right")
+        assert ("refuted" in found) == (training != "Right")
 
 
 def test_accountants_claim_the_exact_epsilon_of_the_right_training() -> None:

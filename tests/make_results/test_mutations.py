@@ -34,11 +34,10 @@ def test_bounds_that_are_not_spoilt_stand(judged):
         assert row.judgement.tightness == pytest.approx(1, abs=0.03)
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS)
-def test_a_spoilt_bound_is_refuted_where_the_pair_reaches_it(judged, mutation):
-    of_mutation = [row for row in judged if row.mutation == mutation and row.claimed < row.true]
-    assert of_mutation
-    for row in of_mutation:
+def test_a_spoilt_bound_is_refuted_where_the_pair_reaches_it(judged):
+    spoilt = [row for row in judged if row.mutation != "none" and row.claimed < row.true]
+    assert {row.mutation for row in spoilt} == set(MUTATIONS)
+    for row in spoilt:
         reached = row.judgement.certified
         assert reached is not None
         assert row.caught == (row.claimed * (1 + 1e-9) < reached), row.judgement.message

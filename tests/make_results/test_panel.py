@@ -103,7 +103,13 @@ def of_session(number: int | None) -> list[str]:
     return found
 
 
-def test_tables_are_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_never_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        make.main(["no.such", "--out", str(tmp_path)])
+    assert "neither an entry nor a community file: no.such" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
     table.write([VERDICT], tmp_path, order=[], keep=False)
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
@@ -116,12 +122,6 @@ def test_tables_are_never_half_written(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         write_panel(VERDICT, tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
-
-
-def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        make.main(["no.such"])
-    assert "neither an entry nor a community file: no.such" in capsys.readouterr().err
 
 
 # what is committed
@@ -140,14 +140,11 @@ def test_no_sound_statement_is_refuted_and_false_ones_are() -> None:
     assert table.page(list(rows.values())) == (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_committed_mechanisms_are_those_of_the_sequence() -> None:
+def test_committed_mechanisms_are_those_of_the_sequence_and_a_witness_stands() -> None:
     for row in table.read(FOLDER / table.MECHANISMS)[::20]:
         m = drawn(int(row["number"]))
         assert m is not None
         assert row["mechanism"] == mechanism_line(m)
-
-
-def test_a_committed_witness_stands() -> None:
     text = (FOLDER / "witnesses" / f"{KNOWN}.witness.json").read_text(encoding="utf-8")
     assert is_refuted(json.loads(text))
 

@@ -97,10 +97,7 @@ def test_what_the_same_source_ran_is_kept(folder: Path, runner: Runner) -> None:
     (folder / "good.yaml").write_text("name: good\nseed: 1\n", encoding="utf-8")
     assert not outcomes(folder, ("good",))["good"].kept
     assert not outcomes(folder, ("good",), fresh=True)["good"].kept
-
-
-def test_a_run_that_was_stopped_is_run_again(folder: Path, runner: Runner) -> None:
-    outcomes(folder, ("good",))
+    # so is a run that was stopped
     (folder.parent / "work" / "good" / "run.json").unlink()  # written after all else
     assert not outcomes(folder, ("good",))["good"].kept
     (folder.parent / "work" / "good" / "run" / "made-1" / "result.json").unlink()
@@ -114,13 +111,10 @@ def test_a_mark_holds_what_the_run_took(folder: Path, runner: Runner) -> None:
     assert outcomes(folder, ("good",))["good"].seconds == mark["seconds"]
 
 
-def test_a_folder_without_scenarios_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="scenarios must be a folder of YAML files, got"):
-        names(tmp_path)
-
-
 def test_a_real_process_that_breaks(tmp_path: Path) -> None:
     """A scenario that the command does not know, since only this folder has it."""
+    with pytest.raises(ValueError, match="scenarios must be a folder of YAML files, got"):
+        names(tmp_path)
     (tmp_path / "nothing.yaml").write_text("name: nothing\n", encoding="utf-8")
     (one,) = run_all(
         ("nothing",), tmp_path, tmp_path / "work", jobs=1, fresh=False, tell=lambda line: None

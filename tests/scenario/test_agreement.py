@@ -55,18 +55,3 @@ def test_a_wrong_law_is_noticed() -> None:
     """Samples of a walk whose jumps are half again as long as the exact law believes."""
     longer = dataclasses.replace(FULL, lipschitz=6.0)
     assert failures(BiasedWalk(longer), BiasedWalk(FULL)) > MAX_FAILURES
-
-
-def test_what_a_million_samples_reach() -> None:
-    """65 % of the exact epsilon at delta 1e-5 and 95 % at 1e-2, on a pair like mu = 1 Gaussians."""
-    m = audit.NoisySGD(
-        steps=25, dataset_size=1, batch_size=1, step_size=0.1, noise_std=1.0, lipschitz=0.1
-    )
-    pair = TwoSidedWalk(m)
-    curve = exact.curve(pair)
-    assert curve.epsilon(1e-5) == pytest.approx(4.377, abs=1e-3)
-    for delta, share in ((1e-5, 0.65), (1e-2, 0.95)):
-        x, x_prime = simulation.final_iterates(pair, trials=10**6, seed=5)
-        audited = estimation.audit_samples(x, x_prime, confidence=0.95, deltas=(delta,), seed=5)
-        low, high = curve.epsilon_bracket(delta)
-        assert share * low <= audited.epsilon_lower(delta) <= high

@@ -64,14 +64,12 @@ def test_the_found_pair_joins_the_sandwich(found):
         assert bound.verdict is Verdict.CONSISTENT
 
 
-def test_the_pair_is_stored_by_its_parameters(found):
+def test_the_pair_is_stored_by_its_parameters_and_found_again(found):
     [other] = found.other_pairs
     again = decode_pair(encode_pair(other.pair), found.mechanism)
     check_admissible(again)
     assert exact.curve(again).epsilon_bracket(1e-5) == other.epsilons[0].epsilon.bracket
-
-
-def test_every_run_finds_the_same_pair(found):
+    # every run finds the same one
     assert result(setting()).other_pairs == found.other_pairs
     # the seed is the setting's, which follows from the scenario's
     fewer = result(setting(search={"delta": 1e-5, "evaluations": 1}))
@@ -88,19 +86,13 @@ def test_the_report_shows_its_parameters(found):
     assert not setting_section.found_pair(without).rows
 
 
-@pytest.mark.parametrize(
-    ("delta", "evaluations", "message"),
-    [
-        (1.0, 5, r"settings.one.search.delta must be .* got 1"),
-        (1e-5, 0, r"settings.one.search.evaluations must be .*1, got 0"),
-    ],
-)
-def test_plans_out_of_range(delta, evaluations, message):
-    with pytest.raises(ValueError, match=message):
-        setting(search={"delta": delta, "evaluations": evaluations})
-
-
-def test_scores_of_ones_own_have_no_pairs_to_search():
+def test_plans_out_of_range_or_of_no_pair():
+    for search, message in (
+        ({"delta": 1.0, "evaluations": 5}, r"settings.one.search.delta must be .* got 1"),
+        ({"delta": 1e-5, "evaluations": 0}, r"settings.one.search.evaluations must be .*1, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            setting(search=search)
     own = {"function": "module:function"}
     with pytest.raises(ValueError, match="search must be left out of a setting with the key own"):
         setting(mechanism=None, pair=None, own=own)

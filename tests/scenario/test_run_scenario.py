@@ -79,9 +79,7 @@ def test_numbers_are_those_of_the_parts(setting: PairResult) -> None:
     )
     for row in setting.deltas:
         assert row.sampled.epsilon == audited.epsilon_lower(row.delta)
-
-
-def test_steps_beyond_the_mechanism_are_other_mechanisms(setting: PairResult) -> None:
+    # steps beyond the mechanism are other mechanisms
     shown = setting.epsilon_against_steps
     assert shown.steps == (10, 40, 80)
     last = setting.deltas[-1].exact
@@ -98,10 +96,6 @@ def test_curves_are_probabilities(setting: PairResult) -> None:
         assert mass + sum(law.atoms) == pytest.approx(1, abs=1e-2)
     tradeoff = setting.tradeoff
     assert np.all(np.array(tradeoff.exact) <= np.array(tradeoff.sampled_upper) + 1e-12)
-
-
-def test_more_seeds_draw_other_samples() -> None:
-    assert len({setting_seed(seed, index) for seed in range(20) for index in range(5)}) == 100
 
 
 def test_a_setting_refuses_bad_values() -> None:
@@ -123,6 +117,7 @@ def test_each_setting_has_checkpoints_of_its_own(
     small = scenario(trials=1000, steps_shown=(), other_pairs=(), renyi_orders=(), deltas=(0.1,))
     two = dataclasses.replace(small, settings=small.settings * 2, bounds=())
     run(two, folder=tmp_path)
+    assert len({setting_seed(seed, index) for seed in range(20) for index in range(5)}) == 100
     seeds = {str(setting_seed(two.seed, index)) for index in range(2)}
     assert {place.name for place in tmp_path.iterdir()} == seeds
 

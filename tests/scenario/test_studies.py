@@ -104,7 +104,6 @@ def asked(name: str, **parameters: Any) -> dict[str, Any]:
 
 
 FUNCTION = """
-from dataclasses import dataclass
 from audit.results import Findings, Statement, Verdict
 
 def above(*, least: float, names: tuple[str, ...] = (), seed: int) -> Findings:
@@ -118,22 +117,6 @@ def broken(*, least: float):
 
 def nothing(*, least: float):
     return least
-
-def listed(*, names: list = ["a"]):
-    return Findings(statements=(), notes=tuple(names))
-
-def unknown(*, size: "Nowhere"):
-    return size
-
-@dataclass(frozen=True)
-class Fragile:
-    size: int
-
-    def __post_init__(self):
-        1 / self.size
-
-    def find(self):
-        return Findings(statements=())
 """
 
 
@@ -150,18 +133,14 @@ def test_a_function_of_the_user_is_a_study(module: Path, monkeypatch: pytest.Mon
         read_study(asked("above", leest=2))
 
 
-def test_a_module_is_found_beside_the_scenario(module: Path) -> None:
+def test_a_module_is_found_beside_the_scenario_and_what_it_raises_is_told(module: Path) -> None:
     module.write_text(FUNCTION, encoding="utf-8")
     with pytest.raises(ValueError, match="must name a module that is installed, beside the file"):
         read_study(asked("above", least=2.0))
     found = read_study(asked("above", least=2.0), folders=[module.parent])
     assert found.function == "a_users_module:above"
-
-
-def test_what_a_study_raises_is_told_in_one_line(module: Path) -> None:
-    module.write_text(FUNCTION, encoding="utf-8")
     made = read_study(asked("broken", least=2.0), folders=[module.parent])
-    message = r"^a_users_module:broken failed: KeyError: 2\.0 \(a_users_module\.py, line 12\)$"
+    message = r"^a_users_module:broken failed: KeyError: 2\.0 \(a_users_module\.py, line 11\)$"
     with pytest.raises(ValueError, match=message):
         answered(made)
     made = read_study(asked("nothing", least=2.0))

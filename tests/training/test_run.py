@@ -86,14 +86,8 @@ def test_the_numbers_are_those_of_the_estimator(right: training.TrainingAudit) -
         sides[canary].append(trainings.score(canary, trial.seed))
     assert np.array_equal(right.scores, sides[True])  # bit for bit
     assert np.array_equal(right.scores_prime, sides[False])
-    audit = audit_samples(
-        right.scores,
-        right.scores_prime,
-        confidence=0.95,
-        deltas=(DELTA,),
-        seed=analysis_seed(11),
-        favours=Order.FORWARD,
-    )
+    asked = {"confidence": 0.95, "deltas": (DELTA,), "seed": analysis_seed(11)}
+    audit = audit_samples(right.scores, right.scores_prime, favours=Order.FORWARD, **asked)
     assert 0 <= audit.epsilon_lower(DELTA) - right.epsilon_lower(DELTA) <= 1e-5
     one = audit.evidence(DELTA)
     sides = ("with", "without") if one.order is Order.FORWARD else ("without", "with")
@@ -132,6 +126,9 @@ def test_an_early_stop_ends_at_the_pair_that_refutes() -> None:
     assert stands.trainings == 240
     assert stands.verdict is Verdict.CONSISTENT
     assert stands.epsilon_lower(DELTA) < TRUE
+    # e-processes look both ways
+    turned = audited("wrong_sign", claims=[(0.2, DELTA)], early_stop=True, trials=400)
+    assert turned.verdict is Verdict.REFUTED
 
 
 def test_a_claim_that_so_few_trainings_cannot_refute_is_inconclusive() -> None:
@@ -180,9 +177,7 @@ def test_generators_of_the_process_are_seeded_for_each_training() -> None:
     first, again = audited("of_the_process", **options), audited("of_the_process", **options)
     assert np.array_equal(first.scores, again.scores)
     assert np.unique(first.scores).size == 20
-
-
-def test_draws_that_no_seed_reaches_end_the_audit() -> None:
+    # draws that no seed reaches end the audit
     with pytest.raises(UserCodeError, match=rf"trial 1 .*: {HERE}:of_draws .* draws from {HERE}.D"):
         audited("of_draws", trials=8)
 
@@ -201,11 +196,6 @@ def test_scores_that_repeat_are_noted(right: training.TrainingAudit) -> None:
     assert "All scores without the canary are equal" in caveats(counts, counts * 0)[0]
 
 
-def test_e_processes_look_both_ways() -> None:
-    turned = audited("wrong_sign", claims=[(0.2, DELTA)], early_stop=True, trials=400)
-    assert turned.verdict is Verdict.REFUTED
-
-
 def test_many_canaries_of_one_training() -> None:
     claims = [CLAIM, UserClaim("half", TRUE / 2, DELTA)]
     options = {"claims": claims, "canaries": 1500, "trials": 2, "assume": Canaries.INDEPENDENT}
@@ -222,14 +212,9 @@ def test_many_canaries_of_one_training() -> None:
     coins = np.concatenate([trial.included for trial in trials_of(found.design, 11)])
     scores = np.empty(coins.size)
     scores[coins], scores[~coins] = found.scores, found.scores_prime
-    audit = audit_one_run(
-        scores,
-        coins.astype(float),
-        delta=DELTA,
-        confidence=0.95,
-        seed=analysis_seed(11),
-        canaries=Canaries.INDEPENDENT,
-    )
+    asked = {"delta": DELTA, "confidence": 0.95, "seed": analysis_seed(11)}
+    coins = coins.astype(float)
+    audit = audit_one_run(scores, coins, canaries=Canaries.INDEPENDENT, **asked)
     assert 0 <= audit.epsilon_lower(DELTA) - found.epsilon_lower(DELTA) <= 1e-5
 
 
@@ -287,14 +272,9 @@ def test_a_training_that_fails_names_its_trial(tmp_path: Path, how: str, message
     design = Design(train=f"{HERE}:fails_at", claims=(CLAIM,), trials=trials)
     sixth = next(trial for trial in trials_of(design, 11) if trial.number == 6)
     which = "with" if sixth.included[0] else "without"
+    arguments = {"how": how, "at": sixth.seed}
     with pytest.raises(UserCodeError) as caught:
-        audited(
-            "fails_at",
-            trials=trials,
-            folder=folder,
-            seconds=0.5,
-            arguments={"how": how, "at": sixth.seed},
-        )
+        audited("fails_at", trials=trials, folder=folder, seconds=0.5, arguments=arguments)
     error = caught.value
     assert str(error).startswith(f"trial 6 ({which} the canary, seed {sixth.seed}): ")
     assert f"{HERE}:fails_at" in str(error)
@@ -337,21 +317,16 @@ def test_seeds_and_coins_are_known_before(right: training.TrainingAudit) -> None
 
 def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_path: Path) -> None:
     wrong = audited("wrong_sign", trials=20, columns=BestColumn())
-    result = training.joined(
-        {"As it should be": right, "Wrong": wrong},
-        name="both",
-        title="Two trainings",
-        confidence=0.95,
-        seed=11,
-    )
+    both = {"As it should be": right, "Wrong": wrong}
+    named = {"name": "both", "title": "Two trainings"}
+    result = training.joined(both, **named, confidence=0.95, seed=11)
     assert from_json(to_json(result)) == result
     report.write(result, tmp_path)
     text = (tmp_path / "report.md").read_text()
     for words in ("As it should be", "Largest bound that this many", "is not a bound"):
         assert words in text
-    assert json.loads(to_json(result))["settings"][0]["findings"]["numbers"]["scores"] == list(
-        right.scores
-    )
+    findings = json.loads(to_json(result))["settings"][0]["findings"]
+    assert findings["numbers"]["scores"] == list(right.scores)
 
 
 @pytest.mark.parametrize(
@@ -474,18 +449,12 @@ def test_generators_made_on_import_are_refused(
         ask()
 
 
-def test_steps_in_one_array() -> None:
-    found, same = (audited(name, trials=8) for name in ("in_one_array", "steps"))
-    assert np.array_equal(found.scores, same.scores)
-
-
-def test_audits_share_processes() -> None:
-    with training.Processes(1) as processes:
-        first, second = (
-            audited("process", trials=8, seed=seed, processes=processes) for seed in (1, 2)
-        )
+def test_audits_share_processes_and_steps_may_come_in_one_array() -> None:
+    first, second = (audited("process", trials=8, seed=seed) for seed in (1, 2))
     assert len({*first.scores, *first.scores_prime, *second.scores, *second.scores_prime}) == 1
     assert first.scores[0] != os.getpid()
+    found, same = (audited(name, trials=8) for name in ("in_one_array", "steps"))
+    assert np.array_equal(found.scores, same.scores)
 
 
 def test_a_training_of_the_script_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

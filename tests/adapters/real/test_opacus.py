@@ -127,23 +127,14 @@ def test_a_smaller_last_batch():
     assert (run.dataset_size, run.batch_size, run.steps, run.steps_per_epoch) == (125, 12, 20, 10)
 
 
+TEN_OF_ALL = RandomSampler(dataset(), num_samples=10)
 LOADERS = [
     ({"batch_size": 12, "shuffle": True}, Batching.RESHUFFLED, 120, 12),
     ({"batch_size": 12}, Batching.CYCLIC, 120, 12),
     ({"batch_size": 120}, Batching.FULL, 120, 120),
     ({"batch_size": 500, "shuffle": True}, Batching.FULL, 120, 120),
-    (
-        {"batch_size": 12, "sampler": SubsetRandomSampler(range(60))},
-        Batching.RESHUFFLED,
-        60,
-        12,
-    ),
-    (
-        {"batch_size": 12, "sampler": RandomSampler(dataset(), num_samples=10)},
-        Batching.WITHOUT_REPLACEMENT,
-        120,
-        10,
-    ),
+    ({"batch_size": 12, "sampler": SubsetRandomSampler(range(60))}, Batching.RESHUFFLED, 60, 12),
+    ({"batch_size": 12, "sampler": TEN_OF_ALL}, Batching.WITHOUT_REPLACEMENT, 120, 10),
 ]
 
 
@@ -319,9 +310,8 @@ def test_the_divisor_of_a_dataset_with_a_record_less():
         for n in (records, records - 1):
             loader = DataLoader(dataset(n), batch_size=batch_size, shuffle=True)
             _, _, optimizer, used = private(loader)
-            found.append(
-                opacus.from_private(optimizer, used, relation=Relation.ADD_REMOVE, epochs=1)
-            )
+            asked = {"relation": Relation.ADD_REMOVE, "epochs": 1}
+            found.append(opacus.from_private(optimizer, used, **asked))
         one, less = found
         assert one.divisor_without_record == less.divisor
         assert (one.divisor != less.divisor) is differs
@@ -354,9 +344,8 @@ def test_noise_that_no_entry_of_the_history_has_is_named():
     optimizer.noise_multiplier = 0.1
     history = [(1.0, 0.1, 30)]
     told = opacus.from_private(optimizer, loader, relation=Relation.ADD_REMOVE, history=history)
-    assert "noise: multiplier 1 at the end of the history, but the optimizer's is 0.1 now" in str(
-        told
-    )
+    words = "noise: multiplier 1 at the end of the history, but the optimizer's is 0.1 now"
+    assert words in str(told)
 
 
 def test_a_schedule_of_the_noise():

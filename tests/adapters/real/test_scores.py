@@ -37,12 +37,9 @@ def test_values_that_are_missing(tmp_path: Path, column: str, message: str):
     pq.write_table(pa.table(table), tmp_path / "scores.parquet")
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / "scores.parquet", score="loss", member="in")
-
-
-def test_what_is_no_parquet(tmp_path: Path):
-    (tmp_path / "scores.parquet").write_text("loss,in\n")
+    (tmp_path / "no.parquet").write_text("loss,in\n")
     with pytest.raises(ValueError, match="file must be readable, got"):
-        read_table(tmp_path / "scores.parquet", score="loss", member="in")
+        read_table(tmp_path / "no.parquet", score="loss", member="in")
 
 
 def test_the_recorded_file_is_what_its_maker_makes():
