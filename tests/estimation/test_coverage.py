@@ -58,15 +58,9 @@ class Repeated:
     favours: Order | None = None
 
     def audit(self, first: Array, second: Array, seed: int) -> Audit:
-        return audit_samples(
-            first,
-            second,
-            confidence=self.confidence,
-            deltas=self.deltas,
-            seed=seed,
-            favours=self.favours,
-            thresholds=self.thresholds,
-        )
+        names = "confidence", "deltas", "favours", "thresholds"
+        asked = {name: getattr(self, name) for name in names}
+        return audit_samples(first, second, seed=seed, **asked)
 
     def audits(self, pair: KnownPair, seed: int) -> Iterator[Audit]:
         """Yield the audits of fresh samples."""

@@ -138,27 +138,17 @@ def test_laws_agreement_holds_for_a_law_narrower_than_a_bin() -> None:
             (rate * tails[: x.size], tails[x.size :], atom),
         )
     ]
-    narrow = Laws(
-        grid=tuple(x), edges=tuple(edges), ends=(-0.5, 0.5), first=found[0], second=found[1]
-    )
-    text = laws.caption(narrow, 10**6, logarithmic=True)
-    assert "Samples and computation agree" in text
+    ends = {"edges": tuple(edges), "ends": (-0.5, 0.5)}
+    narrow = Laws(grid=tuple(x), first=found[0], second=found[1], **ends)
+    assert "Samples and computation agree" in laws.caption(narrow, 10**6, logarithmic=True)
 
 
 def test_laws_on_the_whole_line_have_no_panels_for_atoms() -> None:
     found = pair_settings()[1].laws
     none = (0.0, 0.0)
-    drawn = laws.draw(
-        replace(
-            found,
-            ends=(-math.inf, math.inf),
-            first=replace(found.first, atoms=none),
-            second=replace(found.second, atoms=none),
-        ),
-        10**6,
-        "sampled",
-    )
-    assert "end of the domain" not in drawn.caption
+    first, second = (replace(law, atoms=none) for law in (found.first, found.second))
+    whole = replace(found, ends=(-math.inf, math.inf), first=first, second=second)
+    assert "end of the domain" not in laws.draw(whole, 10**6, "sampled").caption
 
 
 def test_tradeoff_caption_names_a_claim_above_the_exact_curve() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -31,35 +29,24 @@ def shown(pair: Construction) -> EpsilonAgainstSteps:
     return epsilon_against_steps(pair, (), (), 1e-2, (), lambda *_: None)
 
 
-@pytest.mark.parametrize(
-    ("pair", "burn_in", "theorem"),
-    [
+def test_the_burn_in_time_names_its_theorem_where_it_applies() -> None:
+    for pair, burn_in, theorem in (
         # D n / (L eta) = 1 * 10 / (1 * 0.02), and three quarters of it in the lower bound's proof
         (TwoSidedWalk(mechanism(steps=3)), 500.0, "Theorem 3.1"),
         (BiasedWalk(mechanism(steps=3)), 375.0, "Theorem 4.1"),
-    ],
-)
-def test_the_burn_in_time_names_its_theorem(
-    pair: Construction, burn_in: float, theorem: str
-) -> None:
-    found = shown(pair)
-    assert found.burn_in is not None
-    assert found.burn_in.steps == pytest.approx(burn_in, rel=1e-12)
-    assert found.burn_in.theorem == f"Altschuler and Talwar 2022, {theorem}"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
+    ):
+        found = shown(pair).burn_in
+        assert found is not None
+        assert found.steps == pytest.approx(burn_in, rel=1e-12)
+        assert found.theorem == f"Altschuler and Talwar 2022, {theorem}"
+    for changes in (
         {"convex": False},
         {"batching": audit.Batching.POISSON},
         {"smoothness": None},
         {"diameter": None},
         {"step_size": (0.02, 0.01, 0.005)},
-    ],
-)
-def test_no_burn_in_time_where_theorem_3_1_does_not_apply(changes: dict[str, Any]) -> None:
-    assert shown(TwoSidedWalk(mechanism(steps=3, **changes))).burn_in is None
+    ):
+        assert shown(TwoSidedWalk(mechanism(steps=3, **changes))).burn_in is None, changes
 
 
 def test_the_tightest_proven_bound_comes_beside_the_listed_ones() -> None:
