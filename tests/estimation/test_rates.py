@@ -303,6 +303,15 @@ HYPOTHESES = {
 }
 
 
+def test_a_claim_bounds_one_rate_by_the_other() -> None:
+    e, rates = math.exp(0.9), np.array([[0.0, 0.1, 0.28, 0.38]])
+    steep, flat = 0.01 + e * rates, 1 - (0.99 - rates) / e
+    for name, expected in (("own", steep), ("both", np.minimum(steep, flat))):
+        highest = HYPOTHESES[name].highest(rates)
+        assert highest == pytest.approx(expected, rel=1e-12)
+        assert HYPOTHESES[name].lowest(highest) == pytest.approx(rates, rel=1e-12, abs=1e-15)
+
+
 @pytest.mark.parametrize("name", list(HYPOTHESES))
 @pytest.mark.parametrize(
     "test",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit import training
+from audit import estimation, training
 from audit.curves import GaussianCurve, Order
 from audit.estimation import judge_scores
 from audit.estimation.judge import separated
@@ -24,6 +24,9 @@ def test_the_number_is_right_to_a_factor_of_two(early_stop: bool) -> None:
     assert found.trials is not None
     assert found.fewest is not None
     assert found.fewest < found.trials
+    if not early_stop:
+        same = estimation.plan(assumed, epsilon=1.0, delta=1e-2, directed=True, **asked)
+        assert found.trials == 2 * (same.trials or 0)
 
     # 60 audits each: by Hoeffding's inequality off by 0.25 with a chance of 1e-3
     def chance(trials: int) -> float:
