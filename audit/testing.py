@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 
 from audit import validate
@@ -109,10 +109,8 @@ def assert_bound_holds(
     from audit.claims.judge import judge  # imported late: it needs every room of the package
 
     validate.instance(NoisySGD, mechanism=mechanism)
-    for places, values in (("deltas", deltas), ("orders", orders)):
-        if not isinstance(values, Iterable):
-            raise validate.fail(places, "a sequence of numbers", values)
-    deltas, orders = tuple(deltas), tuple(orders)
+    deltas = validate.listed("a sequence of numbers", deltas=deltas)
+    orders = validate.listed("a sequence of numbers", orders=orders)
     for delta in deltas:
         validate.half_open_unit(delta=delta)
     for alpha in orders:

@@ -137,7 +137,17 @@ def integer(minimum: int, **named: Any) -> None:
             raise fail(name, f"a whole number of at least {minimum}", value)
 
 
-def _floats(name: str, requirement: str, value: ArrayLike) -> NDArray[np.float64]:
+def listed(requirement: str, **named: Any) -> tuple[Any, ...]:
+    """Return the one named sequence, or other iterable, as a tuple."""
+    ((name, value),) = named.items()
+    try:
+        return tuple(value)
+    except TypeError:
+        raise fail(name, requirement, value) from None
+
+
+def floats(name: str, requirement: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return a value as an array of floats; complex numbers and strings are refused."""
     try:
         given = np.asarray(value)
     except Exception as error:
@@ -169,7 +179,7 @@ def array_in(
     ((name, value),) = named.items()
     open_high = open_ends or open_high
     requirement = f"in {'(' if open_ends else '['}{low:g}, {high:g}{')' if open_high else ']'}"
-    array = _floats(name, requirement, value)
+    array = floats(name, requirement, value)
     inside = ((array > low) if open_ends else (array >= low)) & (
         (array < high) if open_high else (array <= high)
     )
@@ -182,7 +192,7 @@ def array_in(
 def sample(**named: ArrayLike) -> NDArray[np.float64]:
     """Return the one named value as a non-empty one-dimensional float array of finite numbers."""
     ((name, value),) = named.items()
-    array = _floats(name, "a one-dimensional array of numbers", value)
+    array = floats(name, "a one-dimensional array of numbers", value)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(
             f"{name} must be a non-empty one-dimensional array, got shape {array.shape}"

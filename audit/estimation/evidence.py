@@ -124,8 +124,7 @@ class CountedTest(ShortRepr):
     def epsilon_limit(self, delta: float) -> float:
         """Return the largest epsilon that a test with this error and so many samples can certify.
 
-        The strongest counts are all of the first law against none of the second. A test that errs
-        with probability at most ``error`` then cannot exclude that the second rate is q while
+        All of the first law against none of the second cannot exclude a second rate of q while
         (1 - q)^second_total > error. A band attains its limit at the local levels.
         """
         first, second = self.counts.first_total, self.counts.second_total

@@ -6,14 +6,12 @@ the audit could have refuted it, and *inconclusive* if not:
 - **Reach.** Scores that separate the two sides perfectly, as many and at the same confidence, do
   not certify more than the claim.
 - **Information.** The same audit at confidence 0.999, or its own if that is higher, does not
-  certify that the two sides have different laws: its bound on epsilon at delta 0 is 0 (for
-  e-processes, at every delta of the claims). A constant score, one law on both sides and a score of
-  the wrong sign look like this. If a direction was declared, scores that lie significantly the
-  other way show nothing either, even if a rare event favours that direction.
+  certify that the two sides have different laws (its bound on epsilon at delta 0 is 0; for
+  e-processes, at every delta of the claims), or scores lie significantly against a declared
+  direction, even if a rare event favours it.
 
-The rule reads the certifying scores, and only ever turns "consistent" into "inconclusive": the
-probability that a true claim is refuted is that of the estimators. If both sides have one law,
-"consistent" has probability at most 0.001.
+The rule only ever turns "consistent" into "inconclusive": true claims are refuted as often as the
+estimators do. If both sides have one law, "consistent" has probability at most 0.001.
 """
 
 from __future__ import annotations
@@ -137,10 +135,8 @@ def judge_scores(
         Seed of ties, random splits and drawn scores. To be chosen before looking at the data.
     deltas : sequence of float, optional
         More deltas whose bounds share the error.
-    favours : Order, optional
-        The dataset that high scores can only favour, if known beforehand; see `audit_samples`.
-    columns : Columns, optional
-        How several numbers per run are combined; `LinearScore` by default.
+    favours, columns : Order, Columns, optional
+        As for `audit_samples`: a direction known beforehand, and how several numbers are combined.
     group_size : int, optional
         Number of records in which the datasets differ. Claims are about one record.
     anytime : bool, optional
@@ -150,7 +146,7 @@ def judge_scores(
     planned_delta : float, optional
         The delta for which the guesses about canaries are chosen; by default the first claim's.
     planned_confidence : float, optional
-        Confidence for which a pilot chooses the tests; see `audit_samples`.
+        As for `audit_samples`.
 
     Returns
     -------
@@ -184,8 +180,8 @@ def judge_scores(
         x, x_prime = scores.x, scores.x_prime
     else:
         x, x_prime = sample("x", scores[0]), sample("x_prime", scores[1])
-    epsilons = (one.quantity for one in made if isinstance(one.quantity, EpsilonAtDelta))
-    named = sorted({*deltas, *(one.at for one in epsilons)}, reverse=True)
+    asked = (one.quantity.at for one in made if isinstance(one.quantity, EpsilonAtDelta))
+    named = sorted({*deltas, *asked}, reverse=True)
     combined = None
     if x.ndim > 1 or x_prime.ndim > 1 or columns is not None:
         x, x_prime, combined = combine(

@@ -2,49 +2,20 @@
 
 Each canary is included in the training data or left out by an independent fair coin. From the
 release, and knowing everything but the coins, an attacker guesses some of the coins and abstains
-from the others. The number of guesses is fixed in advance.
+from the others. The number of guesses is fixed in advance. Claims hold in both orders of every pair
+"one canary in or out". Each assumption about the canaries has its theorem, proven in
+``docs/explanation/sampled-bounds.md``. That of arbitrary canaries stands with `_refuted`; unless
+delta is far below the error little can be certified by it. That of independent canaries, of which n
+have r guesses, T of them wrong, is
 
-Statements are about the mechanism and the relation "one canary in or out": claims of
-(epsilon, delta)-DP or f-DP that hold in both orders of every such pair. Each assumption about the
-canaries has its theorem. That of arbitrary canaries stands with `_refuted`.
+    P[T <= u] <= E[ BinCDF(u; r, g(1 - W)) ],    W ~ Beta(n - r, r + 1), or 0 if r = n,
 
-Theorem (independent canaries). Let (C_i, S_i), i = 1..n, be independent pairs, C_i a fair coin and
-S_i the observation of canary i. Let the laws of S_i given C_i = 1 and C_i = 0 satisfy the claim
-(f-DP, in both orders), for each canary separately; the laws may differ between canaries. A guesser
-guesses r of the coins from S_1..S_n, with r fixed in advance, and T guesses are wrong. Then
+    g(c) = max over epsilon of (c - delta(epsilon)) / (c (1 + e^epsilon)).
 
-    P[T <= u] <= E[ BinCDF(u; r, g(1 - W)) ],    W ~ Beta(n - r, r + 1),
-
-    g(c) = max over epsilon of (c - delta(epsilon)) / (c (1 + e^epsilon)),
-
-with W = 0 if r = n (Xiang, Wang, Xiao, Tian and Wang 2025, arXiv 2509.08704, Theorem 2, where it
-is an equality for the optimal guesser of one law).
-
-Proof. By Blackwell's theorem each S_i is a randomised function of the outcome of the claim's
-dominating pair for C_i, independently over i; observing those outcomes instead can only help.
-Given them the coins are independent, and guess i is wrong with probability at least e_i, the
-smaller posterior probability. A sum of independent errors is stochastically smallest for the r
-smallest e_i, also if guesses are chosen one by one and every outcome is revealed. The e_i are
-i.i.d., so given the (r+1)-th smallest, of quantile 1 - W, the r smaller ones are independent draws
-below it (ties broken by a uniform variable): T ~ Bin(r, g), where g is the mean of e below the
-quantile. That mean is the least share of errors among guesses on a share c = 1 - W of outcomes. If
-a is the type I error with c = a + 1 - f(a), it equals a / c, and the supporting lines of a
-symmetric f, 1 - f(a) <= delta + e^epsilon a, give the maximum above.
-
-Independence is an assumption about the mechanism, and it matters. A mechanism that with probability
-p enters a state in which it reveals each coin with probability delta / p is (0, delta)-DP; for p
-above 1 - confidence the bound is wrong whenever the state is entered. Canaries are independent if
-their scores have separate noise: gradients of disjoint support or in orthogonal directions, under
+Independence is an assumption about the mechanism, and it matters. Canaries are independent if their
+scores have separate noise: gradients of disjoint support or in orthogonal directions, under
 Gaussian noise with full batches or Poisson sampling. Canaries that share a batch of fixed size, are
-clipped together, or are scored by the losses of a common model are not independent. If they are
-independent only given some variable V that does not depend on the coins, the claim must hold given
-V.
-
-Bounds for `Canaries.ARBITRARY` do not make this assumption, and unless delta is far below the error
-a = 1 - confidence little can be certified without it. Consider a mechanism that runs M with
-probability 2a and releases nothing otherwise: its epsilon at delta is M's at delta / (2a). So a
-bound that is valid for every mechanism exceeds M's epsilon at delta / (2a) in at most half of M's
-runs.
+clipped together, or are scored by the losses of a common model are not independent.
 """
 
 from __future__ import annotations
@@ -120,8 +91,7 @@ class GuessCounts:
     def __post_init__(self) -> None:
         validate.integer(0, correct=self.correct, guesses=self.guesses)
         validate.integer(1, canaries=self.canaries)
-        for name in ("correct", "guesses", "canaries"):
-            object.__setattr__(self, name, int(getattr(self, name)))
+        validate.convert_numbers(self)
         if self.guesses > self.canaries:
             raise validate.fail("guesses", f"at most canaries ({self.canaries})", self.guesses)
         if self.correct > self.guesses:
@@ -340,18 +310,9 @@ def _lines(epsilon: Array, delta: float | Array) -> _LeastWrong:
 def _refuted(counts: GuessCounts, error: Array, least_wrong: _LeastWrong) -> Flags:
     """Return whether ``correct`` or more right guesses with probability ``error`` refute the claim.
 
-    Let p_k be the probability of k correct guesses in total. For one canary and i or more correct
-    guesses among the others, f-DP bounds the probability of a right guess by that of a wrong one,
-    given the other coins. Averaged over coins and canaries (the bound is convex),
-
-        H_i >= least_wrong(R_{i+1}),   R_i = sum_{k >= i} k p_k / canaries,
-                                       H_i = sum_{k >= i} (guesses - k) p_k / canaries
-
-    (Mahloujifar, Melis and Chaudhuri 2024, Theorem 3.2 and Algorithm 3). If ``error`` is the
-    probability of ``correct`` or more, the total probability is least if all of it is put on
-    ``correct``, and then as little as these inequalities allow on each smaller k; a total above 1
-    is a contradiction. (Mass moved up, or added early, raises R_i by at least i / (guesses - i)
-    times the increase of H_i, so all later R_i and H_i are no smaller.)
+    With p_k the probability of k correct guesses, R_i = sum_{k >= i} k p_k / canaries and H_i =
+    sum_{k >= i} (guesses - k) p_k / canaries, H_i >= least_wrong(R_{i+1}) (Mahloujifar, Melis and
+    Chaudhuri 2024, Theorem 3.2 and Algorithm 3): a least total above 1 is a contradiction.
     """
     correct, guesses, canaries = counts.correct, counts.guesses, counts.canaries
     right = error * correct / canaries
@@ -427,11 +388,9 @@ def gaussian_wrong(share: Array, mu: float) -> Array:
 
 
 def _independent_p_value(counts: GuessCounts, delta: float) -> _PValue:
-    """Return the bound of the theorem for (epsilon, delta) claims, in closed form.
+    """Return the mean of BinCDF(u; r - K, 1 / (1 + e^epsilon)) over K ~ Bin(n, delta).
 
-    It is the mean of BinCDF(u; r - K, 1 / (1 + e^epsilon)) over K ~ Bin(n, delta) revealed coins,
-    all of which are guessed. Randomised response that reveals each coin with probability delta
-    attains it.
+    It is the bound of the theorem for (epsilon, delta) claims: K coins are revealed, and guessed.
     """
     canaries, wrong = counts.canaries, counts.guesses - counts.correct
     if delta in (0.0, 1.0):

@@ -1,19 +1,14 @@
 """Thresholds at order statistics: all scores certify, and a few hundred are enough.
 
 An event is cut at an order statistic of the second law's scores: everything above its k-th largest
-of m scores. The second law gives this event a rate B ~ Beta(k, m - k + 1), for every law. Among n
-scores of the first law, C lie in the event: given B, C is binomial with a rate of at most R(B),
-where R(b) is the largest rate that the first law gives to an event whose second rate is b. A
-hypothesis R <= f, with f increasing, therefore has the p-value
+of m scores, which has a rate B ~ Beta(k, m - k + 1) under that law. Of n scores of the first law, C
+lie in it. The hypothesis that the first law's rate of an event is at most f, increasing, of the
+second law's has the p-value (``docs/explanation/sampled-bounds.md``)
 
     P(Bin(n, f(B)) >= C) = P(V <= f(B)),   V ~ Beta(C, n - C + 1), B ~ Beta(k, m - k + 1).
 
-There is no nuisance parameter, so nothing is lost to a worst case over an unknown rate (in contrast
-to two Clopper-Pearson limits at half the error each, or a joint test that holds for every rate).
-
-The p-value increases with f. So the hypotheses that are rejected at one error are those below some
-curve, and the true R is rejected with probability at most that error. Unless it is rejected, every
-bound that follows from the remaining curves is right: for all delta, mu and points simultaneously.
+It increases with f, so all bounds that follow from the hypotheses that are not rejected hold for
+all delta, mu and points simultaneously.
 """
 
 from __future__ import annotations
@@ -126,11 +121,7 @@ def p_values(tests: Counts, hypothesis: Hypothesis) -> Array:
 
 
 def epsilon_hypothesis(epsilon: Array, deltas: float | Array, own: bool, other: bool) -> Hypothesis:
-    """Bound rates by an (epsilon, delta) claim on the test's order, on the other one, or on both.
-
-    P(S) <= delta + e^epsilon Q(S) bounds the first rate by delta + e^epsilon b; the other order,
-    for the complement, bounds it by 1 - e^-epsilon (1 - delta - b).
-    """
+    """Bound rates by an (epsilon, delta) claim on the test's own order, the other one, or both."""
     e = np.exp(epsilon)[:, None]
     delta = np.broadcast_to(deltas, epsilon.shape)[:, None]
     corner = (1 - delta) / (1 + e)
@@ -161,12 +152,7 @@ def gaussian_hypothesis(mu: Array) -> Hypothesis:
 
 
 def point_hypothesis(second: Array, first: Array) -> Hypothesis:
-    """Bound rates by a point: the first rate is at most ``first`` at the second rate ``second``.
-
-    The pairs of rates of (randomised) events under two laws form a convex set that contains (0, 0).
-    So the largest first rate is at most ``first`` up to the second rate ``second``, and increases
-    at most proportionally beyond it.
-    """
+    """Bound rates by a point: the first rate is at most ``first`` at the second rate ``second``."""
     a, r = second[:, None], np.maximum(first[:, None], _MIN_RATE)
     return Hypothesis(
         lambda rate: np.asarray(np.minimum(r * np.maximum(rate / a, 1.0), 1.0)),
@@ -365,7 +351,8 @@ class OrderStatistics(Thresholds):
             for test in self._tests_of_tail(laws, high, upper, error)
         )
         spent = Spent(f"{len(tests)} tests at ranks fixed in advance, outermost most", error)
-        return CertifiedTests(tests=tests, spent=(spent,), certifying_sizes=question.sizes)
+        sizes = question.first.size, question.second.size
+        return CertifiedTests(tests=tests, spent=(spent,), certifying_sizes=sizes)
 
     def power(
         self, rates: EventRates, trials: int, *, claim: tuple[float, float], error: float

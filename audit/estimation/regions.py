@@ -149,21 +149,10 @@ SEPARATE = JointShape(math.pi / 2, 0.5)
 def joint(
     counts: Sequence[Counts], error: float, shape: JointShape, corners: int = 256
 ) -> list[Region]:
-    """Return joint regions of one shape, tighter than rectangles if both rates are uncertain.
+    """Return joint regions of one shape, which miss the true rates with probability ``error``.
 
-    Let (K, n) and (K', n') be counts, independent, with true rates p and q. The exact one-sided
-    p-values U = P(Bin(n, p) >= K) and U' = P(Bin(n', q) <= K') are independent and stochastically
-    no smaller than uniform variables. A pair (p, q) is excluded from the region if
-
-    - U <= first_guard * error, or U' <= second_guard * error, or
-    - cos(angle) z + sin(angle) z' >= c for z = Phi^-1(1 - U), z' = Phi^-1(1 - U'), where 1 - Phi(c)
-      = (1 - first_guard - second_guard) * error (Stouffer's sum: with nonnegative weights whose
-      squares sum to 1 it is stochastically no larger than a normal variable).
-
-    So the true pair is excluded with probability at most ``error``, for all p and q. The guards
-    exclude rates that one count alone rules out (Berger and Boos 1994). With ``angle = pi/2`` the
-    region is a rectangle: the first rate's limit has the first guard's share of the error, the
-    second rate's all the rest.
+    They hold the rates that neither a guard of one count nor Stouffer's sum of both exact p-values
+    excludes (``docs/explanation/sampled-bounds.md``); rectangles if ``angle`` is pi/2.
     """
     corners = 1 if shape.angle == math.pi / 2 else corners
     edges = joint_edges(Counts.of(counts)[:, None], error, [shape], corners)
@@ -214,9 +203,7 @@ def _tail(score: Array) -> Array:
 def hull_points(alpha: Array, beta: Array) -> tuple[Array, Array]:
     """Return the vertices of an upper bound on a tradeoff function, alpha ascending.
 
-    A first rate of at least p and a second one of at most q bound it at alpha = 1 - p by beta = q:
-    reject the first law outside the event. It is convex and below the line from (0, 1) to (1, 0)
-    (Dong, Roth and Su 2022, Proposition 2.2), so it is below the hull of the points and both ends.
+    It is convex and below all points, (0, 1) and (1, 0) (Dong, Roth and Su 2022, Proposition 2.2).
     """
     kept = hull_vertices(alpha, beta)
     lowest = np.concatenate([[1.0], beta[kept], [0.0]])
@@ -246,11 +233,7 @@ def hull_vertices(alpha: Array, beta: Array) -> NDArray[np.intp]:
 def hull_renyi(orders: Array, alpha: Array, beta: Array) -> Array:
     """Return the Renyi divergence of the pair whose tradeoff function is piecewise linear.
 
-    A pair whose tradeoff function lies below this one can be turned into the discrete pair with
-    masses diff(alpha) and -diff(beta) by post-processing (Blackwell 1953; Dong, Roth and Su 2022,
-    Theorem 2.10), so its own divergence is at least this (data processing: van Erven and Harremoes
-    2014, Theorem 9). The result combines all events of the band and is at least as large as the
-    bound of any single event.
+    By Blackwell (1953) and data processing, pairs with a lower tradeoff function have a larger one.
     """
     p, q = np.diff(alpha), -np.diff(beta)
     p, q = p[p > 0], q[p > 0]  # a segment without first mass contributes nothing

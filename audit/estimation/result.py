@@ -1,14 +1,8 @@
 """The bounds that an audit of two samples certifies together, and the form that is stored.
 
-Group privacy. If every pair that differs in one record is (epsilon, delta)-private in both orders,
-a pair that differs in k records is (k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1))-private
-(Vadhan 2017, "The complexity of differential privacy", Lemma 2.2): a chain of k steps leads from
-one dataset to the other, and the i-th step adds e^{(i - 1) epsilon} delta. A claim about one record
-is therefore refuted by a pair that differs in k records at that larger delta, and
-
-    epsilon of a record at delta  >=  largest e with  epsilon of the pair at delta_k(e) > k e.
-
-The epsilon of the pair at the same delta, divided by k, is not such a bound: it is too large.
+Claims about one record are scaled to pairs that differ in k records: (epsilon, delta) becomes
+(k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1)) (Vadhan 2017, "The complexity of
+differential privacy", Lemma 2.2; ``docs/explanation/sampled-bounds.md``).
 """
 
 from __future__ import annotations
@@ -65,10 +59,8 @@ def group_claim(epsilon: float, delta: float, group_size: int) -> tuple[float, f
     validate.nonnegative(epsilon=epsilon)
     validate.closed_unit(delta=delta)
     validate.integer(1, group_size=group_size)
-    if delta == 0 or group_size == 1:
-        return float(group_size * epsilon), float(delta)
-    if epsilon * (group_size - 1) > 700:
-        return float(group_size * epsilon), 1.0
+    if delta == 0 or epsilon * (group_size - 1) > 700:
+        return float(group_size * epsilon), float(delta > 0)
     factor = math.fsum(math.exp(i * epsilon) for i in range(group_size))
     return float(group_size * epsilon), min(1.0, delta * factor)
 

@@ -181,19 +181,15 @@ def audit_counts(
     ----------
     summary : Summary
         The counts of all blocks, added up.
-    confidence : float
-        Confidence level of all bounds together, in (0, 1).
-    deltas : sequence of float, optional
-        The deltas, in [0, 1), that the result reports.
-    favours : sequence of Order, optional
-        The laws that high scores may favour; see `FixedThresholds`. To be chosen before looking.
-    rates : Rates, optional
-        How the two rates of an event are bounded. To be chosen before looking.
+    confidence, deltas : float, sequence of float, optional
+        As for `audit_samples`.
+    favours, rates : sequence of Order, Rates, optional
+        Fields of `FixedThresholds`, to be chosen before looking.
 
     Returns
     -------
     Audit
-        The bounds; see `audit_samples`.
+        The bounds.
 
     Raises
     ------
@@ -236,10 +232,7 @@ def _several(samples: ArrayLike) -> bool:
 
 
 def _named(deltas: Sequence[float]) -> tuple[float, ...]:
-    try:
-        values = tuple(deltas)
-    except TypeError:
-        raise validate.fail("deltas", "a sequence of numbers in [0, 1)", deltas) from None
+    values = validate.listed("a sequence of numbers in [0, 1)", deltas=deltas)
     for delta in values:
         validate.half_open_unit(deltas=delta)
     named = tuple(float(delta) for delta in values)

@@ -127,11 +127,8 @@ class ScoreSource(RecordedScores):
 
     def draw(self, seed: int, *, folders: Sequence[Path] = ()) -> tuple[Array, Array]:
         """Return the scores of both datasets."""
-        if self.function is not None:
-            return self._drawn(self.function, seed, folders)
-        return super().draw(seed)
-
-    def _drawn(self, function: str, seed: int, folders: Sequence[Path]) -> tuple[Array, Array]:
+        if (function := self.function) is None:
+            return super().draw(seed)
         sampler = load(function, folders=folders)
         kind = "a function of (dataset, trials, seed) that returns scores"
         if not callable(sampler):

@@ -162,11 +162,8 @@ def checked_rows(samples: ArrayLike, samples_prime: ArrayLike) -> tuple[Array, A
 
 def rows_of(name: str, value: ArrayLike) -> Array:
     """Return a sample as a finite array of shape (n, d)."""
-    value = validate.real_numbers(**{name: value})
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise validate.fail(name, "an array of numbers", value) from None
+    given = validate.real_numbers(**{name: value})
+    array = validate.floats(name, "an array of numbers", given)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.size == 0:
         raise ValueError(

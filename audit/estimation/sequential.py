@@ -1,27 +1,20 @@
 """Anytime-valid tests of privacy claims: look after every sample, stop at any time.
 
-Bets against "epsilon at delta is at most e". Write c = e^epsilon, and (p, q) for the probabilities
-of an event S under the law that is suspected to favour it and under the other law. The claim says
-p - c q <= delta for every S and in both orders. A bet is an event, a point (y, x) on the line
-y - c x = delta, and a stake u >= 0. A new pair of independent draws, with indicators a and b of
-falling into S, multiplies the wealth by
+Bets against "epsilon at delta is at most e". Write c = e^epsilon. A bet is an event, a point (y, x)
+on the line y - c x = delta, and a stake u >= 0. A new pair of independent draws, with indicators a
+and b of falling into the event, multiplies the wealth by
 
     (1 + u (a - y)) (1 - c u (b - x)),        0 <= u y <= 1, 0 <= c u (1 - x) <= 1.
 
-Both factors are nonnegative, and their expectations A and B satisfy
-A + B = 2 + u ((p - y) - c (q - x)) = 2 + u (p - c q - delta) <= 2 under the claim, so
-A B <= ((A + B) / 2)^2 <= 1: the wealth is a nonnegative supermartingale if the bet was fixed
-before the pair was seen, and exceeds 1 / error at some time with probability at most ``error``
-(Ville 1939).
-
-For an alternative (p, q), take as (y, x) the point of the line nearest to (p, q) in
-Kullback-Leibler divergence, and the stake u = (p - y) / (y (1 - y)). This bet is the likelihood
-ratio of (p, q) and (y, x), the growth-optimal e-variable (Turner, Ly and Grünwald 2024, Theorem 1;
-Grünwald, de Heide and Koolen 2024); no payoff 1 + u (a - c b - delta) grows faster on average.
+If the claim is true, the wealth is a nonnegative supermartingale, and exceeds 1 / error at some
+time with probability at most ``error`` (Ville 1939; ``docs/explanation/sampled-bounds.md``). For an
+alternative (p, q) the point of the line nearest to it in Kullback-Leibler divergence and the stake
+u = (p - y) / (y (1 - y)) are growth-optimal (Turner, Ly and Grünwald 2024, Theorem 1).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -363,12 +356,8 @@ class SequentialAudit:
         named = sorted((e, j) for j, (e, d) in enumerate(self.claims) if d == delta)
         if not named:
             raise validate.fail("delta", "the delta of a claim", delta)
-        bound = 0.0
-        for epsilon, j in named:
-            if self._crossed[j] == 0:
-                break
-            bound = epsilon
-        return bound
+        refuted = itertools.takewhile(lambda claim: self._crossed[claim[1]] > 0, named)
+        return max((epsilon for epsilon, _ in refuted), default=0.0)
 
     def _evidence(self, j: int) -> ClaimEvidence:
         crossed = int(self._crossed[j])

@@ -1,13 +1,10 @@
 """The simultaneous band: every threshold at once, without a pilot or a grid of scores.
 
-The band has equal local levels: its limits on a distribution function hold at every point
-simultaneously. Let N(c) be the number of values at most c among n independent uniform variables.
-For ranks i and limits c_i with P(N(c_i) >= i) = level, the event that N(c_i) < i for every rank
-bounds a distribution function from below everywhere: F(t) >= c_i wherever at least i draws are at
-most t. The probability of this event is computed for one common level, which is as tight in the
-tails as in the middle (the test of Berk and Jones 1979; Aldor-Noiman et al. 2013). Continuity is
-not needed: with x = F^-1(u) ties and atoms only weaken the statement, and it holds for left limits
-and for upper tails as well.
+Let N(c) be the number of values at most c among n independent uniform variables. For ranks i and
+limits c_i with P(N(c_i) >= i) = level, the event that N(c_i) < i for every rank bounds a
+distribution function from below everywhere: F(t) >= c_i wherever at least i draws are at most t.
+The probability of this event is computed for one common level (Berk and Jones 1979; Aldor-Noiman et
+al. 2013; ``docs/explanation/sampled-bounds.md``), which is as tight in the tails as in the middle.
 """
 
 from __future__ import annotations
@@ -84,7 +81,7 @@ class SimultaneousBand(Thresholds):
             Spent(f"band on the {law} distribution function", part)
             for law, part in (("first", own), ("second", error - own))
         )
-        return CertifiedTests(tests=tests, spent=spent, certifying_sizes=question.sizes)
+        return CertifiedTests(tests=tests, spent=spent, certifying_sizes=(first.size, second.size))
 
 
 def _each(error: float) -> float:
@@ -158,10 +155,7 @@ class BandLimits:
 def limits(size: int, error: float) -> BandLimits:
     """Return limits that hold for all events {x <= t}, {x < t}, {x >= t}, {x > t} simultaneously.
 
-    Each tail spends half of ``error``. The limit at count k is that of Clopper and Pearson at the
-    common ``level``. With up to `EXACT_UP_TO` draws the level is the largest that the exact
-    probability allows; with more, the largest that a second-order union bound over ranks fixed in
-    advance allows.
+    Each tail spends half of ``error``: its limits are Clopper and Pearson's at a common level.
     """
     ranks = _ranks(size)
     level = _level(size, ranks, 0.5 * error)
@@ -202,10 +196,7 @@ def _level(size: int, ranks: Integers, error: float) -> float:
 def failure_exactly(size: int, ranks: Integers, cuts: Array) -> float:
     """Return P(N(c_i) >= i for some rank i), for all ranks from 1 to ``size``.
 
-    A Poisson process of rate ``size``, given that it has ``size`` points in total, is N, and its
-    increments are independent: the law of the count is carried from cut to cut by convolution,
-    without the counts that fail (Noe 1972; Moscovich and Nadler 2017). Mass that is dropped as
-    negligible counts as failed.
+    By convolution (Noe 1972; Moscovich and Nadler 2017); mass that is dropped counts as failed.
     """
     del ranks  # 1, 2, ..., size
     law, lowest, last = np.ones(1), 0, 0.0
@@ -239,9 +230,7 @@ _LOG_FACTORIAL = gammaln(np.arange(4 * EXACT_UP_TO + 400) + 1.0)
 def failure_at_most(size: int, ranks: Integers, cuts: Array) -> float:
     """Return an upper bound on P(N(c_i) >= i for some of the ranks).
 
-    P(union of A_j) <= P(A_1) + sum_j P(A_j and not A_{j-1}) (Hunter 1976, Worsley 1982). Given
-    N(c_{j-1}) = a the increment is binomial, and the probability that it reaches rank i_j increases
-    with a: values of a are grouped into bins, each represented by its largest.
+    P(A_1) + sum_j P(A_j and not A_{j-1}) (Hunter 1976, Worsley 1982), with N(c_{j-1}) in bins.
     """
     n = float(size)
     i, c = ranks.astype(np.float64), cuts

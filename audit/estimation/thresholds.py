@@ -61,11 +61,6 @@ class Question:
     deltas: tuple[float, ...]  # named in advance
     seed: int | None  # seed of all draws
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Numbers of scores."""
-        return self.first.size, self.second.size
-
     def seed_for(self, title: str) -> int:
         """Return the seed, which a choice of this title needs."""
         if self.seed is None:
@@ -428,10 +423,7 @@ class Summary(ShortRepr):
 
 
 def _thresholds(values: Iterable[float]) -> tuple[float, ...]:
-    try:
-        listed = tuple(values)
-    except TypeError:
-        raise validate.fail("thresholds", "a sequence of numbers", values) from None
+    listed = validate.listed("a sequence of numbers", thresholds=values)
     for value in listed:
         validate.finite(thresholds=value)
     ascending = tuple(sorted(float(v) for v in listed))
@@ -441,10 +433,7 @@ def _thresholds(values: Iterable[float]) -> tuple[float, ...]:
 
 
 def _falling(name: str, counts: Iterable[int], total: int, length: int) -> tuple[int, ...]:
-    try:
-        listed = tuple(counts)
-    except TypeError:
-        raise validate.fail(name, "a sequence of whole numbers", counts) from None
+    listed = validate.listed("a sequence of whole numbers", **{name: counts})
     if len(listed) != length:
         raise validate.fail(name, f"{length} counts, one for each threshold", listed)
     previous, words = total, f"at most {name}_total ({total})"

@@ -207,16 +207,12 @@ def _statements(
             claim=_labelled(claim, quantity),
             citation=f"claimed by the {subject}'s author",
             expected=claim.epsilon,
-            found=_found(claim.epsilon, one.certified),
+            # rounded down, but not below a claim that the bound refutes
+            found=max(rounded_down(one.certified), claim.epsilon * (one.certified > claim.epsilon)),
             verdict=one.verdict,
         )
         for claim, one in zip(claims, judged, strict=True)
     )
-
-
-def _found(claimed: float, certified: float) -> float:
-    """Round a bound down, but not below a claim that it refutes."""
-    return max(rounded_down(certified), claimed if certified > claimed else 0.0)
 
 
 def _labelled(claim: UserClaim, quantity: str) -> str:

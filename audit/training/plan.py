@@ -50,16 +50,13 @@ def plan(
     Parameters
     ----------
     assumed : PrivacyCurve
-        The privacy curve of the scores' distributions if the claim is false: ``GaussianCurve(mu)``,
-        or `audit.exact.dominating_curve` of the training with less noise. Scores are assumed to
-        rank outcomes by their likelihood ratio, as an optimal attack does; a weaker attack needs
-        more trainings.
+        That of the scores if the claim is false, as for `audit.estimation.plan`, such as
+        `audit.exact.dominating_curve` of the training with less noise; a weaker attack than an
+        optimal one needs more trainings.
     claim : UserClaim or (float, float)
         The claim to refute; a pair is (epsilon, delta).
-    confidence : float
-        Confidence level of the audit, in (0, 1).
-    power : float, optional
-        The probability of refuting the claim, in (0, 1).
+    confidence, power : float
+        As for `audit.estimation.plan`.
     early_stop : bool, optional
         Whether the audit stops once the claim is refuted.
     largest : int, optional
