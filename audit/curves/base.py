@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from audit import validate
 from audit.numerics import display
 from audit.numerics.arrays import Array
-from audit.numerics.display import Marks, ShortRepr
+from audit.numerics.display import Marks, Plotted, ShortRepr
 
 
 class Order(enum.Enum):
@@ -32,7 +32,7 @@ class Order(enum.Enum):
         return Order.REVERSE if self is Order.FORWARD else Order.FORWARD
 
 
-class PrivacyCurve(ShortRepr, ABC):
+class PrivacyCurve(ShortRepr, Plotted):
     """Distinguishability of a pair of laws (X, X'), or an upper bound on it for every pair.
 
     Every method takes a float and returns a float, or takes an array and returns an array of the
@@ -164,34 +164,11 @@ class PrivacyCurve(ShortRepr, ABC):
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
         return self._worst(self._renyi, a, order, np.maximum)
 
-    def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw epsilon against delta; where brackets are known, the area between their ends too.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; by default those of pyplot.
-        **style : object
-            Options of ``Axes.plot``: ``label``, ``color``, ...
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-
-        Examples
-        --------
-        >>> from audit.curves import GaussianCurve
-        >>> ax = GaussianCurve(1.0).plot(label="1-GDP")
-        >>> ax.get_xlabel(), ax.get_xscale()
-        ('delta', 'log')
-        """
-        ax = display.epsilon_axes(ax)
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
         brackets = [self._ends(delta) for delta in display.DELTAS]
         low, high = np.transpose(brackets)
         (line,) = ax.plot(display.DELTAS, high, **style)
         ax.fill_between(display.DELTAS, low, high, color=line.get_color(), alpha=0.3, lw=0)
-        return ax
 
     def _marks(self, delta: float) -> Marks:
         """Return epsilon at ``delta`` for a picture: an exact bracket, or an upper bound."""

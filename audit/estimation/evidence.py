@@ -49,9 +49,8 @@ def tails(favours: Sequence[Order], order: Order) -> tuple[Tail, ...]:
 
     High scores may favour the laws ``favours``, low scores the others.
     """
-    high = (Tail.AT_LEAST,) if order in favours else ()
-    low = (Tail.AT_MOST,) if order.other in favours else ()
-    return (*high, *low)
+    sides = (Tail.AT_LEAST, order), (Tail.AT_MOST, order.other)
+    return tuple(tail for tail, law in sides if law in favours)
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,12 @@ def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> N
         return np.asarray(below if tail is Tail.BELOW else total - below)
     at_most = np.searchsorted(sorted_scores, threshold, side="right")
     return np.asarray(at_most if tail is Tail.AT_MOST else total - at_most)
+
+
+def count_tails(ascending: Array, at_least: Array, at_most: Array) -> NDArray[np.intp]:
+    """Count the scores in the upper tails from some thresholds on, and in lower tails."""
+    upper = count_event(ascending, Tail.AT_LEAST, at_least)
+    return np.append(upper, count_event(ascending, Tail.AT_MOST, at_most))
 
 
 @dataclass(frozen=True)
@@ -138,13 +143,11 @@ class CountedTest(ShortRepr):
     def complement(self) -> CountedTest:
         """Return the same evidence for the complementary event, in the other order."""
         c, test = self.counts, self.test
-        swapped = Counts(
-            c.second_total - c.second, c.second_total, c.first_total - c.first, c.first_total
-        )
+        rest = c.first_total - c.first, c.second_total - c.second
         return replace(
             self,
             test=ThresholdTest(test.order.other, test.tail.complement, test.threshold),
-            counts=swapped,
+            counts=Counts(rest[1], c.second_total, rest[0], c.first_total),
             region=self.region and self.region.complement(),
             local_levels=self.local_levels and self.local_levels[::-1],
         )

@@ -367,10 +367,7 @@ def _independent_curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Arr
 
 
 def _independent_mu_lower(counts: GuessCounts, error: float) -> float:
-    """Return the largest mu whose bound is below ``error``.
-
-    The epsilons that Xiang et al. (2025) report are those of this mu.
-    """
+    """Return the largest mu whose bound is below ``error``, as Xiang et al. (2025) report it."""
 
     def excess(mu: float) -> float:
         return _mean_over_cuts(counts, lambda share: gaussian_wrong(share, mu)) - error

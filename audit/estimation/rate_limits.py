@@ -2,7 +2,8 @@
 
 The limits are quantiles of beta laws: a step of Halley's method on the log of the probability, from
 an expansion where the law is nearly normal and elsewhere from SciPy's inverse. Where that does not
-give the error, as for quantiles below 1e-8 of some laws, the quantile is bracketed by bisection.
+give the error (the inverses return 1.49e-8 for some smaller quantiles, and are off by 1e-7 beside
+1), the quantile is bracketed by bisection.
 `statsmodels.stats.proportion.proportion_confint` takes four times as long, is right to about 9
 digits and accepts counts above the number of trials; tests compare with it.
 """
@@ -150,10 +151,7 @@ def _start(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
 
 
 def _around_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> tuple[Array, Array]:
-    """Bracket quantiles by bisection of their logarithms.
-
-    SciPy's inverses return 1.49e-8 for some smaller quantiles, and are off by 1e-7 beside 1.
-    """
+    """Bracket quantiles by bisection of their logarithms, where SciPy's inverses are wrong."""
     low, high = np.zeros(a.shape), np.ones(a.shape)
     for _ in range(_HALVINGS):
         middle = np.sqrt(np.maximum(low, _TINY)) * np.sqrt(high)

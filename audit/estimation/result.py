@@ -182,7 +182,7 @@ class AuditRecord(_AuditBasis):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audit(_AuditBasis):
+class Audit(_AuditBasis, display.Plotted):
     """Lower bounds on privacy loss from two samples, certified simultaneously.
 
     With probability at least ``confidence`` over the samples and the pilot split, the regions of
@@ -200,25 +200,9 @@ class Audit(_AuditBasis):
     tests: tuple[CountedTest, ...]  #: Every test that can matter, with its share of the error.
     record_deltas: tuple[float, ...] = ()  #: The named deltas of one record, if several differ.
 
-    def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw the lower bounds on epsilon against delta.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; by default those of pyplot.
-        **style : object
-            Options of ``Axes.plot``: ``label``, ``color``, ...
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        ax = display.epsilon_axes(ax)
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
         deltas = sorted({*display.DELTAS, *(delta for delta in self.deltas if delta > 0)})
         ax.plot(deltas, self.epsilon_lower(np.array(deltas)), **style)
-        return ax
 
     def __str__(self) -> str:
         deltas = self.deltas or display.FEW_DELTAS

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from audit import validate
 from audit.adapters.scores import read_scores, read_table
 from audit.codec import Tagged
-from audit.estimation.evidence import Tail, count_event
+from audit.estimation.evidence import count_tails
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.scores import (
     GradientBoosting,
@@ -230,11 +230,7 @@ class BestColumn(_ChosenWeights):
             both = np.sort(np.concatenate([first, second]))
             ranks = np.unique((both.size * (1 - _LEVELS)).astype(np.intp))
             high, low = both[ranks], both[both.size - 1 - ranks]
-            sides = np.sort(first), np.sort(second)
-            counts = [
-                np.append(count_event(x, Tail.AT_LEAST, high), count_event(x, Tail.AT_MOST, low))
-                for x in sides
-            ]
+            counts = [count_tails(np.sort(side), high, low) for side in (first, second)]
             gap = lower_limit(counts, totals, _COMPARISON_ERROR) - delta
             other = upper_limit(counts, totals, _COMPARISON_ERROR)[::-1]
             values.append(np.max(np.log(np.maximum(gap, 1e-12)) - np.log(other)))

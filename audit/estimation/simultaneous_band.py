@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
 from audit.curves import Order
-from audit.estimation.evidence import BOTH, CountedTest, Tail, ThresholdTest, count_event, tails
+from audit.estimation.evidence import BOTH, CountedTest, Tail, ThresholdTest, count_tails, tails
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import Counts, Region, hull_vertices, kept_inside
 from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
@@ -59,11 +59,8 @@ class SimultaneousBand(Thresholds):
     def certify(self, question: Question) -> CertifiedTests:
         """Return the tests at the vertices of the tradeoff bounds of both orders.
 
-        Every bound is largest at a vertex of the lower convex hull, because {(p, q): log((p -
-        delta)/q) > e}, {mu > m} and {Renyi divergence > d} each lie on one side of a convex curve
-        of (1 - p, q). Other thresholds need not be kept. Each band errs with probability 1 -
-        sqrt(1 - error), and both at once with the square of it, which is counted for the second one
-        only.
+        Every bound is largest there (``docs/explanation/sampled-bounds.md``). Each band errs with
+        probability 1 - sqrt(1 - error); that both do is counted for the second one only.
         """
         first, second, error = np.sort(question.first), np.sort(question.second), question.error
         laws = {Order.FORWARD: first, Order.REVERSE: second}
@@ -105,12 +102,7 @@ def _vertices(
     at_least = np.unique(first[first.size - least.ranks]) if Tail.AT_LEAST in tails else none
     at_most = np.unique(first[least.ranks - 1]) if Tail.AT_MOST in tails else none
     thresholds = np.concatenate([at_least, at_most])
-    counts = [
-        np.concatenate(
-            [count_event(law, Tail.AT_LEAST, at_least), count_event(law, Tail.AT_MOST, at_most)]
-        )
-        for law in (first, second)
-    ]
+    counts = [count_tails(law, at_least, at_most) for law in (first, second)]
     p, q = kept_inside(least.least_rate(counts[0]), greatest.greatest_rate(counts[1]))
     kept = hull_vertices(1 - p, q)
     if not kept.size:

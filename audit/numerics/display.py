@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import html
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,16 +80,51 @@ DELTAS = tuple(10 ** (-halves / 2) for halves in range(20, 1, -1))
 """Deltas of plots, from 1e-10 to 0.1."""
 
 
-def epsilon_axes(ax: Any = None) -> Any:
-    """Return axes for epsilon against delta; by default those of pyplot."""
-    if ax is None:
-        from matplotlib import pyplot
+class Plotted(ABC):
+    """Base of classes that can be drawn as epsilon against delta."""
 
-        ax = pyplot.gca()
-    if not hasattr(ax, "fill_between"):
-        raise ValueError(f"ax must be axes of matplotlib, got {ax!r}")
-    ax.set(xscale="log", xlabel="delta", ylabel="epsilon")
-    return ax
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw epsilon against delta.
+
+        A curve's brackets, where they are known, are drawn as the area between their ends. Of an
+        audit the lower bounds are drawn.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default those of pyplot.
+        **style : object
+            Options of ``Axes.plot``: ``label``, ``color``, ...
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Raises
+        ------
+        ValueError
+            If ``ax`` is something else.
+
+        Examples
+        --------
+        >>> from audit.curves import GaussianCurve
+        >>> ax = GaussianCurve(1.0).plot(label="1-GDP")
+        >>> ax.get_xlabel(), ax.get_xscale()
+        ('delta', 'log')
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.gca()
+        if not hasattr(ax, "fill_between"):
+            raise ValueError(f"ax must be axes of matplotlib, got {ax!r}")
+        ax.set(xscale="log", xlabel="delta", ylabel="epsilon")
+        self._draw(ax, style)
+        return ax
+
+    @abstractmethod
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None: ...
 
 
 LOWER, EXACT, UPPER = "#0065A8", "#111111", "#C44E00"
