@@ -212,6 +212,14 @@ def one_of(choices: Sequence[str], **named: Any) -> None:
             raise fail(name, f"one of {', '.join(choices)}", value)
 
 
+def reference(**named: str) -> None:
+    """Require names of functions, with their modules."""
+    for name, value in named.items():
+        module, _, function = value.partition(":")
+        if not (module and function):
+            raise fail(name, "package.module:function", value)
+
+
 def instance(kind: type, **named: Any) -> None:
     """Require instances of ``kind``."""
     for name, value in named.items():

@@ -16,7 +16,7 @@ from scipy.special import betainc, betaincinv, betaln, logit
 
 from audit import validate
 from audit.numerics.arrays import Array
-from audit.numerics.panels import gauss_legendre
+from audit.numerics.panels import Panels
 from audit.numerics.roots import bracketed_root
 
 _PRIOR = 0.5  # Jeffreys
@@ -95,15 +95,14 @@ class CredibleStatement:
         places = places[np.isfinite(places)]
         if places.size < 2:
             return float(betainc(c, d, self._edge(epsilon, np.array([a / (a + b)]))[0]))
-        nodes, weights = gauss_legendre(_NODES)
-        half = 0.5 * np.diff(places)[:, None]
-        t = 0.5 * (places[1:] + places[:-1])[:, None] + half * nodes
+        panels = Panels(places, _NODES)
+        t = panels.nodes
         log_x, log_rest = -np.logaddexp(0.0, -t), -np.logaddexp(0.0, t)
         density = np.exp(a * log_x + b * log_rest - betaln(a, b))
         share = betainc(c, d, self._edge(epsilon, np.exp(log_x)))
-        total = float(np.sum(half * weights * density))
+        mass = panels.weights * density
         # Both sums omit the same far tails, so the ratio cancels most of the error.
-        return float(np.sum(half * weights * density * share)) / total
+        return float(np.sum(mass * share)) / float(np.sum(mass))
 
     def _edge(self, epsilon: float, x: Array) -> Array:
         """Return the smallest false positive rate for the false negative rate x under the claim."""

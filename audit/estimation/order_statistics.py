@@ -27,7 +27,7 @@ from audit.estimation.evidence import BOTH, Certificate, CountedTest, Evidence, 
 from audit.estimation.regions import Counts, hull_points
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 from audit.numerics.arrays import Array, Integers
-from audit.numerics.panels import gauss_legendre
+from audit.numerics.panels import Panels
 
 _MAX_EPSILON = 700.0
 _MAX_MU = 75.0
@@ -41,7 +41,7 @@ _TIES = 0x7469_6573
 _OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
 _OTHER_SCORES = np.array([-5.0, -2.5, -1, 1, 2.5, 5])
 _KINK_FACTORS = (0.9, 1.0, 1.1)
-_NODES, _WEIGHTS = gauss_legendre(6)
+_NODES = 6  # of a panel
 # Relative and absolute error of a p-value by quadrature, taken against rejection: at least twice
 # the largest error in 3,000 tests of 10 to a million scores (``tests/estimation``).
 _RELATIVE_ERROR, _ABSOLUTE_ERROR = 1e-3, 1e-10
@@ -106,9 +106,8 @@ def p_values(tests: Counts, hypothesis: Hypothesis) -> Array:
     met = np.clip(met, _MIN_RATE, 1 - 1e-16)
     inner = np.clip(np.log(met) - np.log1p(-met), own[:, :1], own[:, -1:])
     edges = np.sort(np.concatenate([own, inner], axis=1), axis=1)
-    half = 0.5 * np.diff(edges, axis=1)[:, :, None]
-    t = 0.5 * (edges[:, 1:] + edges[:, :-1])[:, :, None] + half * _NODES
-    t, weight = t.reshape(len(a), -1), (half * _WEIGHTS).reshape(len(a), -1)
+    panels = Panels(edges, _NODES)
+    t, weight = panels.nodes.reshape(len(a), -1), panels.weights.reshape(len(a), -1)
     log_rest = -np.logaddexp(0.0, t)
     log_rate = t + log_rest
     mass = weight * np.exp(a * log_rate + b * log_rest - betaln(a, b))

@@ -110,9 +110,7 @@ class ScoreSource(RecordedScores):
             if self.trials is not None:
                 raise validate.fail("trials", "left out beside recorded scores", self.trials)
             return
-        module, mark, name = self.function.partition(":")
-        if not (mark and module and name):
-            raise validate.fail("function", "package.module:function", self.function)
+        validate.reference(function=self.function)
         if self.trials is None:
             raise ValueError("trials must be given for a function, got nothing")
         validate.integer(_MIN_TRIALS, trials=self.trials)

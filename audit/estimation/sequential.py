@@ -78,9 +78,7 @@ def choose_bets(
     """Choose one bet a claim from ascending past scores of X and X', equally many.
 
     Candidate thresholds are ``ranks`` of the favouring sample; low tails are upper tails of minus
-    the scores. ``pseudo_count`` is added to the counts inside and outside an event, and the
-    estimated growth is lowered by ``caution`` standard errors. Stakes are multiplied by z^2 /
-    (z^2 + shrinkage), z^2 twice the log likelihood ratio of the past. Returns (claims, COLUMNS).
+    the scores. The last three arguments are those of `Betting`. Returns (claims, COLUMNS).
     """
     n = first.size
     bets = np.zeros((ratios.size, COLUMNS))

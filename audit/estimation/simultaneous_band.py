@@ -57,11 +57,7 @@ class SimultaneousBand(Thresholds):
     favours: tuple[Order, ...] = BOTH
 
     def certify(self, question: Question) -> CertifiedTests:
-        """Return the tests at the vertices of the tradeoff bounds of both orders.
-
-        Every bound is largest there (``docs/explanation/sampled-bounds.md``). Each band errs with
-        probability 1 - sqrt(1 - error); that both do is counted for the second one only.
-        """
+        """Return the tests at the vertices of the tradeoff bounds, where all bounds are largest."""
         first, second, error = np.sort(question.first), np.sort(question.second), question.error
         laws = {Order.FORWARD: first, Order.REVERSE: second}
         # `limits` divides its error between two sides
@@ -73,7 +69,7 @@ class SimultaneousBand(Thresholds):
             for order in Order
             for test in _vertices(order, laws, bounds, error, tails(self.favours, order))
         )
-        own = _each(error)
+        own = _each(error)  # that both bands err is counted for the second one only
         spent = tuple(
             Spent(f"band on the {law} distribution function", part)
             for law, part in (("first", own), ("second", error - own))

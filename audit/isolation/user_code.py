@@ -27,9 +27,11 @@ def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()
     Installed modules take precedence over modules in ``folders``. The folders that were searched
     stay on ``sys.path``, so that later imports of the module succeed.
     """
-    module, mark, attribute = reference.partition(":")
-    if not (mark and module and attribute):
-        raise UserCodeError(str(validate.fail(name, "package.module:function", reference)))
+    try:
+        validate.reference(**{name: reference})
+    except ValueError as error:
+        raise UserCodeError(str(error)) from None
+    module, _, attribute = reference.partition(":")
     found: Any = import_module(module, name=name, folders=folders)
     for part in attribute.split("."):
         try:

@@ -58,9 +58,9 @@ def log_panel_error(order: int, width: Array | float, rho: Array | float, log_mo
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """Panels between ``edges``, each with ``order`` Legendre nodes.
+    """Panels between ``edges`` (along the last axis), each with ``order`` Legendre nodes.
 
-    ``nodes`` and ``weights`` have shape (panels, order).
+    ``nodes`` and ``weights`` have shape (..., panels, order).
     """
 
     edges: Array
@@ -70,8 +70,8 @@ class Panels:
 
     def __post_init__(self) -> None:
         points, weights = gauss_legendre(self.order)
-        half = 0.5 * np.diff(self.edges)[:, None]
-        middle = 0.5 * (self.edges[1:] + self.edges[:-1])[:, None]
+        half = 0.5 * np.diff(self.edges)[..., None]
+        middle = 0.5 * (self.edges[..., 1:] + self.edges[..., :-1])[..., None]
         object.__setattr__(self, "nodes", middle + half * points)
         object.__setattr__(self, "weights", half * weights)
 

@@ -60,9 +60,7 @@ class Design:
     gigabytes: float = 16.0  #: Limit on the memory of one training, in units of 1e9 bytes.
 
     def __post_init__(self) -> None:
-        module, mark, name = self.train.partition(":")
-        if not (mark and module and name):
-            raise validate.fail("train", "package.module:function", self.train)
+        validate.reference(train=self.train)
         claims = [(claim.name, claim.delta) for claim in self.claims]
         if not claims or len(set(claims)) < len(claims):
             raise validate.fail("claims", "one or more, each with its own name or delta", claims)
