@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 from audit import validate
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.numerics.arrays import Array
+from audit.numerics.hulls import lower_hull
 
 # Rates stay this far inside (0, 1) on the side where rounding could claim too much.
 _MARGIN = 2.0**-53
@@ -218,15 +219,8 @@ def hull_vertices(alpha: Array, beta: Array) -> NDArray[np.intp]:
     falls = np.ones(useful.size, dtype=np.bool_)
     falls[1:] = lowest[1:] < lowest[:-1]
     useful = useful[falls]
-    hull = [(0.0, 1.0, -1)]
     points = zip(alpha[useful].tolist(), beta[useful].tolist(), useful.tolist(), strict=True)
-    for point in (*points, (1.0, 0.0, -1)):
-        while len(hull) > 1:
-            (a, b, _), (c, d, _) = hull[-2:]
-            if (c - a) * (point[1] - b) > (d - b) * (point[0] - a):  # a turn to the left
-                break
-            hull.pop()
-        hull.append(point)
+    hull = lower_hull([(0.0, 1.0, -1), *points, (1.0, 0.0, -1)])
     return np.asarray([index for _, _, index in hull[1:-1]], dtype=np.intp)
 
 

@@ -35,6 +35,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD, Relation
 from audit.numerics.arrays import Array
+from audit.numerics.hulls import lower_hull
 
 _UNITS = 8 * 1024 * 2.0**-53  # exponentials of up to -700, and quotients of their differences
 _MAX_LOG = 300.0  # logarithm
@@ -59,19 +60,6 @@ def parallel_moves(mechanism: NoisySGD) -> PrivacyCurve:
     Bok, Su and Altschuler.
     """
     return GaussianCurve(least_mu(WorstRun.of(mechanism)))
-
-
-def lower_hull(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the lower convex hull of points with increasing abscissas."""
-    hull: list[tuple[float, float]] = []
-    for x, y in points:
-        while len(hull) > 1:
-            (x0, y0), (x1, y1) = hull[-2:]
-            if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
-                break
-            hull.pop()
-        hull.append((x, y))
-    return hull
 
 
 def taut_string(points: Iterable[tuple[float, float]]) -> float:

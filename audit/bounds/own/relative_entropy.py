@@ -16,7 +16,6 @@ from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.forgetting import merged_walk
-from audit.bounds.own.moves import lower_hull
 from audit.bounds.own.run import WorstRun
 from audit.bounds.statements import bound
 from audit.curves import Order
@@ -25,6 +24,7 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.profile import ProfileCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
+from audit.numerics.hulls import lower_hull
 
 _MIN_SURVIVAL = 1e-16  # survival probability of the walk below which lags are left out
 _LAGS = 64
