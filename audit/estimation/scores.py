@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.adapters.libraries import load
 from audit.codec import Tagged
 from audit.numerics.arrays import Array
 
@@ -367,7 +367,8 @@ class NearestNeighbours(_Classifier):
 
     def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
         used = min(self.neighbours, labels.size)
-        model = _scikit_learn("neighbors").KNeighborsClassifier(n_neighbors=used).fit(x, labels)
+        library = load("sklearn.neighbors", extra="learn")
+        model = library.KNeighborsClassifier(n_neighbors=used).fit(x, labels)
 
         def of(rows: Array) -> Array:
             share = model.predict_proba(rows)[:, 1]
@@ -390,7 +391,7 @@ class GradientBoosting(_Classifier):
         validate.integer(2, leaves=self.leaves)
 
     def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
-        model = _scikit_learn("ensemble").HistGradientBoostingClassifier(
+        model = load("sklearn.ensemble", extra="learn").HistGradientBoostingClassifier(
             max_iter=self.rounds,
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.leaves,
@@ -419,12 +420,3 @@ def _quiet() -> Iterator[None]:
     with limits, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
-
-
-def _scikit_learn(module: str) -> Any:
-    try:
-        return import_module(f"sklearn.{module}")
-    except ImportError:
-        raise ImportError(
-            "this score needs scikit-learn: pip install 'noisy-sgd-audit[learn]'"
-        ) from None
