@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.curves import Order
 from audit.estimation.rate_limits import lower_limit, upper_limit
@@ -23,7 +22,7 @@ from audit.estimation.regions import (
     joint,
     kept_inside,
 )
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Indices
 from audit.numerics.display import ShortRepr
 
 
@@ -69,7 +68,7 @@ def count_test(ascending: Mapping[Order, Array], test: ThresholdTest) -> Counts:
     return Counts(first, both[0].size, second, both[1].size)
 
 
-def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> NDArray[np.intp]:
+def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> Indices:
     """Count the ascending scores in the event; ties at the threshold count exactly."""
     total = sorted_scores.size
     if tail in (Tail.AT_LEAST, Tail.BELOW):
@@ -79,7 +78,7 @@ def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> N
     return np.asarray(at_most if tail is Tail.AT_MOST else total - at_most)
 
 
-def count_tails(ascending: Array, at_least: Array, at_most: Array) -> NDArray[np.intp]:
+def count_tails(ascending: Array, at_least: Array, at_most: Array) -> Indices:
     """Count the scores in the upper tails from some thresholds on, and in lower tails."""
     upper = count_event(ascending, Tail.AT_LEAST, at_least)
     return np.append(upper, count_event(ascending, Tail.AT_MOST, at_most))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from audit import validate
@@ -22,10 +22,8 @@ from audit.estimation.one_run import (
 from audit.estimation.pilot_split import SmoothTail
 from audit.estimation.rate_limits import upper_limit
 from audit.estimation.scores import part_size
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags
 from audit.numerics.display import ShortRepr
-
-Coins = NDArray[np.bool_]
 
 _MIN_PROBABILITY = 1e-10  # of so few canaries on one side, where the coins are fair
 _MIN_CANARIES = 4  # two to choose, two to certify
@@ -69,7 +67,7 @@ class FixedGuesses(Tagged):
             raise validate.fail("choices", "one or more distinct Guesses", self.choices)
         validate.instance(Guesses, **{f"choices[{i}]": one for i, one in enumerate(self.choices)})
 
-    def choose(self, scores: Array, coins: Coins, delta: float, error: float) -> Chosen:
+    def choose(self, scores: Array, coins: Flags, delta: float, error: float) -> Chosen:
         """Return the choices."""
         return 0, self.choices
 
@@ -87,7 +85,7 @@ class GuessesAtShares(Tagged):
             if not 0 < share <= 1:
                 raise validate.fail("shares", "in (0, 1]", share)
 
-    def choose(self, scores: Array, coins: Coins, delta: float, error: float) -> Chosen:
+    def choose(self, scores: Array, coins: Flags, delta: float, error: float) -> Chosen:
         """Return the distinct numbers of guesses for the number of canaries."""
         size = scores.size
         numbers = sorted({min(size, max(2, round(share * size))) for share in self.shares})
@@ -108,7 +106,7 @@ class PilotGuesses(Tagged):
     def __post_init__(self) -> None:
         validate.open_unit(fraction=self.fraction)
 
-    def choose(self, scores: Array, coins: Coins, delta: float, error: float) -> Chosen:
+    def choose(self, scores: Array, coins: Flags, delta: float, error: float) -> Chosen:
         """Choose the guesses that are predicted to certify most; a poor plan costs power only."""
         pilot = part_size(self.fraction, scores.size)
         canaries = scores.size - pilot
@@ -312,7 +310,7 @@ def audit_one_run(
     )
 
 
-def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> Coins:
+def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> Flags:
     array = np.asarray(coins)
     if array.shape != shape:
         raise ValueError(f"coins must have the shape of scores {shape}, got {array.shape}")
@@ -321,7 +319,7 @@ def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> Coins:
     return array.astype(np.bool_).ravel()
 
 
-def _correct(by_score: Coins, guesses: Guesses) -> int:
+def _correct(by_score: Flags, guesses: Guesses) -> int:
     """Return the number of correct guesses, given the coins by ascending score."""
     excluded, included = by_score[: guesses.excluded], by_score[by_score.size - guesses.included :]
     return int(np.sum(~excluded) + np.sum(included))

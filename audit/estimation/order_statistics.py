@@ -19,14 +19,13 @@ from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtr, ndtri
 
 from audit.curves import Order
 from audit.estimation.evidence import BOTH, Certificate, CountedTest, Evidence, Tail, ThresholdTest
 from audit.estimation.regions import Counts, hull_points
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
-from audit.numerics.arrays import Array, Integers
+from audit.numerics.arrays import Array, Indices, Integers
 from audit.numerics.panels import Panels
 
 _MAX_EPSILON = 700.0
@@ -61,7 +60,6 @@ _DRAWS = 2000  # draws of the counts, to plan an audit
 Ordered = tuple[Array, Array]  # ascending scores, and random numbers that order ties
 Side = tuple[bool, bool]  # whether a claim holds in a test's own order, and in the other one
 Curve = Callable[[Array], Array]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -408,7 +406,7 @@ class OrderStatistics(Thresholds):
         ]
 
 
-def _count_below(law: Ordered, thresholds: Array, lots: Array) -> NDArray[np.intp]:
+def _count_below(law: Ordered, thresholds: Array, lots: Array) -> Indices:
     """Count the scores below each threshold, or tied with it and with a smaller random number."""
     start = np.searchsorted(law[0], thresholds, side="left")
     end = np.searchsorted(law[0], thresholds, side="right")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from audit import validate
@@ -29,7 +28,7 @@ from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import SEPARATE, Counts, JointShape, Rates, Region, joint, joint_edges
 from audit.estimation.scores import part_size, split
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags
 
 # Squared coefficient of variation of the excess of a normal variable over h, against h.
 _HAZARD = np.linspace(-4.0, 20.0, 1025)
@@ -366,9 +365,7 @@ def _drawn_counts(
     return counts
 
 
-def _refutes(
-    plan: Plan, counts: Counts, error: float, claim: tuple[float, float]
-) -> NDArray[np.bool_]:
+def _refutes(plan: Plan, counts: Counts, error: float, claim: tuple[float, float]) -> Flags:
     """Return at which drawn counts the planned test refutes the claim."""
     corners = 1 if plan.shape.angle == math.pi / 2 else _CORNERS
     region = Region(*joint_edges(counts, error, [plan.shape], corners))  # a row a draw

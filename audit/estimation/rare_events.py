@@ -30,14 +30,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from audit import validate
 from audit.constructions import Affine, Construction, Process
 from audit.constructions.process import DependentStep, Wall
 from audit.curves import Order
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags, Indices
 from audit.numerics.roots import bracketed_root, decreasing_root
 
 _PILOT_SHARE = 0.1  # share of the trials that chooses the threshold and the stakes
@@ -325,9 +324,7 @@ class Tilt:
         return weights * walk._probability_after(states, self.threshold)
 
     @staticmethod
-    def _shift(
-        step: AffineStep, a: Array, tilted: NDArray[np.bool_], rng: np.random.Generator
-    ) -> NDArray[np.intp]:
+    def _shift(step: AffineStep, a: Array, tilted: Flags, rng: np.random.Generator) -> Indices:
         """Draw the number of each path's shift, tilted by exp(<a, shift>) where asked."""
         if step.weights.size == 1:
             return np.zeros(tilted.size, dtype=np.intp)

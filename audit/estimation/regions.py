@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from audit import validate
 from audit.estimation.rate_limits import lower_limit, upper_limit
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Indices
 from audit.numerics.hulls import lower_hull
 
 # Rates stay this far inside (0, 1) on the side where rounding could claim too much.
@@ -211,7 +210,7 @@ def hull_points(alpha: Array, beta: Array) -> tuple[Array, Array]:
     return np.concatenate([[0.0], alpha[kept], [1.0]]), lowest
 
 
-def hull_vertices(alpha: Array, beta: Array) -> NDArray[np.intp]:
+def hull_vertices(alpha: Array, beta: Array) -> Indices:
     """Return the lower convex hull's vertices, by ascending alpha, of points, (0, 1) and (1, 0)."""
     useful = np.flatnonzero((beta < 1 - alpha) & (alpha > 0))
     useful = useful[np.lexsort((beta[useful], alpha[useful]))]

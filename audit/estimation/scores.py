@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.adapters.libraries import load
 from audit.codec import Tagged
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Indices
 
 LogOdds = Callable[[Array], Array]  # maps rows of standardised coordinates to log odds
 
@@ -260,7 +260,7 @@ class Histogram(Tagged):
         cuts = [np.unique(np.quantile(c, levels, method="lower")) for c in both.T]
         shape = tuple(one.size + 1 for one in cuts)
 
-        def cell(rows: Array) -> NDArray[np.intp]:
+        def cell(rows: Array) -> Indices:
             index = [np.searchsorted(c, x, side="left") for c, x in zip(cuts, rows.T, strict=True)]
             return np.asarray(np.ravel_multi_index(tuple(index), shape))
 
@@ -309,7 +309,7 @@ class _Classifier(Tagged, ABC):
         return LearnedScore(self, training, score)
 
     @abstractmethod
-    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds: ...
+    def _log_odds(self, x: Array, labels: Indices) -> LogOdds: ...
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ class Logistic(_Classifier):
         validate.instance(bool, squares=self.squares)
         validate.positive(strength=self.strength)
 
-    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
+    def _log_odds(self, x: Array, labels: Indices) -> LogOdds:
         from statsmodels.genmod.families import Binomial  # takes a second to import
         from statsmodels.genmod.generalized_linear_model import GLM
 
@@ -365,7 +365,7 @@ class NearestNeighbours(_Classifier):
     def __post_init__(self) -> None:
         validate.integer(1, neighbours=self.neighbours)
 
-    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
+    def _log_odds(self, x: Array, labels: Indices) -> LogOdds:
         used = min(self.neighbours, labels.size)
         library = load("sklearn.neighbors", extra="learn")
         model = library.KNeighborsClassifier(n_neighbors=used).fit(x, labels)
@@ -390,7 +390,7 @@ class GradientBoosting(_Classifier):
         validate.open_unit(learning_rate=self.learning_rate)
         validate.integer(2, leaves=self.leaves)
 
-    def _log_odds(self, x: Array, labels: NDArray[np.intp]) -> LogOdds:
+    def _log_odds(self, x: Array, labels: Indices) -> LogOdds:
         model = load("sklearn.ensemble", extra="learn").HistGradientBoostingClassifier(
             max_iter=self.rounds,
             learning_rate=self.learning_rate,

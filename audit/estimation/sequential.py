@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.curves import Order
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Indices, Integers
 from audit.numerics.compiled import compiled
 from audit.numerics.display import ShortRepr
 
@@ -67,7 +67,7 @@ def nearest_null(p: float, q: float, ratio: float, delta: float) -> float:
 def choose_bets(
     first: Array,
     second: Array,
-    ranks: NDArray[np.intp],
+    ranks: Indices,
     ratios: Array,
     deltas: Array,
     orders: tuple[bool, bool],
@@ -126,7 +126,7 @@ def play(
     barrier: float,
     wealth: Array,
     peak: Array,
-    crossed: NDArray[np.int64],
+    crossed: Integers,
 ) -> None:
     """Play the bets on new pairs, in place.
 
@@ -420,7 +420,7 @@ class EProcesses(SequentialAudit, ShortRepr):
         return tuple(float(self._wealth[self._places[claim]]) for claim in self.given)
 
 
-def candidate_ranks(size: int) -> NDArray[np.intp]:
+def candidate_ranks(size: int) -> Indices:
     """Return ascending ranks of candidate thresholds with geometrically falling mass above them."""
     levels = max(1, math.ceil(math.log(size / _MIN_EXCEEDANCES) / -math.log(_TAIL_RATIO)))
     masses = np.maximum(size * _TAIL_RATIO ** np.arange(1, levels + 1), _MIN_EXCEEDANCES)

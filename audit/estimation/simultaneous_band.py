@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
 from audit.curves import Order
@@ -23,7 +22,7 @@ from audit.estimation.evidence import BOTH, CountedTest, Tail, ThresholdTest, co
 from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import Counts, Region, hull_vertices, kept_inside
 from audit.estimation.thresholds import CertifiedTests, Question, Spent, Thresholds
-from audit.numerics.arrays import Array, Integers
+from audit.numerics.arrays import Array, Indices, Integers
 
 # Up to this many draws every rank is used and the probability is computed exactly.
 EXACT_UP_TO = 3000
@@ -128,12 +127,12 @@ class BandLimits:
     lower: Array  # for a count of at least `ranks[j]` the rate is at least `lower[j]`
     upper: Array  # for a count of at most `size - ranks[j]` the rate is at most `upper[j]`
 
-    def least_rate(self, count: NDArray[np.intp]) -> Array:
+    def least_rate(self, count: Indices) -> Array:
         """Return lower limits for the rates of events with these counts."""
         index = np.searchsorted(self.ranks, count, side="right") - 1
         return np.where(index < 0, 0.0, self.lower[np.maximum(index, 0)])
 
-    def greatest_rate(self, count: NDArray[np.intp]) -> Array:
+    def greatest_rate(self, count: Indices) -> Array:
         """Return upper limits for the rates of events with these counts."""
         index = np.searchsorted(self.ranks, self.size - count, side="right") - 1
         return np.where(index < 0, 1.0, self.upper[np.maximum(index, 0)])

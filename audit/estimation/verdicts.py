@@ -6,9 +6,10 @@ import enum
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
+from audit.numerics.arrays import Flags
 
 
 class Verdict(enum.Enum):
@@ -129,7 +130,7 @@ def judge_interval(low: float, high: float, claim_low: float, claim_high: float)
     return Verdict.INCONCLUSIVE
 
 
-def holm(p_values: ArrayLike, *, error: float) -> NDArray[np.bool_]:
+def holm(p_values: ArrayLike, *, error: float) -> Flags:
     """Return which hypotheses Holm's step-down procedure rejects.
 
     The smallest of m p-values is compared with error / m, the next one with error / (m - 1), and so
