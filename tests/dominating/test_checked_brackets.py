@@ -60,7 +60,7 @@ def test_an_error_bound_that_overflows_leaves_a_bracket():
 def test_rare_steps_are_answered_on_a_grid_that_fits():
     """Some four of 10,000 steps have losses of 190: the first grid has too many cells for them."""
     sigma, rate, steps, epsilon = 0.052, 1e-7, 10**4, 765.0
-    curve = poisson_curve(sigma, rate, steps, Relation.ADD_REMOVE, accuracy=1e-6)
+    curve = poisson_curve(sigma, rate, steps, Relation.ADD_REMOVE, accuracy=1e-4)
 
     def expected(epsilon: float) -> float:
         """Over how often the record takes part; other steps add at most .001 to the loss."""
@@ -107,15 +107,15 @@ def test_mass_outside_of_windows_is_counted(monkeypatch):
 
 
 def test_a_random_sample_is_true_or_refused():
-    """A few settings of every kind; ten thousand are a program of their own."""
-    kinds: dict[str, int] = {}
-    for number in range(60):
+    """A setting of every kind, and those of one step; ten thousand are a program of their own."""
+    kinds = set()
+    for number in range(15, 75):
         kind, setting = random_setting(number)
-        kinds[kind] = kinds.get(kind, 0) + 1
-        if kinds[kind] <= 2 or kind == "one step":
+        if kind not in kinds or kind == "one step":
             word, details = outcome(setting, judged=kind == "one step")
             assert word in ("true", "passed", "refused"), details
-    assert len(kinds) == len(KINDS)
+        kinds.add(kind)
+    assert kinds == set(KINDS)
 
 
 def test_neighbours_of_the_rows_with_one_step():

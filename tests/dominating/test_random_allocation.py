@@ -136,7 +136,7 @@ def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch, factor: floa
 
 def test_noise_far_above_the_sensitivity() -> None:
     """The ratio is normal then, of deviation 1/(z sqrt(T)); sums of so narrow laws took hours."""
-    low, high = allocation(1e5, 100, 100, cells=4096).epsilon_bracket(1e-8)
+    low, high = allocation(1e5, 100, 100).epsilon_bracket(1e-8)
     assert low < GaussianCurve(1e-6).epsilon(1e-8) < high < 3 * low
 
 
@@ -170,16 +170,18 @@ def test_polynomials_of_few_outcomes_are_those_of_all_products() -> None:
     assert smaller < excess * (1 - 1e-3)
 
 
-@pytest.mark.parametrize(("z", "steps", "k"), [(1.0, 20, 4), (0.7, 50, 8), (0.7, 16, 14)])
+@pytest.mark.parametrize(
+    ("z", "steps", "k", "cells"), [(1.0, 20, 4, 2048), (0.7, 16, 14, 1024)]
+)
 def test_the_lower_side_of_several_participations_is_near_the_samples(
-    z: float, steps: int, k: int
+    z: float, steps: int, k: int, cells: int
 ) -> None:
     """Within 7 % of epsilon, where merging by the sum alone lost a fifth to a third."""
     random = np.random.Generator(np.random.PCG64(6))
     x = random.normal(0.0, z, (100_000, steps))
     x[:, :k] += 1.0  # all sets of k outputs are alike
     losses = np.log(subsets_mean(np.exp((x - 0.5) / z**2), k))
-    curve = allocation(z, steps, steps, k, cells=4096)
+    curve = allocation(z, steps, steps, k, cells)
     low, high = curve.epsilon_bracket(1e-2, Order.FORWARD)
     sampled = [float(np.mean(np.maximum(-np.expm1(e - losses), 0))) for e in (low, high)]
     error = 4 * 0.1 / math.sqrt(len(x))  # of a mean near 1e-2 of numbers up to 1

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.mechanism import (
@@ -60,6 +60,7 @@ def mechanisms(draw: st.DrawFn) -> NoisySGD:
     )
 
 
+@settings(max_examples=40)
 @given(mechanisms(), st.booleans())
 def test_round_trip_through_json_text(mechanism: NoisySGD, defaults: bool) -> None:
     plain = encode_mechanism(mechanism, defaults=defaults)

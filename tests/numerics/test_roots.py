@@ -28,9 +28,10 @@ def test_decreasing_roots_of_rough_functions() -> None:
     assert decreasing_root(lambda x: -x, np.zeros(0), np.ones(0)).size == 0
 
 
-def test_exact_laws_load_without_scipys_optimizers():
+def test_laws_and_samples_load_without_what_is_slow_to_load():
     code = (
-        "import sys, audit.exact; slow = ('numba', 'scipy.optimize', 'scipy.stats'); "
+        "import sys, audit.exact, audit.simulation, audit_dimensions; "
+        "slow = ('numba', 'scipy.optimize', 'scipy.stats'); "
         "print([m for m in slow if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
