@@ -59,7 +59,7 @@ def test_the_law_is_the_integral_over_one_step() -> None:
     pair = LatticeWalk.suited(m)
     std, law = m.step_std, exact.curve(pair)
     for process, own in zip(pair.processes(), (law.first, law.second), strict=True):
-        for y in np.array([-3.1, 4.0, 33.0]) * std:
+        for y in np.array([-3.1, 33.0]) * std:
             expected = density_after_two_steps(process, float(y))
             assert float(own.density(y)) == pytest.approx(expected, rel=1e-10)
 

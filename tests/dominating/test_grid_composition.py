@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import replace
@@ -171,6 +172,7 @@ def test_cells_on_the_wrong_side(monkeypatch: pytest.MonkeyPatch, side: int) -> 
     assert not low <= exact.delta(5.0) <= high
 
 
+@functools.cache
 def exact(epsilon: float) -> mp.mpf:
     """Delta of the composed randomised response, from the numbers of each answer."""
     loss = mp.mpf(LOSS)

@@ -170,9 +170,7 @@ def test_polynomials_of_few_outcomes_are_those_of_all_products() -> None:
     assert smaller < excess * (1 - 1e-3)
 
 
-@pytest.mark.parametrize(
-    ("z", "steps", "k", "cells"), [(1.0, 20, 4, 2048), (0.7, 16, 14, 1024)]
-)
+@pytest.mark.parametrize(("z", "steps", "k", "cells"), [(1.0, 20, 4, 2048), (0.7, 16, 14, 1024)])
 def test_the_lower_side_of_several_participations_is_near_the_samples(
     z: float, steps: int, k: int, cells: int
 ) -> None:

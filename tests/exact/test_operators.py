@@ -82,7 +82,7 @@ def test_squaring_and_stepping_agree(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_squaring_and_stepping_agree_after_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = process(noisy(Affine(0.1)), times=100_003, lower=-6.0, upper=6.0)
+    one = process(noisy(Affine(0.1)), times=20_003, lower=-6.0, upper=6.0)
     laws, places = squared_and_stepped(one, monkeypatch), np.linspace(-6.0, 6.0, 101)
     difference = np.max(np.abs(laws[0].log_density(places) - laws[1].log_density(places)))
     assert difference < min(1e-10, laws[0].rounding + laws[1].rounding)

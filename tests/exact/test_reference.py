@@ -59,7 +59,7 @@ def test_a_map_with_an_infinite_slope() -> None:
 
     pair = mapped_pair(make, lower=-2.0, upper=2.0)
     exact = curve(pair)
-    twins = [reference.grid_law(process, per_std=400) for process in pair.processes()]
+    twins = [reference.grid_law(process, per_std=200) for process in pair.processes()]
     low, high = exact.epsilon_bracket(1e-3)
     assert exact.epsilon(1e-3, FORWARD) == pytest.approx(reference.epsilon(*twins, 1e-3), abs=3e-4)
     assert low <= exact.epsilon(1e-3) <= high <= low + 1e-5
