@@ -187,13 +187,8 @@ def test_exponential_mechanisms():
             {"kind": "Densities", "slope": 1, "low": 1, "high": 0},
             r"low must be below high \(0\), got 1",
         ),
-        (
-            {"kind": "Densities", "slope": 1, "low": 0, "high": 1, "x": 2},
-            "pair.x must be left out of a Densities, got 2",
-        ),
         ({"kind": "Repeated", "times": 4}, "mechanism must be given for a Repeated, got nothing"),
         ("TwoSidedWalk", "mechanism must be given for a TwoSidedWalk, got nothing"),
-        ("NoWalk", "pair.kind must be one of .*, got 'NoWalk'"),
     ],
 )
 def test_bad_numbers_are_refused(plain, message):

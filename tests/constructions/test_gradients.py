@@ -291,17 +291,7 @@ def test_a_regulariser_does_not_make_room_for_larger_gradients(batching):
         assert exact.curve(pair).epsilon_bracket(1e-5)[0] <= bounds.best(m, delta=1e-5).epsilon
 
 
-VARIED = NoisySGD(
-    steps=12,
-    dataset_size=4,
-    batch_size=4,
-    step_size=0.5,
-    noise_std=0.4,
-    lipschitz=1.0,
-    smoothness=1.5,
-    diameter=2.0,
-    losses=Losses.CHANGING,
-)
+VARIED = dataclasses.replace(M, noise_std=0.4, losses=Losses.CHANGING)
 RIGHT, LEFT = constant(-1.0), constant(1.0)
 KINK = PiecewiseLinear.clipped(1.5, 0.1, 0.9)
 

@@ -34,21 +34,14 @@ from audit.results import Verdict
 from audit.search import check_admissible, worst_case
 from tests.bounds.grid import any_mechanism, random_mechanism, random_members, random_pair
 from tests.constructions.test_gradients import HOLDER
+from tests.constructions.test_lattice import mechanism as lattice_mechanism
 from tests.mechanisms import noisy_sgd
 
 FULL = noisy_sgd(
     steps=6, dataset_size=6, step_size=0.5, noise_std=0.3, smoothness=1.5, diameter=2.0
 )
-LATTICE = NoisySGD(
-    steps=100,
-    dataset_size=6400,
-    batch_size=64,
-    step_size=1.0,
-    noise_std=1 / 128,
-    clip_norm=1.0,
-    convex=False,
-    batching=Batching.WITHOUT_REPLACEMENT,
-    relation=Relation.ADD_REMOVE,
+LATTICE = lattice_mechanism(
+    steps=100, dataset_size=6400, batch_size=64, step_size=1.0, noise_std=1 / 128
 )
 
 

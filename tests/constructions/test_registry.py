@@ -34,6 +34,7 @@ from audit.constructions import (
 )
 from tests.bounds.grid import random_members
 from tests.constructions.test_gradients import HOLDER
+from tests.constructions.test_lattice import mechanism as lattice_mechanism
 from tests.mechanisms import noisy_sgd
 
 M = noisy_sgd(
@@ -44,16 +45,7 @@ M = noisy_sgd(
     diameter=4.0,
     batching=audit.Batching.CYCLIC,
 )
-CLIPPED = audit.NoisySGD(
-    steps=3,
-    dataset_size=160,
-    batch_size=16,
-    step_size=0.5,
-    noise_std=1 / 32,
-    clip_norm=1.0,
-    convex=False,
-    batching=audit.Batching.WITHOUT_REPLACEMENT,
-)
+CLIPPED = lattice_mechanism(relation=audit.Relation.REPLACE_ONE)
 CHANGING = dataclasses.replace(M, losses=audit.Losses.CHANGING)
 LINE = PiecewiseLinear((-1.0, 1.0), (-1.0, 1.0), (0.0, 0.0))
 

@@ -214,10 +214,6 @@ def test_the_largest_drift_may_carry_rounding() -> None:
     DriftedWalk(full, drift=-0.1 * 1.5 * 5 / 6)
 
 
-def test_a_start_at_the_end_is_in_the_domain() -> None:
-    assert BiasedWalk(mechanism(), start=-0.5).processes()[0].start == -0.5
-
-
 def test_equal_maps_are_one() -> None:
     m = mechanism(batching=Batching.POISSON, dataset_size=300, batch_size=30)
     step = next(BiasedWalk(m).processes()[1].paths[0].steps())

@@ -12,14 +12,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace
 
 from audit import Order
-from audit.curves import (
-    GaussianCurve,
-    LaplaceCurve,
-    MinimumCurve,
-    PureCurve,
-    RenyiCurve,
-    TailCurve,
-)
+from audit.curves import GaussianCurve, LaplaceCurve, MinimumCurve, PureCurve, RenyiCurve, TailCurve
 from tests import reference
 
 MUS = [1e-6, 1e-4, 0.01, 0.3, 1.0, 3.0, 10.0, 40.0]
@@ -49,7 +42,7 @@ def test_beta(mu: float) -> None:
 def test_renyi_and_perfect_privacy() -> None:
     assert GaussianCurve(0.5).renyi(3.0) == pytest.approx(0.375)
     curve = GaussianCurve(0)
-    assert curve.epsilon(1e-300) == 0
+    assert curve.epsilon(1e-300) == curve.epsilon(0.0) == 0
     np.testing.assert_allclose(curve.delta([-1.0, 0.0, 1.0]), [1 - math.exp(-1), 0, 0])
     np.testing.assert_allclose(curve.beta([0.0, 0.3, 1.0]), [1, 0.7, 0])
     assert curve.renyi(5.0) == 0
@@ -182,6 +175,11 @@ def test_takes_the_better_of_each() -> None:
     assert BOTH.renyi(5.0) == 0.9
     assert BOTH.renyi(1.1) == pytest.approx(0.55)
     assert BOTH.symmetric
+    # at zero a bounded loss is what is left
+    pure = MinimumCurve((OTHER, PureCurve(0.7)), ("renyi", "pure"))
+    assert ONE.epsilon(0.0) == OTHER.epsilon(0.0) == math.inf
+    assert pure.epsilon([0.0, 0.5]).tolist() == [0.7, pure.epsilon(0.5)]  # type: ignore[union-attr]
+    assert pure.winner(0.0) == "pure"
     assert (BOTH.winner(0.3), BOTH.winner(1e-30)) == ("gaussian", "bounded")
 
 

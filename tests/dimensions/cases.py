@@ -39,11 +39,7 @@ LOSSES: dict[str, Loss] = {
     "clipped Huber": Clipped(Huber(1.5, 0.7), 0.5),
     "clipped logistic": Clipped(Logistic(0.4), 0.6),
 }
-DOMAINS: dict[str, Domain] = {
-    "whole space": WholeSpace(),
-    "ball": Ball(1.6),
-    "box": Box(0.9),
-}
+DOMAINS: dict[str, Domain] = {"whole space": WholeSpace(), "ball": Ball(1.6), "box": Box(0.9)}
 
 
 def rows(loss: Loss, n: int, d: int, rng: np.random.Generator) -> np.ndarray:

@@ -130,9 +130,7 @@ def test_seeds_and_datasets_have_streams_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("batching", BATCHINGS)
-def test_common_random_numbers_leave_the_record_alone_between_the_runs(
-    batching: Batching,
-) -> None:
+def test_common_random_numbers_leave_the_record_alone_between_the_runs(batching: Batching) -> None:
     """With linear losses the runs differ by the record's gradients and by nothing else."""
     made = pair(Linear(), WholeSpace(), batching)
     x, x_prime = final_points(made, trials=50, seed=3, common_random_numbers=True)

@@ -157,10 +157,7 @@ def test_strong_convexity_of_uncapped_huber_losses() -> None:
             lambda: Logistic.rows(np.ones((3, 2)), [1.0, -1.0]),
             "labels must be one for each of 3 rows, got 2 labels",
         ),
-        (
-            lambda: Logistic().dimension(np.array([[1.0, 0.0]])),
-            "labels must be -1 or +1, got 0.0",
-        ),
+        (lambda: Logistic().dimension(np.array([[1.0, 0.0]])), "labels must be -1 or +1, got 0.0"),
         (
             lambda: Logistic().dimension(np.array([[1.0]])),
             "records must have features and a label for logistic losses, got 1 column",

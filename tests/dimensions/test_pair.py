@@ -235,10 +235,7 @@ def test_many_records_are_compared_two_by_two(slack: float) -> None:
     """On a circle all records are near its middle, and two of them are a diameter apart."""
     angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     rows = 3.0 + np.column_stack([np.cos(angles), np.sin(angles)])
-    make = {
-        "dataset": Dataset(rows),
-        "dataset_prime": Dataset(rows).replacing(0, [3.0, 3.0]),
-    }
+    make = {"dataset": Dataset(rows), "dataset_prime": Dataset(rows).replacing(0, [3.0, 3.0])}
     given = {"dataset_size": 40, "lipschitz": None, "gradient_sensitivity": 2.0 * slack}
     if slack > 1:
         made(given, **make)

@@ -19,7 +19,7 @@ from audit.dominating.mixture import MixturePair
 from audit.dominating.poisson import Truncation, others_against, poisson_curve
 from audit.dominating.runs import RefinedCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Relation
 from tests.dominating.random_brackets import poisson
 
 ONE_SIDED, TWO_SIDED = Relation.ADD_REMOVE, Relation.REPLACE_ONE
@@ -115,11 +115,7 @@ def test_a_rate_of_nearly_one_is_a_gaussian(noise, steps, delta):
     assert high - low <= 1e-6 * exact
 
 
-SETTINGS = [
-    (6.0, 0.01, 10_000, 1e-5),
-    (1.0, 0.01, 1000, 1e-12),
-    (0.5, 0.1, 500, 1e-6),
-]
+SETTINGS = [(6.0, 0.01, 10_000, 1e-5), (1.0, 0.01, 1000, 1e-12), (0.5, 0.1, 500, 1e-6)]
 
 
 @pytest.mark.parametrize(("noise", "rate", "steps", "delta"), SETTINGS)
@@ -303,25 +299,13 @@ def test_dp_accounting_is_above_the_bracket(
 
 def test_a_sensitivity_bounds_the_distance_of_any_two_records() -> None:
     """With gradients at most 1 apart epsilon at .05 is at most 7.0102; 9.13 was once certified."""
-    m = NoisySGD(
-        steps=1,
-        dataset_size=3,
-        batch_size=2,
-        step_size=1.0,
-        noise_std=0.15,
-        gradient_sensitivity=1.0,
-        convex=False,
-        batching=Batching.TRUNCATED_POISSON,
-        max_batch_size=1,
-        relation=Relation.ADD_REMOVE,
-        release=Release.ALL_ITERATES,
-    )
-    for bounded in (m, replace(m, lipschitz=1.0)):
+    more = {"batching": Batching.TRUNCATED_POISSON, "max_batch_size": 1, "noise_std": 0.15}
+    lone = poisson(1, 1.0, 3, 2, **more, clip_norm=None, lipschitz=1.0)
+    within = replace(lone, gradient_sensitivity=1.0)
+    for bounded in (within, replace(within, lipschitz=None)):
         low, high = dominating_curve(bounded).epsilon_bracket(0.05)
         assert 6.9 < low <= 7.0102 <= high
-    assert (
-        dominating_curve(replace(bounded, gradient_sensitivity=None)).epsilon_bracket(0.05)[0] > 9
-    )
+    assert dominating_curve(lone).epsilon_bracket(0.05)[0] > 9
 
 
 def test_cuts_below_the_range_of_doubles_tell_the_laws_apart() -> None:

@@ -19,11 +19,7 @@ from audit.dominating import DominatingCurve, dominating_curve
 from audit.dominating import random_allocation as module
 from audit.dominating.curve import GridComposition
 from audit.dominating.poisson import poisson_curve
-from audit.dominating.random_allocation import (
-    largest_sum,
-    mean_of_powers,
-    random_allocation,
-)
+from audit.dominating.random_allocation import largest_sum, mean_of_powers, random_allocation
 from audit.mechanism import Batching, Relation
 from audit.numerics.symmetric_sums import SymmetricSums
 from tests.dominating.random_brackets import poisson as poisson_steps

@@ -83,12 +83,7 @@ def mapped_pair(make: Callable[[float], UpdateMap], **ends: object) -> Pair:
     """Push +0.3 against -0.3 under the same map."""
     return Pair(
         *(
-            process(
-                noisy(make(s)),
-                times=6,
-                start=0.25,
-                **{"lower": -3.0, "upper": 3.0, **ends},
-            )
+            process(noisy(make(s)), times=6, start=0.25, **{"lower": -3.0, "upper": 3.0, **ends})
             for s in (0.3, -0.3)
         )
     )

@@ -22,16 +22,9 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from audit import Batching, NoisySGD, Relation
+from audit import Batching
 from audit.claims import witness
-from audit.constructions import (
-    Affine,
-    BiasedWalk,
-    Construction,
-    DriftedWalk,
-    TwoSidedWalk,
-    kinds,
-)
+from audit.constructions import Affine, BiasedWalk, Construction, DriftedWalk, TwoSidedWalk, kinds
 from audit.constructions.explicit import (
     Densities,
     ExplicitPair,
@@ -54,6 +47,7 @@ from audit_verify import laws, walks
 from audit_verify.laws import Cell, Draw, TooLongError, excess, gaussian_delta
 from tests.bounds.grid import any_mechanism
 from tests.exact.cases import Pair, noisy, process
+from tests.mechanisms import noisy_sgd
 
 Array = NDArray[np.float64]
 AnyPair = Construction | ExplicitPair
@@ -666,16 +660,14 @@ def walk(rng: np.random.Generator) -> Construction:
     batching = [Batching.FULL, Batching.WITHOUT_REPLACEMENT, Batching.POISSON][int(rng.integers(3))]
     n = int(rng.integers(2, 5))
     push = _log(rng, 1e-3, 3) * (size if wide else 1.0)
-    m = NoisySGD(
+    m = noisy_sgd(
         steps=steps,
         dataset_size=n,
         batch_size=n if batching is Batching.FULL else int(rng.integers(1, n)),
-        step_size=1.0,
-        noise_std=1.0,
         lipschitz=push,
+        smoothness=None,
         diameter=size,
         batching=batching,
-        relation=Relation.REPLACE_ONE,
     )
     kind = int(rng.integers(3))
     start = rng.uniform(-0.5, 0.5) * size

@@ -12,7 +12,6 @@ from scipy.stats import norm
 from audit import Batching, Order, constructions
 from audit.constructions import DriftedWalk, TwoSidedWalk
 from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures
-from audit.curves import GaussianCurve, MinimumCurve, PureCurve, RenyiCurve
 from audit.exact import LawCurve, curve
 from tests.mechanisms import noisy_sgd
 
@@ -86,18 +85,6 @@ def test_of_a_line_is_infinite_or_grows_with_what_is_followed() -> None:
     low, high = found.epsilon_bracket(0.0)
     assert low > found.epsilon_bracket(1e-12)[1]
     assert high == math.inf
-
-
-def test_bounds_at_zero() -> None:
-    assert PureCurve(0.7).epsilon(0.0) == 0.7
-    assert GaussianCurve(1.0).epsilon(0.0) == math.inf
-    assert GaussianCurve(0.0).epsilon(0.0) == 0.0
-    renyi = RenyiCurve(lambda alpha: alpha)
-    assert renyi.epsilon(0.0) == math.inf
-    both = MinimumCurve((renyi, PureCurve(0.7)), ("renyi", "pure"))
-    assert both.epsilon(0.0) == 0.7
-    assert both.winner(0.0) == "pure"
-    assert both.epsilon([0.0, 0.5]).tolist() == [0.7, both.epsilon(0.5)]
 
 
 CYCLIC = {"dataset_size": 20, "batch_size": 2, "batching": Batching.CYCLIC}

@@ -138,18 +138,6 @@ def test_bad_questions(call, message: str) -> None:  # type: ignore[no-untyped-d
         call(exact)
 
 
-def test_numpy_numbers_are_numbers() -> None:
-    plain = curve(TwoSidedWalk(mechanism(steps=300)))
-    m = mechanism(
-        steps=np.int64(300),
-        dataset_size=np.int32(1),
-        batch_size=np.uint8(1),
-        diameter=np.float64(10),
-        noise_std=np.float32(1),
-    )
-    assert curve(TwoSidedWalk(m, start=np.float64(0))).epsilon(1e-3) == plain.epsilon(1e-3)
-
-
 def test_only_constructions_have_curves() -> None:
     with pytest.raises(ValueError, match="pair must be a Construction, got 3"):
         curve(3)  # type: ignore[arg-type]

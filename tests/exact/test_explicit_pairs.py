@@ -21,7 +21,6 @@ from audit.constructions.explicit import (
     LaplaceMixtures,
     Mixture,
     Mixtures,
-    Repeated,
 )
 from audit.curves import GaussianCurve, LaplaceCurve, Order
 from audit.curves.brackets import BracketError
@@ -30,7 +29,6 @@ from audit.exact import GaussianPairCurve, law_curve
 from audit.exact.cell_curve import FiniteCells
 from audit.exact.explicit_curves import mixture_law, single_curve
 from audit.exact.normal_cells import NormalCells
-from tests.bounds.one_pass import one_pass
 from tests.bounds.test_survey import randomised_response_epsilon
 
 ORDERS = tuple(Order)
@@ -197,12 +195,6 @@ def test_epsilons_above_a_billion_are_finite():
     assert low <= 0.5 * (z * 1e4) ** 2 * (1 + 1e-3)
     assert high >= 0.5 * (z * 1e4) ** 2 * (1 - 1e-3)
     assert high < low * (1 + 1e-3)
-
-
-def test_repeated_runs_are_one_gaussian_pair():
-    m = one_pass(1, noise_std=30.0)
-    low, high = exact.curve(Repeated(m, 400)).epsilon_bracket(1e-5)
-    assert low <= GaussianCurve(20 * 2 / 30).epsilon(1e-5) <= high
 
 
 # ------------------------------------ Brackets of mixtures of normals hold the truth, to 30 digits

@@ -33,13 +33,7 @@ from audit.exact.law import cell_masses, edge_table
 from audit.exact.node_laws import _ProcessLaws
 from audit.exact.propagation import Counter, domain_ends
 from audit.exact.step_panels import step_panels
-from audit.exact.transfer import (
-    DenseOperator,
-    State,
-    first_step,
-    log_beyond,
-    log_kernel,
-)
+from audit.exact.transfer import DenseOperator, State, first_step, log_beyond, log_kernel
 from audit.numerics.panels import Panels
 from tests.exact.cases import CASES, gaussian_pair, mechanism, noisy, process
 

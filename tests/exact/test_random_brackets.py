@@ -14,7 +14,6 @@ from audit.constructions.explicit import Finite, LaplaceMixtures, Mixture, Mixtu
 from audit.curves.brackets import BracketError
 from audit.curves.finite_pair import Cells, FinitePair
 from audit.exact import cell_curve, curve, normal_cells
-from audit.numerics.panels import gauss_legendre
 from tests.exact.random_brackets import (
     KINDS,
     Question,
@@ -107,15 +106,6 @@ def test_a_rarely_sampled_normal_has_its_largest_loss() -> None:
     pair = Mixtures(_mixture((1 - rate, 0.0, 1.0), (rate, 1e-7, 1.0)), _mixture((1.0, 0.0, 1.0)))
     low, high = curve(pair).epsilon_bracket(0.0, REVERSE)
     assert low <= -math.log1p(-rate) <= high < low * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("order", [6, 12, 20])
-def test_a_rule_with_one_node_fewer_is_seen(order: int) -> None:
-    """A rule of n nodes integrates x^(2n - 2), and one of n - 1 nodes does not."""
-    power = 2 * order - 2
-    sums = [float(w @ x**power) for x, w in map(gauss_legendre, (order, order - 1))]
-    assert sums[0] == pytest.approx(2 / (power + 1), rel=1e-13)
-    assert abs(sums[1] - sums[0]) > 1e-11 * sums[0]
 
 
 def test_a_lost_tail_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

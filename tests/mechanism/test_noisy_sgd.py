@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,25 +15,11 @@ import pytest
 import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.constructions.explicit_laws import Gaussian
+from tests.mechanisms import noisy_sgd
 
-GOOD: dict[str, object] = {
-    "steps": 1000,
-    "dataset_size": 20,
-    "batch_size": 20,
-    "step_size": 0.1,
-    "noise_std": 0.5,
-    "lipschitz": 1.0,
-    "smoothness": 1.0,
-    "strong_convexity": 0.0,
-    "convex": True,
-    "diameter": 1.0,
-    "batching": Batching.FULL,
-    "relation": Relation.REPLACE_ONE,
-}
-
-
-def mechanism(**changes: object) -> NoisySGD:
-    return NoisySGD(**{**GOOD, **changes})  # type: ignore[arg-type]
+mechanism = partial(
+    noisy_sgd, steps=1000, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5
+)
 
 
 def test_the_names_that_others_rely_on() -> None:
@@ -41,10 +28,6 @@ def test_the_names_that_others_rely_on() -> None:
     assert m.step_std == pytest.approx(0.05)
     assert m.contraction == 1.0
     assert m.epochs == 1000
-    assert audit.NoisySGD is NoisySGD
-
-
-def test_sensitivity() -> None:
     assert mechanism(relation=Relation.ZERO_OUT).sensitivity == 1.0
     assert mechanism(gradient_sensitivity=0.7).sensitivity == 0.7
     assert mechanism(lipschitz=None, gradient_sensitivity=5).sensitivity == 5.0
@@ -155,7 +138,6 @@ def test_mechanisms_are_values() -> None:
     [
         ({"steps": 0}, "steps must be a whole number of at least 1, got 0"),
         ({"steps": 10**30}, r"steps must be at most 1e\+15, got 10{30}$"),
-        ({"steps": 1.5}, "steps must be a whole number of at least 1, got 1.5"),
         ({"batch_size": 21}, r"batch_size must be at most dataset_size \(20\), got 21"),
         ({"batch_size": 5}, r"batch_size must be dataset_size \(20\) for full batches, got 5"),
         (
@@ -189,8 +171,6 @@ def test_mechanisms_are_values() -> None:
         ),
         ({"divisor": "actual"}, "divisor must be a Divisor, got 'actual'"),
         ({"noise_std": -0.5}, "noise_std must be a positive finite number, got -0.5"),
-        ({"noise_std": math.nan}, "noise_std must be a positive finite number, got nan"),
-        ({"noise_std": 0}, "noise_std must be a positive finite number, got 0"),
         ({"step_size": 0.0}, "step_size must be a positive finite number, got 0.0"),
         ({"step_size": (0.1,)}, r"step_size must have one number a step \(1000\), got 1 numbers"),
         ({"steps": 2, "step_size": (0.1, -1)}, "step_size must be a positive .*, got -1"),

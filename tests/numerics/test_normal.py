@@ -12,7 +12,6 @@ from flint import arb, ctx
 from audit.numerics import normal
 from audit.numerics.normal import (
     gaussian_delta,
-    log_density,
     log_gaussian_delta_bracket,
     log_interval,
     log_interval_error,
@@ -62,10 +61,6 @@ def test_gaussian_delta(mu: float, z: float) -> None:
 def test_extremes_raise_no_warning(epsilon: float, mu: float) -> None:
     value = float(gaussian_delta(np.array(epsilon), np.array(mu)))
     assert 0 <= value <= 1
-
-
-def test_log_density() -> None:
-    assert float(log_density(np.array(100.0))) == pytest.approx(-5000.918938533205)
 
 
 def cdf(x: float) -> arb:

@@ -26,14 +26,7 @@ from audit.constructions.process import Path
 from audit.constructions.updates import PiecewiseLinear, PolynomialUpdate, PowerUpdate
 from audit.simulation import final_iterates, samplers, simulate
 from audit.simulation.blocks import Block, Stream
-from audit.simulation.program import (
-    GENERAL,
-    LINES,
-    Piece,
-    compiled,
-    is_compilable,
-    pieces,
-)
+from audit.simulation.program import GENERAL, LINES, Piece, compiled, is_compilable, pieces
 from audit.simulation.rng import LANES
 from tests.exact.cases import process
 from tests.mechanisms import noisy_sgd
@@ -87,8 +80,7 @@ def _opaque(path: Path) -> Path:
         return replace(step, maps=tuple(Mapped(update.__call__) for update in step.maps))
 
     return replace(
-        path,
-        segments=tuple(Segment(tuple(map(hidden, g.steps)), g.times) for g in path.segments),
+        path, segments=tuple(Segment(tuple(map(hidden, g.steps)), g.times) for g in path.segments)
     )
 
 

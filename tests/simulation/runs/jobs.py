@@ -1,10 +1,11 @@
-"""Small jobs for tests of runs."""
+"""Small jobs for tests of runs, and where they run: free ports and Dask clusters."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import socket
 import sqlite3
 import time
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from audit.numerics.arrays import Array
 from audit.simulation import Block, Samples, Stream
@@ -19,6 +21,7 @@ from audit.simulation.blocks import Counts
 from audit.simulation.journal import FILE
 from audit.simulation.samples import Draw
 
+ROOT = Path(__file__).resolve().parents[3]
 EDGES = (-1.5, -0.5, 0.5, 1.5)
 
 
@@ -123,3 +126,16 @@ def blocks_in(folder: Path) -> int:
 def steps_of(blocks: int) -> int:
     """The steps of the first so many blocks."""
     return counted(blocks=2 * blocks).work(range(blocks))
+
+
+def free_port() -> int:
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        port: int = made.getsockname()[1]
+        return port
+
+
+def cluster(**given: Any) -> Any:
+    distributed = pytest.importorskip("distributed")
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
+    return distributed.LocalCluster(**{**options, **given}, silence_logs="CRITICAL")

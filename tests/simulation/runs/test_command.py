@@ -20,8 +20,7 @@ from audit.cli import audit as app
 from audit.scenario.folders import Unfinished
 from audit.simulation.journal import FILE, Journal, held
 
-from .clusters import ROOT
-from .jobs import recorded
+from .jobs import ROOT, recorded
 
 WORDS = [
     "scenario=drifted_walk",

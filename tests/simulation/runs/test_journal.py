@@ -21,8 +21,7 @@ from audit.simulation.journal import FILE, Journal, UnusableFolderError, held
 from audit.simulation.runner import Kept, Record, Sums, run_job
 from audit.simulation.samples import Samples
 
-from .clusters import ROOT
-from .jobs import Normals, Stopping, blocks_in, counted, expected, kept, recorded, steps_of
+from .jobs import ROOT, Normals, Stopping, blocks_in, counted, expected, kept, recorded, steps_of
 from .runner import BLOCKS
 
 ONE = Parallel(workers=1)

@@ -18,8 +18,7 @@ from audit.simulation.backends import Backend, Parallel, pool
 from audit.simulation.runner import run_job
 
 from .. import test_bits
-from .clusters import ROOT, cluster, free_port
-from .jobs import Murderous, Slow, Stopping, counted, expected, steps_of
+from .jobs import ROOT, Murderous, Slow, Stopping, cluster, counted, expected, free_port, steps_of
 
 dask = pytest.importorskip("dask")
 

@@ -21,8 +21,7 @@ import pytest
 from audit.simulation.backends import Backend, Parallel
 from audit.simulation.runner import run_job
 
-from .clusters import ROOT, free_port
-from .jobs import Slow, counted, expected
+from .jobs import ROOT, Slow, counted, expected, free_port
 
 pytestmark = [
     pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="ray is not installed"),
