@@ -195,7 +195,7 @@ def test_cells_wider_than_any_loss_of_a_lower_side():
 
 def test_delta_falls_where_it_is_far_below_the_smallest_numbers_of_interest():
     """Windows of large tilts once began right of some epsilons, where delta was 1."""
-    curve = poisson_curve(10.0, 1e-3, 1000, Relation.ZERO_OUT, accuracy=1e-5)
+    curve = poisson_curve(10.0, 1e-3, 1000, Relation.ZERO_OUT, accuracy=1e-6)
     highest = [curve.delta_bracket(epsilon, Order.FORWARD)[1] for epsilon in (0.2, 0.314, 0.669)]
     assert highest == sorted(highest, reverse=True)
     assert highest[0] < 1e-30
