@@ -6,7 +6,6 @@ import dataclasses
 import math
 import re
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -418,9 +417,7 @@ def test_holder_updates_have_the_constant_that_they_claim() -> None:
         ({}, {"form": HolderForm.ABSOLUTE}, "needs convex=False for form='absolute'"),
     ],
 )
-def test_holder_pairs_keep_the_assumptions(
-    changes: dict[str, Any], parameters: dict[str, Any], message: str
-) -> None:
+def test_holder_pairs_keep_the_assumptions(changes, parameters, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         HolderPair(dataclasses.replace(HOLDER, **changes), **parameters)
 

@@ -77,9 +77,7 @@ def gaussian_cells(
 @pytest.mark.parametrize(
     ("count", "kept"), [(50, (1.0, 1.0)), (400, (1.0, 1.0)), (400, (0.9, 0.7))]
 )
-def test_the_truth_lies_between_merged_and_split(
-    count: int, kept: tuple[float, float], turned: bool
-) -> None:
+def test_the_truth_lies_between_merged_and_split(count, kept, turned):
     """In both orders, also where much of either law is lost where it would tell most."""
     cells, truth = gaussian_cells(count, kept=kept), GaussianCurve(1.0)
     cells = cells.reversed if turned else cells

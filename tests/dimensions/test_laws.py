@@ -128,9 +128,7 @@ EPOCHS = [Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION]
 
 @pytest.mark.parametrize("batching", [*BATCHINGS, *EPOCHS])
 @pytest.mark.parametrize("domain", [Ball(1.0), Box(1.0)])
-def test_linear_losses_in_one_dimension_are_the_two_sided_walk(
-    batching: Batching, domain: Domain
-) -> None:
+def test_linear_losses_in_one_dimension_are_the_two_sided_walk(batching, domain):
     walk = TwoSidedWalk(walk_mechanism(batching))
     last = 4 if batching is Batching.CYCLIC else 1  # steps end on the cycle's last batch
     # gradients are minus the pushes
@@ -170,9 +168,7 @@ def test_six_percent_of_a_push_is_seen() -> None:
 
 @pytest.mark.parametrize("batching", [Batching.FULL, Batching.CYCLIC, Batching.POISSON])
 @pytest.mark.parametrize("clipped", [False, True])
-def test_huber_losses_in_one_dimension_are_the_reset_walk(
-    batching: Batching, clipped: bool
-) -> None:
+def test_huber_losses_in_one_dimension_are_the_reset_walk(batching, clipped):
     """A centre so far away that the whole domain lies where the loss is linear of slope L."""
     cap = 1.5
     loss: Loss = Clipped(Quadratic(3.0), cap) if clipped else Huber(3.0, cap)

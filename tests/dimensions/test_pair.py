@@ -137,9 +137,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("mechanism", "changes", "message"), REFUSED)
-def test_inadmissible_pairs(
-    mechanism: dict[str, Any], changes: dict[str, Any], message: str
-) -> None:
+def test_inadmissible_pairs(mechanism, changes, message):
     with pytest.raises(Inadmissible, match=f"^{re.escape(message)}$"):
         made(mechanism, **changes)
 

@@ -219,9 +219,7 @@ def test_a_rounding_of_masses_that_is_left_out(slip: float) -> None:
 @pytest.mark.parametrize(
     ("units", "assumed", "caught"), [(3.0, 10.0, False), (-1e8, 1e9, False), (1e8, 10.0, True)]
 )
-def test_errors_of_transforms(
-    monkeypatch: pytest.MonkeyPatch, units: float, assumed: float, caught: bool
-) -> None:
+def test_errors_of_transforms(monkeypatch, units, assumed, caught):
     """Transforms with the errors that are assumed; larger ones are not covered."""
     monkeypatch.setattr(layer, "_UNITS_PER_STAGE", assumed)
     transform, random = scipy.fft.rfft, np.random.default_rng(1)

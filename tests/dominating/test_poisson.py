@@ -288,9 +288,7 @@ def test_the_second_adversary_is_one_of_the_lower_ends() -> None:
         (1.0, 20, 0.3, 2, 5, 10.190735896583295),
     ],
 )
-def test_dp_accounting_is_above_the_bracket(
-    z: float, n: int, q: float, largest: int, steps: int, theirs: float
-) -> None:
+def test_dp_accounting_is_above_the_bracket(z, n, q, largest, steps, theirs):
     """Its upper bound has the means of the second pair twice as far apart."""
     low, high = truncated(z, n, q, largest, steps).epsilon_bracket(1e-5)
     assert low < high <= theirs * (1 + 1e-3)

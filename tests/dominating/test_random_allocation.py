@@ -83,9 +83,7 @@ def test_an_epoch_that_is_cut_short() -> None:
         (0.4, 1000, 1, (7.535827594452816, 7.556759872448075)),
     ],
 )
-def test_the_bracket_lies_within_that_of_the_authors(
-    z: float, steps: int, epochs: int, theirs: tuple[float, float]
-) -> None:
+def test_the_bracket_lies_within_that_of_the_authors(z, steps, epochs, theirs):
     low, high = allocation(z, steps, steps * epochs, cells=4096).epsilon_bracket(1e-6)
     assert theirs[0] < low < high < theirs[1]
     assert high - low < 1e-3
@@ -167,9 +165,7 @@ def test_polynomials_of_few_outcomes_are_those_of_all_products() -> None:
 
 
 @pytest.mark.parametrize(("z", "steps", "k", "cells"), [(1.0, 20, 4, 2048), (0.7, 16, 14, 1024)])
-def test_the_lower_side_of_several_participations_is_near_the_samples(
-    z: float, steps: int, k: int, cells: int
-) -> None:
+def test_the_lower_side_of_several_participations_is_near_the_samples(z, steps, k, cells):
     """Within 7 % of epsilon, where merging by the sum alone lost a fifth to a third."""
     random = np.random.Generator(np.random.PCG64(6))
     x = random.normal(0.0, z, (100_000, steps))
@@ -317,9 +313,7 @@ def test_epochs_and_orders() -> None:
     assert ends[False, 300][0] > ends[True, 300][0]
 
 
-def test_means_of_shuffled_steps_that_are_too_far_apart_are_caught(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_means_of_shuffled_steps_that_are_too_far_apart_are_caught(monkeypatch):
     """Means that are 1 % too far apart put the lower end above the proven bound."""
     largest = module.largest_sum
     monkeypatch.setattr(

@@ -200,9 +200,7 @@ def test_a_process_without_steps_has_no_density() -> None:
     ("steps", "diameter", "start", "alphas"),
     [(5, 5.0, -1.0, (2.0, 8.0, 32.0)), (3, 8.0, 0.0, (8.0, 64.0)), (40, 6.0, 0.5, (8.0,))],
 )
-def test_divergences_of_wide_domains_ignore_what_was_not_followed(
-    steps: int, diameter: float, start: float, alphas: tuple[float, ...]
-) -> None:
+def test_divergences_of_wide_domains_ignore_what_was_not_followed(steps, diameter, start, alphas):
     # Walls so far away that the laws are normal; their far tails, beyond the noise that was
     # followed, are too small by unknown factors, where p^alpha q^(1-alpha) must not be looked at.
     m = noisy_sgd(steps=steps, dataset_size=2, step_size=0.05, noise_std=0.4, lipschitz=0.1)

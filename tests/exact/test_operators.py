@@ -258,9 +258,7 @@ def test_values_between_far_bumps_are_within_their_errors() -> None:
 @pytest.mark.parametrize(
     "planted", [{"_NODES": 6}, {"_CUT_DEVIATIONS": 1.0, "_WALL_DEVIATIONS": 0.0}]
 )
-def test_fewer_nodes_or_a_shorter_reach_are_seen(
-    planted: dict[str, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fewer_nodes_or_a_shorter_reach_are_seen(planted, monkeypatch):
     for name, value in planted.items():
         monkeypatch.setattr(node_laws, name, value)
     assert distance(many(), node_laws.condensed(many())) > 1e-9

@@ -86,9 +86,7 @@ def test_errors_of_log_probabilities_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("name", "wrong"), [("_NEAR", 0.5), ("_LARGE_COUNT", 3), ("_COEFFICIENTS", (1 / 12, -1 / 360))]
 )
-def test_planted_errors_are_caught(
-    monkeypatch: pytest.MonkeyPatch, name: str, wrong: object
-) -> None:
+def test_planted_errors_are_caught(monkeypatch, name, wrong):
     """A series where it no longer holds, or with terms fewer."""
     monkeypatch.setattr(binomial, name, wrong)
     assert misses() > 0

@@ -52,9 +52,7 @@ def sampled(output: Path) -> Any:
     return {name: setting[name] for name in ("seed", "trials", "audit")}
 
 
-def test_a_run_that_is_ended_prints_the_command_that_continues_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_ended_prints_the_command_that_continues_it(tmp_path, monkeypatch, capsys):
     output = tmp_path / "my runs"
     process = command(output, pause=0.1)
     written = 2.5 * 2**19  # a block is committed once the next one is being written
@@ -99,9 +97,7 @@ def ended(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Any:
     return exit_.value.code
 
 
-def test_what_an_interrupted_run_leaves_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_interrupted_run_leaves_is_told(tmp_path, capsys, monkeypatch):
     unfinished = Unfinished(tmp_path, "mine-1", "audit")
 
     def interrupted() -> None:
@@ -135,13 +131,7 @@ def test_what_an_interrupted_run_leaves_is_told(
         (ValueError("name must be"), 2, "error: name must be"),
     ],
 )
-def test_errors_end_in_one_line(
-    error: Exception,
-    status: int,
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_errors_end_in_one_line(error, status, said, capsys, monkeypatch):
     def broken() -> None:
         raise error
 

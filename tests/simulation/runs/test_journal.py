@@ -125,9 +125,7 @@ def test_records_wait_for_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ({"blocks": 62}, r"where blocks is 60 \(here 62\); trials is 3000 \(here 3100\)$"),
     ],
 )
-def test_the_folder_of_another_configuration_is_refused(
-    half: Path, change: dict[str, Any], named: str
-) -> None:
+def test_the_folder_of_another_configuration_is_refused(half, change, named):
     before = {path: path.read_bytes() for path in half.iterdir()}
     with pytest.raises(ValueError, match=named) as caught:
         run_half(half, **change)

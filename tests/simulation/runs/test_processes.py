@@ -154,9 +154,7 @@ def test_a_scheduler_without_workers_ends_in_one_line(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("address", ["nonsense://x:1", "tcp://[::1", "nowhere.invalid:8786"])
-def test_an_address_that_is_none_ends_in_one_line(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_that_is_none_ends_in_one_line(address, monkeypatch):
     monkeypatch.setattr(backends, "CONNECT_SECONDS", 1.0)
     with pytest.raises(ConnectionError, match=r"^no Dask cluster at ") as lost:
         run_job(counted(), backend=Parallel(Backend.DASK, address=address))
@@ -164,9 +162,7 @@ def test_an_address_that_is_none_ends_in_one_line(
 
 
 @pytest.mark.parametrize(("kind", "package"), [("dask", "distributed"), ("ray", "ray")])
-def test_a_package_that_is_not_installed_is_named(
-    kind: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_is_not_installed_is_named(kind, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
         ValueError, match=rf"^parallel={kind} needs {package}, .*'noisy-sgd-audit\[{kind}\]'$"

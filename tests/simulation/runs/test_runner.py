@@ -208,9 +208,7 @@ def test_samples_that_do_not_fit_their_blocks_are_refused() -> None:
         ("random numbers", {}, "none there and stream"),  # of versions before streams had numbers
     ],
 )
-def test_a_worker_with_other_software_is_refused(
-    monkeypatch: pytest.MonkeyPatch, name: str, there: dict[str, str], got: str
-) -> None:
+def test_a_worker_with_other_software_is_refused(monkeypatch, name, there, got):
     def elsewhere(*given: Any) -> Any:
         here = answer(*given)
         others = {one: version for one, version in here.software.items() if one != name}
