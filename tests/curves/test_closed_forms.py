@@ -138,6 +138,7 @@ def test_pure_bounds_are_those_of_randomised_response(bound: float) -> None:
         assert curve.renyi(alpha) == pytest.approx(exact, rel=1e-6, abs=1e-12)
     assert curve.beta(1 - keep) == pytest.approx(1 - keep)
     assert curve.beta(0.5 * (1 - keep)) == pytest.approx(0.5 * (1 + 1 - keep))
+    assert curve.beta(0.9) == pytest.approx((1 - 0.9) * q[0] / p[0])
 
 
 @pytest.mark.parametrize("bound", [1e-9, 1e-3, 0.5, 3.0, 40.0, 900.0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from dataclasses import replace
@@ -258,9 +257,6 @@ def test_functions_of_the_users_own_have_values_and_prove_nothing() -> None:
 # ---------------- Exact values known from independent computations, and brackets that contain them
 
 
-FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
-
-
 # step_std .05, pushes +-.00375
 TWO_SIDED = TwoSidedWalk(
     noisy_sgd(steps=1000, dataset_size=20, step_size=0.1, noise_std=0.5, lipschitz=0.75)
@@ -300,7 +296,7 @@ def test_the_drifted_walk_beats_the_two_sided_one_and_not_composition() -> None:
 
 def test_pairs_printed_in_the_catalogue() -> None:
     """n=20, b=2, step_std=.02, eta L=.05, T=150: 16.55 drifted where the paper's pair has 4.03."""
-    m = dataclasses.replace(BIASED.mechanism, dataset_size=20, batch_size=2)
+    m = replace(BIASED.mechanism, dataset_size=20, batch_size=2)
     assert curve(DriftedWalk(m, drift=-0.01, start=0.5)).epsilon(1e-5) > 16.55
     assert curve(BiasedWalk(m)).epsilon(1e-5) == pytest.approx(4.03, abs=0.005)
 
