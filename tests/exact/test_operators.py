@@ -309,6 +309,9 @@ def test_columns_sum_to_one() -> None:
     np.testing.assert_allclose(own.power(1000).matrix.sum(axis=0), 1, rtol=1e-14)
     assert own.matrix[-1, -1] == 1
     assert own.matrix[:-1, -1].max() == 0
+    mixing = DenseOperator.of(SHIFT, PANELS, (False, False))
+    # squares forget the errors of early steps, and have their own
+    assert 2 < mixing.moved(mixing.matrix, 10_000)[1] < 10_000
 
 
 @pytest.mark.parametrize("reach", [70.0, 13.0])

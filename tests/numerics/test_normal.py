@@ -155,6 +155,15 @@ def worst_panel(nodes: int, width: float, steepness: float) -> float:
     return max(found) - 4e-16
 
 
+def test_rules_are_rounded_once() -> None:
+    """NumPy's weights of 24 nodes are off by up to 1e-13."""
+    with ctx.workprec(120):
+        exact = [arb.legendre_p_root(24, k, weight=True) for k in reversed(range(24))]
+        for numbers, truth in zip(gauss_legendre(24), zip(*exact, strict=True), strict=True):
+            for number, true in zip(numbers.tolist(), truth, strict=True):
+                assert abs(true - number) <= abs(true) * 2.0**-53
+
+
 @pytest.mark.parametrize(
     ("nodes", "width", "steepness"), [(3, 0.01, 0.01), (5, 0.2, 0.2), (8, 1.0, 2.0)]
 )
