@@ -88,9 +88,9 @@ def certified_crossing(
     low, high, ratio = 0.0, max(start, 1e-300), 1.001
     if excess(high) > 0:
         while excess(high) > 0:
-            low, high, ratio = high, high * ratio, 1 + 4 * (ratio - 1)
-            if high > farthest:
-                return math.inf if above else low
+            if high >= farthest:
+                return math.inf if above else high
+            low, high, ratio = high, min(high * ratio, farthest), 1 + 4 * (ratio - 1)
     else:
         while high > 1e-300 and excess(high / ratio) <= 0:
             high, ratio = high / ratio, 1 + 4 * (ratio - 1)

@@ -5,7 +5,13 @@ import sys
 import numpy as np
 import pytest
 
-from audit.numerics.roots import bracketed_root, decreasing_root, last_integer, root_from_below
+from audit.numerics.roots import (
+    bracketed_root,
+    certified_crossing,
+    decreasing_root,
+    last_integer,
+    root_from_below,
+)
 
 
 def test_one_root_between_two_ends():
@@ -57,3 +63,11 @@ def test_a_root_is_taken_from_below() -> None:
         assert 0 <= goal - root * root < 1e-11
     assert root_from_below(lambda x: x + 1, 2.0) == 0.0
     assert root_from_below(lambda x: x - 3, 2.0) == 2.0
+
+
+@pytest.mark.parametrize("goal", [2.0, 3e7, 9e8])
+def test_a_crossing_before_the_farthest_place_is_found(goal: float) -> None:
+    ends = [certified_crossing(lambda x: goal - x, 1.0, above=above) for above in (False, True)]
+    assert goal * (1 - 1e-12) <= ends[0] < goal <= ends[1] <= goal * (1 + 1e-12)
+    assert certified_crossing(lambda x: 1.0, 1.0, above=True) == math.inf
+    assert certified_crossing(lambda x: 1.0, 1.0, above=False) == 1e9
