@@ -65,7 +65,8 @@ class RepeatedCurve(BracketedCurve):
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         if delta == 0:
             return self.pure(order)
-        return self.dominating.epsilon_bracket(delta, order)
+        low, high = self.dominating.epsilon_bracket(delta, order)
+        return low, min(high, self.pure(order)[1])
 
     def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
         """Return what the width of the bracket of epsilon at ``delta`` consists of."""
@@ -74,7 +75,8 @@ class RepeatedCurve(BracketedCurve):
         return self.dominating.errors(delta, order)
 
     def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
-        return self.dominating.delta_bracket(epsilon, order)
+        low, high = self.dominating.delta_bracket(epsilon, order)
+        return low, high if epsilon < self.pure(order)[1] else 0.0
 
     def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
         return self.divergence(alpha, order)
@@ -83,7 +85,7 @@ class RepeatedCurve(BracketedCurve):
         return self.pure(order)[1]
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        return np.asarray(self.dominating.epsilon(delta, order))
+        return np.minimum(self.dominating.epsilon(delta, order), self.pure(order)[1])
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         return np.asarray(self.dominating.delta(epsilon, order))
@@ -173,7 +175,10 @@ def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
         low = found.divergence(alpha, order)[0]
         return low, curve.renyi(alpha, order) * (1 + 8 * UNIT)
 
-    return replace(found, divergence=enclosed)
+    def pure(order: Order) -> Bracket:
+        return found.pure(order)[0], math.inf
+
+    return replace(found, pure=pure, divergence=enclosed)
 
 
 def _normal_pair(pair: Mixtures) -> GaussianPairCurve | None:
@@ -266,7 +271,7 @@ def _repeated(
 
     return RepeatedCurve(
         dominating,
-        lambda order: total(lambda curve: curve.epsilon_bracket(0.0, order)),
+        functools.cache(lambda order: total(lambda curve: curve.epsilon_bracket(0.0, order))),
         lambda alpha, order: total(lambda curve: curve.renyi_bracket(alpha, order)),
     )
 

@@ -186,6 +186,15 @@ def test_divergences_that_are_infinite_are_said_to_be():
     assert low <= finite <= high < low + 1e-9
 
 
+@pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-12])
+def test_the_largest_loss_of_all_draws_bounds_epsilon(delta: float) -> None:
+    curve = exact.curve(LaplaceMixtures(1.0, (0.0, 1.0), (1.0, 0.0), (0.0, 1.0), times=10))
+    low, high = curve.epsilon_bracket(delta)
+    assert 9.999 < low <= high <= 10 + 1e-12
+    assert curve.epsilon(delta) == high
+    assert curve.delta_bracket(10.01)[1] == 0
+
+
 def test_epsilons_above_a_billion_are_finite():
     """The losses of N(1, 10^4) against N(0, 1) are of the order of the squared ratio."""
     low, high = exact.curve(Mixtures(normal(1.0, 1e4), normal(0.0))).epsilon_bracket(
