@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from audit.curves import Order
 from audit.curves.bracketed import Brackets, Measure
 from audit.curves.brackets import Bracket
+from audit.curves.renyi import RenyiCurve
 from audit.dominating.closed_form import DeltaLimits, SampledGaussian
 from audit.dominating.curve import (
     ComposedCurve,
@@ -51,6 +52,8 @@ _ROUNDS, _TOLERANCE, _MIN_SHARE = 5, 1.5, 0.3
 # Largest factor by which a grid is widened, in steps of 2, before its layers get fewer cells.
 _MAX_COARSENING = 32
 _NEAR_WIDTH = 0.002  # relative width
+# Renyi orders of the upper end where a grid's is wide: few, as in a search that may miss the best.
+_ORDERS: Any = {"search": (1e-4, 1e6), "points": 241, "refinements": 3}
 _CACHED_CURVES = 5  # compositions that are kept
 _RARE_STEPS = 64  # most steps with a large loss, in compositions on one grid
 _MAX_MU = 5.0  # largest parameter of one Gaussian pair on a grid
@@ -275,6 +278,8 @@ class RefinedCurve(DominatingCurve):
                     break
                 continue
             before, low, high = high - low, max(low, ends[0]), min(high, ends[1])
+            if ends[1] == math.inf:
+                break  # by outcomes of one law only, which finer grids have too
             # the grid's part of the width shrinks at least in proportion to the interval
             grid = (before - (high - low)) / max(fitting / interval - 1, 1e-9)
             if grid < _MIN_SHARE * (high - low):
@@ -289,6 +294,10 @@ class RefinedCurve(DominatingCurve):
             interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), finest)
         if high == math.inf and self._fewer is not None:
             low = max(low, self._fewer._epsilon_ends(delta, order)[0])
+        if self.moments is not None and (high - low) > _NEAR_WIDTH * low:
+            high = min(
+                high, RenyiCurve(partial(self._renyi, order=order), **_ORDERS).epsilon(delta)
+            )
         return low, high
 
     @cached_property

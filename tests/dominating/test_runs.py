@@ -17,6 +17,7 @@ from audit.curves import GaussianCurve, Order
 from audit.dominating import dominating_curve, runs
 from audit.dominating.layer import TooManyCells
 from audit.dominating.mixture import MixturePair, log_tails
+from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, RefinedCurve
 from tests.dominating.test_poisson import half_line
 from tests.mechanisms import dp_sgd
@@ -245,6 +246,14 @@ def test_steps_that_no_grid_holds_have_the_epsilon_of_fewer(monkeypatch):
     assert deltas[0] * (1 - 1e-6) <= whole.delta_bracket(2.0)[0] <= deltas[1]
 
 
+def test_a_delta_below_the_tails_of_grids_has_a_bound_by_moments():
+    """Grids say infinity, and all steps without sampling 166."""
+    curve = poisson_curve(1.0, 0.1, 10, Relation.ADD_REMOVE, accuracy=3e-7)
+    low, high = curve.epsilon_bracket(1e-300)
+    assert 96 < low < high < 1.01 * low
+    assert len(curve._known) < 4  # finer grids have these tails, too
+
+
 def test_parts_without_a_pair_are_refused():
     part = replace(ALLOCATED, relation=Relation.REPLACE_ONE)
     with pytest.raises(ValueError, match="relation must be 'zero out' or 'add remove' for random"):
@@ -364,6 +373,9 @@ def test_the_mechanism_gets_brackets_and_a_pair() -> None:
     assert ends[0] == pytest.approx(attained, rel=1e-4)
     assert ends[1] == pytest.approx(curve.renyi(2.0), rel=1e-9)
     assert ends[1] > ends[0]
+    for order in Order:  # the attained law has losses of at most 2.1 in reverse
+        assert law.epsilon_bracket(0.0, order)[1] == law.epsilon(0.0, order) == np.inf
+        assert law.epsilon_bracket(1e-30, order)[1] > 5
     assert dominating_curve(replace(M, divisor=Divisor.ACTUAL)).epsilon_bracket(1e-5)[1] == high
     whole = dominating_curve(replace(M, batch_size=100, noise_std=0.02))
     assert whole.epsilon(1e-5) == pytest.approx(
