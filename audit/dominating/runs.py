@@ -345,6 +345,8 @@ class RefinedCurve(DominatingCurve):
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         if self._closed is not None:
             return self._closed.delta_bracket(epsilon, order)
+        if epsilon == 0:
+            order = Order.REVERSE  # delta is that of the other order, and losses are bounded here
         try:
             return self._on_first_grid(epsilon, order, lambda one: one._delta_ends(epsilon, order))
         except TooManyCells:

@@ -254,6 +254,16 @@ def test_a_delta_below_the_tails_of_grids_has_a_bound_by_moments():
     assert len(curve._known) < 4  # finer grids have these tails, too
 
 
+def test_the_total_variation_takes_the_order_of_bounded_losses():
+    """In the other one a noise of .125 took a minute."""
+    curve = poisson_curve(0.5, 0.1, 10, Relation.ADD_REMOVE, accuracy=3e-7)
+    low, high = curve.delta_bracket(0.0)
+    assert {key[-1] for key in curve._known if key[0]} == {Order.REVERSE}
+    near = curve.delta_bracket(1e-9, Order.FORWARD)
+    assert low <= near[1] + 1e-9
+    assert near[0] <= high < low * (1 + 1e-6)
+
+
 def test_parts_without_a_pair_are_refused():
     part = replace(ALLOCATED, relation=Relation.REPLACE_ONE)
     with pytest.raises(ValueError, match="relation must be 'zero out' or 'add remove' for random"):
