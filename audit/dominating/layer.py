@@ -610,7 +610,7 @@ class Sets:
         if self.skews is None:
             return (1 + self.masses) * self._from(np.clip(k, 0, self.p.size - 1), epsilons)
         # merged cells, and so their sums, have other losses than their grid points
-        k += round(self.drift / self.interval)
+        k += round(min(max(self.drift / self.interval, -_MAX_PLACE), _MAX_PLACE))
         near = np.clip(k[:, None] + _MOVES, 0, self.p.size - 2)
         found = self._from(near, epsilons[:, None]).max(axis=1)
         return np.asarray((1 - self.masses) * np.maximum(found, 0.0))

@@ -302,7 +302,7 @@ def largest_sum(
     z, (up, other) = noise_multiplier, means
     start, stop = -_REACH * z, max(means) + _REACH * z
     least, most = _MAX_SUM_CELLS
-    cells = min(max(least, math.ceil((stop - start) / (0.01 * z * z))), most)
+    cells = math.ceil(min(max(least, (stop - start) / (0.01 * z) / z), most))
     edges = np.linspace(start, stop, cells)
     (log_p, error_p), (log_q, error_q) = (
         _log_cells(edges, z, steps, of, mean) for mean in (up, other)
@@ -310,6 +310,8 @@ def largest_sum(
     # cells that underflow under one law are dropped under both, which is an event
     error = np.maximum(error_p, error_q)
     both = np.isfinite(log_p) & np.isfinite(log_q) & (error < _MAX_ERROR)
+    if not both.any():  # so little noise that all cells underflow
+        return GridPair.nothing(False, 1.0)
     log_p, log_q = log_p[both], log_q[both]
     span = float(np.ptp(log_p - log_q))
     return dominated(log_p, log_q, max(span, 1e-12) / cells, rounding=float(error[both].max()))

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from audit import validate
 from audit.curves import Order
 from audit.curves.bracketed import Brackets, Measure
 from audit.curves.brackets import Bracket
@@ -57,6 +58,7 @@ _ORDERS: Any = {"search": (1e-4, 1e6), "points": 241, "refinements": 3}
 _CACHED_CURVES = 5  # compositions that are kept
 _RARE_STEPS = 64  # most steps with a large loss, in compositions on one grid
 _MAX_MU = 5.0  # largest parameter of one Gaussian pair on a grid
+_MAX_NOISE, _MIN_RATE = 1e30, 1e-100  # beyond, products of losses leave the range of doubles
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,10 @@ class MixtureRun:
 def check_losses(runs: Sequence[MixtureRun], steps: int) -> None:
     """Raise ``ValueError`` if losses are beyond the range of a grid, for ``steps`` pairs."""
     for pair in (run.pair for run in runs):
+        if pair.noise > _MAX_NOISE:
+            raise validate.fail("noise_multiplier", f"at most {_MAX_NOISE:g}", pair.noise)
+        if pair.rate < _MIN_RATE:
+            raise validate.fail("sampling_rate", f"at least {_MIN_RATE:g}", pair.rate)
         if max(map(abs, pair.losses(log_tails(steps)))) > MAX_LOSS:
             raise ValueError(
                 f"noise_multiplier must keep the losses of a step below {MAX_LOSS:g}, "

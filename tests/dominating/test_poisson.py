@@ -141,6 +141,16 @@ def test_losses_beyond_double_precision_are_refused():
         poisson_curve(0.01, 0.1, 10, ONE_SIDED, accuracy=1e-5)
 
 
+@pytest.mark.parametrize("relation", [ONE_SIDED, TWO_SIDED])
+def test_numbers_whose_losses_leave_the_range_of_doubles_are_refused(relation):
+    for noise, rate in ((1e100, 0.01), (1e200, 0.01), (1.0, 5e-324), (1e150, 1e-200)):
+        with pytest.raises(ValueError, match=r"noise_multiplier must be at|sampling_rate must"):
+            poisson_curve(noise, rate, 100, relation, accuracy=1e-5)
+    for noise, rate in ((1e30, 0.01), (1e29, 1e-99)):
+        low, high = poisson_curve(noise, rate, 100, relation, accuracy=1e-5).epsilon_bracket(1e-5)
+        assert low == high == 0
+
+
 def test_a_grid_is_refined_where_a_bracket_is_wide():
     """A small delta in the order whose losses are bounded, by -T log(1 - q)."""
     curve = poisson_curve(0.5, 0.03, 7, ONE_SIDED, accuracy=1e-3)

@@ -336,8 +336,9 @@ def test_refusals_of_shuffled_steps() -> None:
     assert 0.998 * high < low <= high
 
 
-def test_an_adversary_whose_losses_underflow_proves_nothing() -> None:
+@pytest.mark.parametrize("z", [0.05, 1e-3, 1e-100])
+def test_an_adversary_whose_losses_underflow_proves_nothing(z: float) -> None:
     # every loss is above 640 nats here
-    curve = shuffled(0.05, steps_per_epoch=4, steps=100, fresh=False, relation=Relation.REPLACE_ONE)
+    curve = shuffled(z, steps_per_epoch=4, steps=100, fresh=False, relation=Relation.REPLACE_ONE)
     low, high = curve.epsilon_bracket(1e-5)
     assert 0 <= low <= high < math.inf
