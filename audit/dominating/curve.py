@@ -10,14 +10,14 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
 from audit.curves import Order
 from audit.curves.bracketed import BracketedCurve, bracket_width, width_beside
 from audit.curves.brackets import TINY, Bracket, checked
-from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.curves.duality import power_bracket, profile_points, tradeoff_from_profile
 from audit.curves.gaussian import NormalPairCurve
 from audit.dominating.closed_form import DeltaLimits
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
@@ -391,6 +391,17 @@ class EnclosedCurve(DominatingCurve):
             found.append(self.attained.delta_bracket(epsilon, order)[0])
         low = max(-math.expm1(min(epsilon, 0.0)), *found)
         return low, self.upper.delta_bracket(epsilon, order)[1]
+
+    def _power_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return a bracket of the power of one pair: slopes' largest deltas may be of several."""
+        most = cache(lambda epsilon: self.upper.delta_bracket(epsilon, order.other)[1])
+        found = [alpha]
+        for one in self.adversaries:
+            side = _ordered(one, order.other)
+            found.append(power_bracket(lambda e, s=side: (s.delta(e), most(e)), alpha)[0])
+        if self.attained is not None:
+            found.append(self.attained.power_bracket(alpha, order)[0])
+        return max(found), self.upper.power_bracket(alpha, order)[1]
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.asarray(self.upper.epsilon(delta, order))

@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
 from audit.dominating import layer
-from audit.dominating.curve import ComposedCurve, GridComposition
+from audit.dominating.curve import (
+    ComposedCurve,
+    EnclosedCurve,
+    GaussianDominatingCurve,
+    GridComposition,
+)
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair, dominated, dominating, mixed
 from audit.numerics.normal import log_density
 
@@ -235,3 +240,14 @@ def test_errors_of_transforms(monkeypatch, units, assumed, caught):
 
     monkeypatch.setattr(scipy.fft, "rfft", rounded)
     assert (misses(0.0, 4 * UNIT_ROUNDOFF) > 0) is caught
+
+
+def test_the_power_is_that_of_one_adversary() -> None:
+    """The largest deltas of several, slope by slope, are those of the hull of their tradeoffs."""
+    laws = [((0.6, 0.4), (0.4, 0.6)), ((0.9, 0.1), (0.999, 0.001))]
+    sides = [GridComposition([(dominated(*np.log(law), 2.0**-8), 1)]) for law in laws]
+    curve = EnclosedCurve(tuple(sides), GaussianDominatingCurve(6.0))
+    # rejects the second outcome under the second law, and in .049 of the other cases
+    best = 0.1 + 0.9 * (0.05 - 0.001) / 0.999
+    low = curve.power_bracket(0.05, Order.REVERSE)[0]
+    assert 0.9 * best < low < best
