@@ -14,9 +14,7 @@ from audit import Batching, bounds, exact
 from audit.bounds import Status
 from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22 import largest_order
-from audit.constructions import (
-    BiasedWalk,
-)
+from audit.constructions import BiasedWalk
 from papers.at22_lower_bound import theorem_4_1
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd

@@ -16,10 +16,7 @@ from audit import Batching, NoisySGD, Relation, bounds, exact
 from audit.bounds.accounting import HolderModulus
 from audit.bounds.cl25 import Branch, Growth, excess, growth_of, holder_modulus, others_share
 from audit.bounds.cl25_cyclic import corollary_a_3_reshuffled, sequence_square, sequences
-from audit.constructions import (
-    QuadraticPair,
-    TwoSidedWalk,
-)
+from audit.constructions import QuadraticPair, TwoSidedWalk
 from audit.curves import RenyiCurve
 from tests.mechanisms import noisy_sgd
 

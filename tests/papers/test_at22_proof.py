@@ -166,11 +166,7 @@ class TestAuxiliaryEvents:
         )
         seen: list[tuple[int, int]] = []
         events = auxiliary_events(
-            BiasedWalk(m),
-            trials=1000,
-            seed=0,
-            threads=2,
-            progress=lambda *now: seen.append(now),
+            BiasedWalk(m), trials=1000, seed=0, threads=2, progress=lambda *now: seen.append(now)
         )
         assert events.both >= 998
         assert events.positive == 1000

@@ -88,12 +88,7 @@ def test_a_step_follows_the_gradient_of_the_loss() -> None:
     quiet = dataclasses.replace(ALGORITHM, batches=1, noise_std=1e-14)
     path = dict(
         quiet.weights(
-            features,
-            labels,
-            classes=4,
-            epochs=(3, 4),
-            runs=1,
-            generator=np.random.default_rng(0),
+            features, labels, classes=4, epochs=(3, 4), runs=1, generator=np.random.default_rng(0)
         )
     )
     before, after = path[3][0], path[4][0]
@@ -317,11 +312,7 @@ def test_too_few_pictures_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("epochs", "printed"),
-    [
-        (50, "30.51, 5.82, 4.34"),
-        (100, "49.88, 7.61, 5.60"),
-        (200, "83.83, 9.88, 7.58"),
-    ],
+    [(50, "30.51, 5.82, 4.34"), (100, "49.88, 7.61, 5.60"), (200, "83.83, 9.88, 7.58")],
 )
 def test_table_1_digit_for_digit(epochs: int, printed: str) -> None:
     (statement,) = _table_1(noisy_cgd.table_1_mechanism(epochs), epochs)
