@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from scipy import stats
 
 from audit import Batching, exact
 from audit.claims import Verdict
@@ -19,7 +18,7 @@ from audit.curves import Order
 from audit.results import Findings
 from audit.scenario.run_scenario import setting_seed
 from audit.scenario.shipped import scenarios_folder
-from audit.simulation import final_iterates, simulate
+from audit.simulation import final_iterates
 from papers import at22_proof
 from papers.at22_auxiliary_walk import auxiliary_events, auxiliary_process, burn_in
 from papers.at22_proof import LowerBoundProof
@@ -58,119 +57,94 @@ def rows(findings: Findings, caption: str) -> list[dict[str, Any]]:
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
-class TestAuxiliaryProcess:
-    @pytest.mark.parametrize(("start", "side"), [(0.0, 1), (0.3, -1)])
-    def test_it_starts_behind_and_has_one_wall(self, start: float, side: int) -> None:
-        m = mechanism(
-            steps=80, dataset_size=4, step_size=0.05, lipschitz=2.0, gradient_sensitivity=None
-        )
-        process = auxiliary_process(BiasedWalk(m, start=start))
-        assert len(process) == burn_in(m) == 30
-        assert process.start == -0.5 * side
-        walls = (-math.inf, 0.5) if side == 1 else (-0.5, math.inf)
-        assert (process.lower, process.upper) == walls
-
-    @pytest.mark.parametrize("steps", [30, 60])
-    def test_the_biased_walk_dominates_it(self, steps: int) -> None:
-        m = mechanism(
-            steps=steps,
-            dataset_size=4,
-            step_size=0.05,
-            lipschitz=2.0,
-            gradient_sensitivity=None,
-            noise_std=1.0,
-        )
-        biased = exact.law(BiasedWalk(m).processes()[1])
-        auxiliary = exact.law(auxiliary_process(BiasedWalk(m)))
-        x = np.linspace(-0.5, 0.499, 60)
-        assert np.all(auxiliary.cdf(x) >= biased.cdf(x) - 1e-12)
-        assert np.max(auxiliary.cdf(x) - biased.cdf(x)) > 1e-3
-
-    def test_the_burn_in_of_the_paper(self) -> None:
-        assert burn_in(mechanism(steps=7500, step_size=1e-3)) == 7500
+FEW: dict[str, Any] = {
+    "dataset_size": 4, "step_size": 0.05, "lipschitz": 2.0, "gradient_sensitivity": None
+}  # fmt: skip
 
 
-class TestAuxiliaryEvents:
-    @pytest.mark.parametrize("start", [0.0, 0.25])  # biased to the right, and mirrored
-    def test_counts_are_those_of_the_twin(self, start: float) -> None:
-        walk = noisy_walk(start)
-        sequence = np.random.SeedSequence(2, spawn_key=(2, 0))
-        expected: Counter[str] = Counter()
-        for x, jumps, met in twin.walk(auxiliary_process(walk), sequence, 200):
-            i, ii, positive = 0.85 * 15 <= jumps <= 1.15 * 15, not met, x * walk.direction >= 0
-            expected["concentrated"] += i
-            expected["unprojected"] += ii
-            expected["both"] += i and ii
-            expected["positive"] += positive
-            expected["both_and_positive"] += i and ii and positive
-        events = auxiliary_events(walk, trials=200, seed=2, threads=1)
-        assert {name: getattr(events, name) for name in expected} == expected
-        assert 0 < events.both_and_positive < events.both < events.concentrated < 200
-        assert events.unprojected < 200
-        assert events.trials == 200
+@pytest.mark.parametrize(("start", "side"), [(0.0, 1), (0.3, -1)])
+def test_it_starts_behind_and_has_one_wall(start: float, side: int) -> None:
+    m = mechanism(steps=80, **FEW)
+    process = auxiliary_process(BiasedWalk(m, start=start))
+    assert len(process) == burn_in(m) == 30
+    assert process.start == -0.5 * side
+    walls = (-math.inf, 0.5) if side == 1 else (-0.5, math.inf)
+    assert (process.lower, process.upper) == walls
 
-    @pytest.mark.parametrize(
-        ("changes", "counts"),
-        [
-            # a likely map last, or both alike: counted by the loops of `audit.simulation` as well
-            ({"batch_size": 3}, (3065, 4735, 3010, 4679, 2920)),
-            ({"batching": Batching.POISSON, "batch_size": 2, "steps": 61},
-             (1975, 4349, 1936, 4322, 1890)),
-        ],
-    )  # fmt: skip
-    def test_counts_of_other_batches(
-        self, changes: dict[str, Any], counts: tuple[int, ...]
-    ) -> None:
-        given = {"steps": 60, "dataset_size": 4, "step_size": 0.1, "noise_std": 0.3, "lipschitz": 2}
-        m = mechanism(gradient_sensitivity=None, **{**given, **changes})
-        events = auxiliary_events(BiasedWalk(m), trials=5000, seed=9, threads=1)
-        assert dataclasses.astuple(events) == (5000, *counts)
 
-    def test_concentration_is_binomial(self) -> None:
-        walk = noisy_walk()
-        count = auxiliary_events(walk, trials=100_000, seed=3, threads=2).concentrated
-        assert burn_in(walk.mechanism) == 150
-        p, wrong = (
-            float(stats.binom.cdf(most, 150, 0.1) - stats.binom.cdf(12, 150, 0.1))
-            for most in (17, 18)
-        )
-        assert stats.binomtest(count, 100_000, p).pvalue > twin.LEVEL
-        assert stats.binomtest(count, 100_000, wrong).pvalue < twin.LEVEL
+@pytest.mark.parametrize("steps", [30, 60])
+def test_the_biased_walk_dominates_it(steps: int) -> None:
+    m = mechanism(steps=steps, noise_std=1.0, **FEW)
+    biased = exact.law(BiasedWalk(m).processes()[1])
+    auxiliary = exact.law(auxiliary_process(BiasedWalk(m)))
+    x = np.linspace(-0.5, 0.499, 60)
+    assert np.all(auxiliary.cdf(x) >= biased.cdf(x) - 1e-12)
+    assert np.max(auxiliary.cdf(x) - biased.cdf(x)) > 1e-3
 
-    def test_positive_agrees_with_the_iterates(self) -> None:
-        walk = noisy_walk()
-        positive = auxiliary_events(walk, trials=50_000, seed=4, threads=2).positive
-        x = simulate(auxiliary_process(walk), trials=50_000, seed=5)
-        table = np.array([[positive, 50_000 - positive], [np.sum(x >= 0), np.sum(x < 0)]])
-        assert stats.fisher_exact(table).pvalue > twin.LEVEL
 
-    def test_both_lies_in_its_bracket(self) -> None:
-        events = auxiliary_events(noisy_walk(), trials=20_000, seed=6, threads=2)
-        assert events.concentrated + events.unprojected - events.trials <= events.both
-        assert events.both <= min(events.concentrated, events.unprojected)
+def test_the_burn_in_of_the_paper() -> None:
+    assert burn_in(mechanism(steps=7500, step_size=1e-3)) == 7500
+    assert burn_in(noisy_walk().mechanism) == 150
 
-    def test_full_batches_jump_at_every_step(self) -> None:
-        m = mechanism(batching=Batching.FULL, batch_size=10, steps=60, noise_std=0.01)
-        m = dataclasses.replace(m, step_size=0.2, lipschitz=1.0)
-        events = auxiliary_events(BiasedWalk(m), trials=100, seed=0, threads=1)
-        assert events.concentrated == events.both == events.both_and_positive == 100
 
-    def test_counts_do_not_depend_on_threads(self) -> None:
-        runs = {auxiliary_events(noisy_walk(), trials=9000, seed=1, threads=t) for t in (1, 2, 8)}
-        assert len(runs) == 1
+@pytest.mark.parametrize("start", [0.0, 0.25])  # biased to the right, and mirrored
+def test_counts_are_those_of_the_twin(start: float) -> None:
+    walk = noisy_walk(start)
+    sequence = np.random.SeedSequence(2, spawn_key=(2, 0))
+    expected: Counter[str] = Counter()
+    for x, jumps, met in twin.walk(auxiliary_process(walk), sequence, 120):
+        i, ii, positive = 0.85 * 15 <= jumps <= 1.15 * 15, not met, x * walk.direction >= 0
+        expected["concentrated"] += i
+        expected["unprojected"] += ii
+        expected["both"] += i and ii
+        expected["positive"] += positive
+        expected["both_and_positive"] += i and ii and positive
+    events = auxiliary_events(walk, trials=120, seed=2, threads=1)
+    assert {name: getattr(events, name) for name in expected} == expected
+    assert 0 < events.both_and_positive < events.both < events.concentrated < 120
+    assert events.unprojected < 120
+    assert events.trials == 120
 
-    def test_the_papers_constants(self) -> None:
-        """Footnote 9: P[E] is about 1 - 1.57e-5, and omega''_T is positive but for e^-30 or so."""
-        m = mechanism(
-            steps=7500, step_size=1.0, diameter=1000.0, noise_std=math.sqrt(1000.0**2 / 1000 / 7500)
-        )
-        seen: list[tuple[int, int]] = []
-        events = auxiliary_events(
-            BiasedWalk(m), trials=1000, seed=0, threads=2, progress=lambda *now: seen.append(now)
-        )
-        assert events.both >= 998
-        assert events.positive == 1000
-        assert seen[-1] == (7_500_000, 7_500_000)
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        # a likely map last, or both alike: counted by the loops of `audit.simulation` as well
+        ({"batch_size": 3}, (3065, 4735, 3010, 4679, 2920)),
+        ({"batching": Batching.POISSON, "batch_size": 2, "steps": 61},
+         (1975, 4349, 1936, 4322, 1890)),
+    ],
+)  # fmt: skip
+def test_counts_of_other_batches(changes: dict[str, Any], counts: tuple[int, ...]) -> None:
+    m = mechanism(**{**FEW, "steps": 60, "step_size": 0.1, "noise_std": 0.3, **changes})
+    events = auxiliary_events(BiasedWalk(m), trials=5000, seed=9, threads=1)
+    assert dataclasses.astuple(events) == (5000, *counts)
+
+
+def test_full_batches_jump_at_every_step() -> None:
+    m = mechanism(batching=Batching.FULL, batch_size=10, steps=60, noise_std=0.01)
+    m = dataclasses.replace(m, step_size=0.2, lipschitz=1.0)
+    events = auxiliary_events(BiasedWalk(m), trials=100, seed=0, threads=1)
+    assert events.concentrated == events.both == events.both_and_positive == 100
+
+
+def test_counts_do_not_depend_on_threads() -> None:
+    runs = {auxiliary_events(noisy_walk(), trials=9000, seed=1, threads=t) for t in (1, 2, 8)}
+    assert len(runs) == 1
+
+
+def test_the_papers_constants() -> None:
+    """Footnote 9: P[E] is about 1 - 1.57e-5, and omega''_T is positive but for e^-30 or so."""
+    m = mechanism(
+        steps=7500, step_size=1.0, diameter=1000.0, noise_std=math.sqrt(1000.0**2 / 1000 / 7500)
+    )
+    seen: list[tuple[int, int]] = []
+    events = auxiliary_events(
+        BiasedWalk(m), trials=1000, seed=0, threads=2, progress=lambda *now: seen.append(now)
+    )
+    assert events.both >= 998
+    assert events.positive == 1000
+    assert seen[-1] == (7_500_000, 7_500_000)
 
 
 def test_sampled_events_agree_with_exact_ones(findings: Findings) -> None:
