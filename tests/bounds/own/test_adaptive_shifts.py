@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,16 +22,10 @@ from tests.mechanisms import noisy_sgd
 
 GAPS = np.array([0.05, 0.5, 3.0])
 RUN = WorstRun(steps=5, noise=0.2, shift=0.3, gap=0.1, diameter=1.0, period=1, rate=0.3)
-REPLACED = WorstRun(
-    steps=5,
-    noise=0.2,
-    shift=0.3,
-    gap=0.0,
-    diameter=1.0,
-    period=1,
-    rate=0.3,
-    poisson=Relation.REPLACE_ONE,
-)
+REPLACED = replace(RUN, gap=0.0, poisson=Relation.REPLACE_ONE)
+
+
+paired = partial(noisy_sgd, steps=2, dataset_size=2, noise_std=0.2, diameter=4.0)
 
 
 def on_the_map(
@@ -76,14 +71,31 @@ def batch_gap(random, crossed):
     return math.log((1 - rate) * first + rate * second) - math.log(left) / alpha
 
 
-def test_the_lemma_of_the_batch_by_brute_force():
-    random = np.random.default_rng(1)
-    assert min(batch_gap(random, crossed=True) for _ in range(500)) >= -1e-9
+def lemma_gap(random, power):
+    """Right side less left side of the lemma of Poisson batches, for laws on four points."""
+    p, q = random.dirichlet(np.full(4, 0.7), size=(2, 3)) + 1e-9
+    w, v = random.dirichlet(np.ones(3), size=2)
+    alpha = 1 + float(np.exp(random.uniform(-2, 2)))
+    b = alpha / (alpha - 1)
+    f = np.array([[moment(x, y, alpha) ** (1 / alpha) for y in q] for x in p])
+    bound = w @ (f ** (-b * power) @ v) ** (-1 / (b * power))
+    return math.log(bound) - math.log(moment(w @ p, v @ q, alpha)) / alpha
 
 
-def test_a_record_that_is_not_paired_with_batches_without_it_breaks_the_lemma():
-    random = np.random.default_rng(1)
-    assert min(batch_gap(random, crossed=False) for _ in range(500)) < -0.01
+@pytest.mark.parametrize(
+    ("gap", "right", "wrong"),
+    [
+        # a record that is not paired with batches without it
+        (batch_gap, True, False),
+        # another power
+        (lemma_gap, 1.0, 1.5),
+    ],
+)
+def test_the_lemmas_by_brute_force(gap, right, wrong):
+    for given, holds in ((right, True), (wrong, False)):
+        random = np.random.default_rng(1)
+        least = min(gap(random, given) for _ in range(500))
+        assert least >= -1e-9 if holds else least < -0.01
 
 
 # --- the recursion ---
@@ -219,10 +231,18 @@ def test_a_run_goes_on_to_its_end_while_that_lowers_the_bound():
 
 
 def test_strong_pushes_on_the_map():
-    """Where the best bound of the papers is 2300, 293 and 177."""
-    for place, most in (((100, 3, 0.01), 860), ((10, 10, 0.05), 147), ((10, 100, 0.01), 60)):
-        curve = bounds.evaluate("own.adaptive_shifts", on_the_map(*place))
-        assert curve.epsilon(1e-5) < most
+    """Where the best bound of the papers is 2300, 293 and 177; and compositions 146 and 702."""
+    for place, relation, most in (
+        ((100, 3, 0.01), None, 860),
+        ((10, 10, 0.05), None, 147),
+        ((10, 100, 0.01), None, 60),
+        ((10, 10, 0.05), Relation.REPLACE_ONE, 57),
+        ((10, 10, 0.05), Relation.ADD_REMOVE, 137),
+        ((10, 100, 0.01), Relation.REPLACE_ONE, 54),
+    ):
+        m = on_the_map(*place, relation)
+        assert bounds.evaluate("own.adaptive_shifts", m).epsilon(1e-5) < most
+    assert not bounds.CATALOGUE["own.adaptive_shifts"].slow  # so that `best` compares it
     found = bounds.best(on_the_map(10, 0.1, 0.2), delta=1e-5)
     assert found.compared["own.adaptive_shifts"] > found.epsilon  # weak pushes are not its field
 
@@ -231,44 +251,13 @@ def test_strong_pushes_on_the_map():
 
 
 def test_a_rate_that_is_too_small_is_found_below():
-    m = noisy_sgd(
-        steps=2,
-        dataset_size=2,
-        noise_std=0.2,
-        lipschitz=0.5,
-        diameter=4.0,
-        batching=Batching.WITHOUT_REPLACEMENT,
-    )
+    m = paired(lipschitz=0.5, batching=Batching.WITHOUT_REPLACEMENT)
     right = WorstRun.of(m)
     pair = QuadraticPair(m, 0.0, 0.5)
     epsilons = (4.0, 8.0)
     wrong = adaptive_shifts_curve(replace(right, rate=0.05))
     assert check({"planted": wrong}, [pair], epsilons).wrong
     assert not check({"right": adaptive_shifts_curve(right)}, [pair], epsilons).wrong
-
-
-# --- Poisson batches: the lemma ---
-
-
-def lemma_gap(random, power):
-    """Right side less left side of the lemma for random laws on four points."""
-    p, q = random.dirichlet(np.full(4, 0.7), size=(2, 3)) + 1e-9
-    w, v = random.dirichlet(np.ones(3), size=2)
-    alpha = 1 + float(np.exp(random.uniform(-2, 2)))
-    b = alpha / (alpha - 1)
-    f = np.array([[moment(x, y, alpha) ** (1 / alpha) for y in q] for x in p])
-    bound = w @ (f ** (-b * power) @ v) ** (-1 / (b * power))
-    return math.log(bound) - math.log(moment(w @ p, v @ q, alpha)) / alpha
-
-
-def test_the_lemma_of_poisson_batches_by_brute_force():
-    random = np.random.default_rng(1)
-    assert min(lemma_gap(random, 1.0) for _ in range(500)) >= -1e-9
-
-
-def test_another_power_breaks_the_lemma():
-    random = np.random.default_rng(1)
-    assert min(lemma_gap(random, 1.5) for _ in range(500)) < -0.01
 
 
 # --- Poisson batches: values ---
@@ -281,34 +270,20 @@ def test_moments_far_apart():
     assert two_sided_log_moment(1e4, 0.1, 100.0) <= 2e4 * (1e4 - 1) * 100.0**2
 
 
-def test_strong_pushes_on_the_map_of_poisson_batches():
-    """Composition has 146 and 702, 624 and 900."""
-    for place, relation, most in (
-        ((10, 10, 0.05), Relation.REPLACE_ONE, 57),
-        ((10, 10, 0.05), Relation.ADD_REMOVE, 137),
-        ((10, 100, 0.01), Relation.REPLACE_ONE, 54),
-        ((10, 100, 0.01), Relation.ADD_REMOVE, 56),
-    ):
-        m = on_the_map(*place, relation)
-        assert bounds.evaluate("own.adaptive_shifts", m).epsilon(1e-5) < most
-    assert not bounds.CATALOGUE["own.adaptive_shifts"].slow  # so that `best` compares it
-
-
-def test_weak_pushes_are_forgotten():
-    m = on_the_map(0.1, 10, 0.05, Relation.ADD_REMOVE)
-    whole = bounds.evaluate("accounting.poisson", m).epsilon(1e-5)
-    assert bounds.evaluate("own.forgetting", m).epsilon(1e-5) < 0.15 * whole
-
-
 @pytest.mark.parametrize(
-    ("place", "relation"),
-    [((1, 0.1, 0.1), Relation.ADD_REMOVE), ((8, 1, 0.2), Relation.REPLACE_ONE)],
+    ("place", "relation", "short"),
+    [
+        ((0.1, 10, 0.05), Relation.ADD_REMOVE, False),
+        ((1, 0.1, 0.1), Relation.ADD_REMOVE, True),
+        ((8, 1, 0.2), Relation.REPLACE_ONE, True),
+    ],
 )
-def test_short_runs_are_compositions(place, relation):
+def test_weak_pushes_are_forgotten_and_short_runs_are_compositions(place, relation, short):
     m = on_the_map(*place, relation)
-    composed = bounds.evaluate("accounting.poisson", m)
-    found = bounds.evaluate("own.forgetting", m)
-    assert found.epsilon(1e-5) == pytest.approx(composed.epsilon(1e-5), rel=1e-4)
+    composed, found = (
+        bounds.evaluate(id, m).epsilon(1e-5) for id in ("accounting.poisson", "own.forgetting")
+    )
+    assert found == pytest.approx(composed, rel=1e-4) if short else found < 0.15 * composed
 
 
 # --- Poisson batches: soundness and refusals ---
@@ -316,14 +291,7 @@ def test_short_runs_are_compositions(place, relation):
 
 @pytest.mark.parametrize("made", [adaptive_shifts_curve, forgetting_curve])
 def test_rates_and_pushes_that_are_too_small_are_found_below(made):
-    m = noisy_sgd(
-        steps=2,
-        dataset_size=2,
-        noise_std=0.2,
-        lipschitz=0.3,
-        diameter=4.0,
-        batching=Batching.POISSON,
-    )
+    m = paired(lipschitz=0.3, batching=Batching.POISSON)
     right = WorstRun.of(m)
     pair, epsilons = TwoSidedWalk(m), (2.0, 4.0)
     curves = {name: made(replace(right, **{name: 0.1})) for name in ("rate", "shift")}

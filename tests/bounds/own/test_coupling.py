@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from audit import Batching, NoisySGD, bounds, exact
-from audit.bounds.own.coupling import coupling_curves
+from audit import Batching, bounds, exact
+from audit.bounds.own.coupling import coupling_at, coupling_curves
 from audit.bounds.own.kernels import PADDING, mirror, reflect, split, weigh
 from audit.bounds.own.recursion import SingleLayer, coupling_profiles, reflection_of
 from audit.bounds.own.run import WorstRun
@@ -50,14 +50,11 @@ def lemma_gap(random, overspent):
     return right - divergence(p @ first, q @ second, g)
 
 
-def test_the_lemma_by_brute_force():
-    random = np.random.default_rng(1)
-    assert min(lemma_gap(random, 1.0) for _ in range(300)) >= -1e-12
-
-
-def test_a_budget_that_is_overspent_breaks_the_lemma():
-    random = np.random.default_rng(1)
-    assert min(lemma_gap(random, 1.5) for _ in range(300)) < -0.01
+def test_the_lemma_by_brute_force_and_a_budget_that_is_overspent_breaks_it():
+    for overspent, holds in ((1.0, True), (1.5, False)):
+        random = np.random.default_rng(1)
+        least = min(lemma_gap(random, overspent) for _ in range(300))
+        assert least >= -1e-12 if holds else least < -0.01
 
 
 # --- the loops and their rounding ---
@@ -256,7 +253,7 @@ def test_a_long_run_in_a_small_domain():
 def test_two_steps_are_not_below_the_exact_law():
     m = mechanism(3.0, 0.2, 2)
     truth = exact.curve(DriftedWalk(m, drift=0.5, start=-0.5)).epsilon_bracket(1e-5)[0]
-    for grid in ({"distances": 16}, {"distances": 41}, {"weights": 100}, {}):
+    for grid in ({"distances": 16}, {"distances": 41, "weights": 100}, {}):
         assert max(truth, 3.6227) <= recursion(m, **grid) <= 3.66
 
 
@@ -342,8 +339,16 @@ def test_it_is_left_out_where_seconds_matter():
 
 
 def test_options_out_of_range():
-    m: NoisySGD = mechanism(1.0, 0.2, 3)
-    with pytest.raises(ValueError, match="distances must be a whole number of at least 8, got 4"):
-        bounds.evaluate("own.coupling", m, distances=4)
-    with pytest.raises(ValueError, match="weights must be a whole number of at least 32, got 3"):
-        bounds.evaluate("own.coupling", m, weights=3)
+    m = mechanism(1.0, 0.2, 3)
+    for name, given, least in (("distances", 4, 8), ("weights", 3, 32)):
+        message = f"{name} must be a whole number of at least {least}, got {given}"
+        with pytest.raises(ValueError, match=message):
+            bounds.evaluate("own.coupling", m, **{name: given})
+        with pytest.raises(ValueError, match=message):
+            coupling_at(m, (1,), **{name: given})
+    with pytest.raises(ValueError, match="steps must be one or more whole numbers, got "):
+        coupling_at(m, ())
+    with pytest.raises(ValueError, match=r"steps\[1\] must be .* got 0"):
+        coupling_at(m, (1, 0))
+    with pytest.raises(bounds.NotApplicable, match=r"own\.coupling needs"):
+        coupling_at(replace(m, convex=False), (1, 2))
