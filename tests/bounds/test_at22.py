@@ -40,7 +40,7 @@ def test_reference_values():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("steps", [1, 7, 300, 3000])
+@pytest.mark.parametrize("steps", [1, 7, 3000])
 @pytest.mark.parametrize("diameter", [1e-3, 0.4, 3.0])
 def test_best_integer_is_found(relation, steps, diameter):
     m = mechanism(steps=steps, diameter=diameter, relation=relation)
@@ -162,11 +162,11 @@ def renyi(id, m, alpha=2.0, **options):
     return bounds.evaluate(id, m, **options).renyi(alpha)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_both_relations_take_2_l(relation):
-    m = sampled(relation=relation)
+def test_both_relations_take_2_l():
     expected = 500 * sampled_gaussian_renyi(3.0, 0.05, 2.5)
-    assert renyi("at22.sampled_gaussian", m, 3.0) == pytest.approx(expected, rel=1e-12)
+    for relation in RELATIONS:
+        found = renyi("at22.sampled_gaussian", sampled(relation=relation), 3.0)
+        assert found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("alpha", [1.5, 8.0])
@@ -271,15 +271,8 @@ def test_two_mixtures_are_no_worse_than_one():
 
 def test_the_best_split_is_that_of_a_fine_grid():
     """Lengths are whole numbers, and S_alpha has a knee at large orders: several valleys."""
-    m = sampled(
-        steps=284,
-        dataset_size=268,
-        batch_size=1,
-        step_size=6.135,
-        noise_std=20.68,
-        smoothness=0.16,
-        strong_convexity=7e-4,
-    )
+    sizes = {"steps": 284, "dataset_size": 268, "batch_size": 1, "step_size": 6.135}
+    m = sampled(noise_std=20.68, smoothness=0.16, strong_convexity=7e-4, **sizes)
     for id in ("at22.b_2", "at22.b_2_both_orders", "at22.b_3_both_orders"):
         orders = np.array([1.01, 3.0, 40.0, 400.0, 1000.0, 3000.0])
         found = bounds.evaluate(id, m).renyi(orders)
@@ -302,9 +295,6 @@ def test_a_tradeoff_function_of_costly_divergences():
 # ------------------------------------------------------- rates, and the lower bound of Theorem 4.1
 
 
-RATES = ("theorem_3_1", "theorem_5_1", "eq_5_5", "eq_1_3", "example_5_8")
-
-
 long_run = partial(
     noisy_sgd,
     steps=10**6,
@@ -317,7 +307,7 @@ long_run = partial(
 
 
 def test_rates_are_never_judged():
-    for name in RATES:
+    for name in ("theorem_3_1", "theorem_5_1", "eq_5_5", "eq_1_3", "example_5_8"):
         entry = bounds.CATALOGUE[f"at22.{name}"]
         assert entry.status is Status.ASYMPTOTIC
         assert not entry.status.sound

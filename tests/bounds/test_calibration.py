@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from itertools import pairwise
 
 import pytest
@@ -29,19 +30,19 @@ def epsilon(id, m, delta, **changes):
 
 @pytest.mark.parametrize("target", [1e-9, 0.1, 1.0, 50.0, 1e4])
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
-@pytest.mark.parametrize("id", ["bsa24.theorem_4_1", "bsa24.theorem_3_3", "at22.b_1"])
+@pytest.mark.parametrize("id", ["bsa24.theorem_3_3", "at22.b_1"])
 def test_noise_meets_the_budget_and_no_less_does(id, target, delta):
     noise = bounds.calibrate(id, M, target, delta)
     assert epsilon(id, M, delta, noise_std=noise) <= target
     assert epsilon(id, M, delta, noise_std=noise * (1 - 1e-6)) > target
 
 
-@pytest.mark.parametrize("start", [1e-6, 0.5, 1e7])
-def test_noise_does_not_depend_on_the_start(start):
-    far = dataclasses.replace(M, noise_std=start)
-    noise = bounds.calibrate("bsa24.theorem_4_3", far, epsilon=1.0, delta=1e-5)
+def test_noise_does_not_depend_on_the_start():
     expected = bounds.calibrate("bsa24.theorem_4_3", M, epsilon=1.0, delta=1e-5)
-    assert noise == pytest.approx(expected, rel=1e-6)
+    for start in (1e-6, 1e7):
+        far = dataclasses.replace(M, noise_std=start)
+        noise = bounds.calibrate("bsa24.theorem_4_3", far, epsilon=1.0, delta=1e-5)
+        assert noise == pytest.approx(expected, rel=1e-6)
 
 
 def test_noise_of_numerical_compositions():
@@ -49,7 +50,8 @@ def test_noise_of_numerical_compositions():
     assert epsilon("bsa24.theorem_4_8", SAMPLED, 1e-5, noise_std=noise) <= 1.0
     assert epsilon("bsa24.theorem_4_8", SAMPLED, 1e-5, noise_std=noise * (1 - 1e-5)) > 1.0
     by_tau = bounds.calibrate("bsa24.theorem_4_10", SAMPLED, 3.0, 1e-5, tau=20)
-    assert by_tau > 0
+    given = dataclasses.replace(SAMPLED, noise_std=by_tau)
+    assert 2.999 < bounds.evaluate("bsa24.theorem_4_10", given, tau=20).epsilon(1e-5) <= 3.0
 
 
 def test_perfect_privacy_where_delta_allows_it():
@@ -214,8 +216,7 @@ def test_goals_of_attacks_in_closed_form() -> None:
     assert noise.needed == pytest.approx(truth, rel=1e-4)
 
 
-@pytest.mark.parametrize("mu", [0.05, 1.0, 4.0])
-@pytest.mark.parametrize("fpr", [1e-6, 0.01, 0.2])
+@pytest.mark.parametrize(("mu", "fpr"), [(0.05, 0.2), (1.0, 0.01), (4.0, 1e-6)])
 def test_power_is_enclosed(mu: float, fpr: float) -> None:
     low, high = power_risk(1 - 1e-12, fpr).bracket(GaussianDominatingCurve(mu))
     truth = norm.sf(norm.isf(fpr) - mu)
@@ -269,9 +270,7 @@ def test_print() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"delta": 0.0}, "delta must be in (0, 1), got 0.0"),
         ({"delta": 1}, "delta must be in (0, 1), got 1"),
-        ({"noise_multiplier": -1.0}, "noise_multiplier must be a positive finite number, got -1.0"),
         ({"noise_multiplier": math.nan}, "noise_multiplier must be a positive finite number, got"),
         ({"sampling_rate": 1.5}, "sampling_rate must be in [0, 1], got 1.5"),
         ({"sampling_rate": 0}, "sampling_rate must be a positive finite number, got 0"),
@@ -297,9 +296,8 @@ def test_print() -> None:
 )
 def test_refusals_of_epsilon(changes: dict[str, object], message: str) -> None:
     given = {"noise_multiplier": 1.0, "delta": 1e-5, **RUN, **changes}
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match=re.escape(message)):
         audit.epsilon(**given)
-    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -316,6 +314,5 @@ def test_refusals_of_epsilon(changes: dict[str, object], message: str) -> None:
     ],
 )
 def test_refusals_of_noise(goal: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match=re.escape(message)):
         audit.noise_multiplier(**goal, **RUN)
-    assert message in str(refused.value)

@@ -19,29 +19,17 @@ from audit.constructions import (
 from audit.curves import GaussianCurve
 from tests.mechanisms import noisy_sgd
 
-FIGURE_1 = NoisySGD(  # of Liang et al. (2026)
-    steps=1,
-    dataset_size=8,
-    batch_size=2,
-    step_size=0.2,
-    noise_std=4.0,
-    lipschitz=2.0,
-    smoothness=1.0,
-    diameter=1.0,
-    convex=False,
+FIGURE_1 = noisy_sgd(  # of Liang et al. (2026)
+    dataset_size=8, batch_size=2, step_size=0.2, noise_std=4.0, lipschitz=2.0, convex=False,
     batching=Batching.WITHOUT_REPLACEMENT,
-)
+)  # fmt: skip
 CLIENTS = noisy_sgd(
-    dataset_size=20,
-    step_size=0.1,
-    noise_std=math.sqrt(5),
-    lipschitz=10.0,
-    convex=False,
+    dataset_size=20, step_size=0.1, noise_std=math.sqrt(5), lipschitz=10.0, convex=False,
     diameter=None,
-)
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("steps", [1, 5, 50, 200])
+@pytest.mark.parametrize("steps", [1, 5, 200])
 @pytest.mark.parametrize("diameter", [0.01, 1.0, 20.0])
 def test_theorem_3_4_is_what_the_authors_plot(steps, diameter):
     """Their script minimises over beta numerically; here the minimum has a closed form."""
@@ -70,16 +58,8 @@ def test_kong_and_ribero_in_the_figure_of_liang_et_al():
 
 @pytest.mark.parametrize("steps", [1, 5, 20])
 def test_nor_is_it_in_the_last_step_alone(steps):
-    m = replace(
-        FIGURE_1,
-        steps=steps,
-        dataset_size=50,
-        batch_size=5,
-        step_size=0.1,
-        noise_std=0.04,
-        lipschitz=1.0,
-        diameter=0.012,
-    )
+    sizes = {"steps": steps, "dataset_size": 50, "batch_size": 5, "step_size": 0.1}
+    m = replace(FIGURE_1, noise_std=0.04, lipschitz=1.0, diameter=0.012, **sizes)
     low, high = exact.curve(DriftedWalk(m, drift=-0.1, start=0.006)).renyi_bracket(2.0)
     assert low > 1.9 * bounds.evaluate("liang26.theorem_3_4_saturated", m).renyi(2.0)
     corrected = bounds.evaluate("liang26.theorem_3_4_corrected", m)
@@ -213,9 +193,6 @@ def test_a_proximal_round_is_one_step_for_any_number_of_local_steps():
     m = replace(CLIENTS, step_size=many, noise_std=0.1 * math.sqrt(5) / many)
     one_round = exact.curve(TwoSidedWalk(m)).mu
     assert one_round / bounds.evaluate("sun24.theorem_4", m, proximal=5.0).mu == pytest.approx(3)
-
-
-def test_the_proximal_weight_has_a_range():
     with pytest.raises(ValueError, match=r"proximal must be above 1 \(M\) and below 11"):
         bounds.evaluate("sun24.theorem_4", CLIENTS, proximal=0.9)
 
@@ -223,14 +200,9 @@ def test_the_proximal_weight_has_a_range():
 def test_a_gradient_in_every_step_is_not_amplified():
     """Cebere et al. (2024): linear losses reach the composition of all steps."""
     m = NoisySGD(
-        steps=20,
-        dataset_size=10,
-        batch_size=10,
-        step_size=0.1,
-        noise_std=0.4,
-        lipschitz=1.0,
+        steps=20, dataset_size=10, batch_size=10, step_size=0.1, noise_std=0.4, lipschitz=1.0,
         relation=Relation.ZERO_OUT,
-    )
+    )  # fmt: skip
     composed = bounds.evaluate("accounting.full_batch", m).epsilon(1e-5)
     low, high = exact.curve(BiasedWalk(m)).epsilon_bracket(1e-5)
     assert low == pytest.approx(composed, rel=1e-9)
@@ -243,17 +215,9 @@ def test_a_landscape_keeps_what_the_first_step_tells():
     Without them, linear losses on the same domain lose most of it over 19 steps.
     """
     m = NoisySGD(
-        steps=20,
-        dataset_size=400,
-        batch_size=20,
-        step_size=0.1,
-        noise_std=0.05,
-        lipschitz=1.0,
-        diameter=0.3,
-        convex=False,
-        batching=Batching.CYCLIC,
-        relation=Relation.ZERO_OUT,
-    )
+        steps=20, dataset_size=400, batch_size=20, step_size=0.1, noise_std=0.05, lipschitz=1.0,
+        diameter=0.3, convex=False, batching=Batching.CYCLIC, relation=Relation.ZERO_OUT,
+    )  # fmt: skip
     away = PiecewiseLinear((0.0125, 0.0375), (1.0, -1.0), (0.0, 0.0))
     record = PiecewiseLinear.constant(-1.0)
     kept = exact.curve(GradientPair(m, record=record, others_after=away, position=0), threads=1)

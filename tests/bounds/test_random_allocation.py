@@ -42,13 +42,8 @@ def violations(random):
     length = int(random.choice([2, 3, 5, 12, 60, 400]))
     epochs, times = int(random.choice([1, 1, 2, 7])), int(random.choice([1, 1, 2]))
     m = allocation(noise, length, epochs, times)
-    exact = random_allocation(
-        m.noise_multiplier,
-        steps_per_epoch=m.steps_per_epoch,
-        steps=m.steps,
-        participations=times,
-        cells=512,
-    )
+    sizes = {"steps_per_epoch": m.steps_per_epoch, "steps": m.steps, "participations": times}
+    exact = random_allocation(m.noise_multiplier, cells=512, **sizes)
     delta = float(10 ** random.uniform(-9, -1))
     least = {order: exact.epsilon_bracket(delta, order=order)[0] for order in Order}
     for id in IDS:
@@ -89,15 +84,12 @@ def test_moments_are_those_of_the_mean():
     )
 
 
-def test_other_orders_take_the_next_integer():
+def test_other_orders_take_the_next_integer_and_one_step_is_the_gaussian_mechanism():
     curve = bounds.evaluate("fs25.theorem_4_4", allocation(1.0, 10))
     removal = Order.FORWARD
     assert curve.renyi(3.5, removal) == curve.renyi(4.0, removal)
     assert curve.renyi(1.5, removal) == curve.renyi(2.0, removal)
     assert math.isinf(curve.renyi(HIGHEST_ORDER + 1.0))
-
-
-def test_one_step_is_the_gaussian_mechanism():
     curve = bounds.evaluate("fs25.theorem_4_4", allocation(1.3, 1, epochs=3))
     assert curve.renyi(8.0) == pytest.approx(3 * 8 / (2 * 1.3**2), rel=1e-8)
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Order, bounds, exact
+from audit import Batching, Order, bounds, exact
 from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22 import largest_order
 from audit.constructions import GradientPair, PiecewiseLinear, TwoSidedWalk
@@ -86,14 +86,9 @@ def test_remark_1_4_holds_up_to_a_constant():
 @pytest.mark.parametrize("steps", [10**4, 10**6])
 def test_theorem_3_1_follows_from_the_form_of_theorem_4_10(steps):
     """From sigma = 16 sqrt(2) L/b on, with the constant 65 (1 for the domain, 64 for sampling)."""
-    m = noisy_sgd(
-        steps=steps,
-        dataset_size=1000,
-        batch_size=10,
-        step_size=0.1,
-        noise_std=16 * math.sqrt(2) / 10 * (1 + 1e-12),
-        batching=Batching.WITHOUT_REPLACEMENT,
-    )
+    sizes = {"steps": steps, "dataset_size": 1000, "batch_size": 10, "step_size": 0.1}
+    noise = 16 * math.sqrt(2) / 10 * (1 + 1e-12)
+    m = noisy_sgd(noise_std=noise, batching=Batching.WITHOUT_REPLACEMENT, **sizes)
     highest = largest_order(0.01, 4.0)
     rate = bounds.evaluate("at22.theorem_3_1", m)
     bound = bounds.evaluate("bsa24.theorem_4_10", m, tau=steps - min(steps - 1, 10**4))
@@ -199,16 +194,9 @@ def test_lemma_3_1_is_lemma_3_2_without_interpolation():
         lemma_3_2(1.0, 1.0, interpolation=-1.0, contraction=1.0, distance=0.0)
 
 
-CYCLIC = NoisySGD(
-    steps=4,
-    dataset_size=4,
-    batch_size=1,
-    step_size=0.1,
-    noise_std=1.0,
-    gradient_sensitivity=1.0,
-    smoothness=2.0,
-    strong_convexity=0.02,
-    batching=Batching.CYCLIC,
+PULL = {"step_size": 0.1, "gradient_sensitivity": 1.0, "smoothness": 2.0, "lipschitz": None}
+CYCLIC = noisy_sgd(
+    steps=4, dataset_size=4, strong_convexity=0.02, diameter=None, batching=Batching.CYCLIC, **PULL
 )
 
 
@@ -227,15 +215,7 @@ def crossing(id, composed, m, longest):
 
 
 def test_thresholds_after_theorems_4_3_4_5_and_4_6():
-    full = noisy_sgd(
-        steps=1000,
-        dataset_size=4,
-        step_size=0.1,
-        gradient_sensitivity=1.0,
-        smoothness=2.0,
-        diameter=2.5,
-        lipschitz=None,
-    )
+    full = noisy_sgd(steps=1000, dataset_size=4, diameter=2.5, **PULL)
     assert threshold_4_3(full) == pytest.approx(4 * 2.5 * 4 / 0.1)
     found = crossing("theorem_4_3", "theorem_4_1", full, range(100, 500))
     assert found == math.floor(threshold_4_3(full)) + 1

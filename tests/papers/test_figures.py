@@ -20,10 +20,9 @@ from audit.curves import GaussianCurve, RenyiCurve
 from audit.results import Findings, Verdict
 from audit.scenario.studies import read_study
 from papers import bsa24_figures, cl25_figures, side_statements
-from papers.bsa24_figures import BokSuAltschulerFigures
 from papers.checks import knee
-from papers.cl25_figures import ChienLiFigures, altschuler_talwar, ye_shokri
-from papers.side_statements import SideStatements, mixture_renyi
+from papers.cl25_figures import altschuler_talwar, ye_shokri
+from papers.side_statements import mixture_renyi
 from tests.bounds.test_cl25 import figure_1
 from tests.papers.findings import caption, found
 
@@ -145,7 +144,7 @@ def test_a_run_that_has_not_settled_is_not_called_settled() -> None:
         assert "are not seen to stop" in caption(findings, "figure_1_exact")
 
 
-@pytest.mark.parametrize("times", [[1, 2], [1, 2, 5, 10, 20], [1, 29, 30]])
+@pytest.mark.parametrize("times", [[1, 2], [1, 29, 30]])
 def test_short_runs_refute_nothing_of_chien_and_li(all_found, times: list[int]) -> None:
     findings = found(study("chien_li", times=times))
     words = outcomes(findings)
@@ -205,8 +204,8 @@ def test_appendix_b_3_on_full_batches_is_a_grid_search() -> None:
         assert exactly <= altschuler_talwar(run, 2.0) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("c", [0.05, 0.5, 0.9, 0.999])
-@pytest.mark.parametrize("steps", [1, 2, 30, 10**5])
+@pytest.mark.parametrize("c", [0.05, 0.9, 0.999])
+@pytest.mark.parametrize("steps", [1, 30, 10**5])
 def test_the_curve_of_ye_and_shokri_holds(c: float, steps: int) -> None:
     """It is nowhere below quadratics, whose laws are exact; halved it would fall below."""
     strong = (1 - c) / 0.1
@@ -292,6 +291,9 @@ def test_mixtures_of_one_point_are_the_sampled_gaussian() -> None:
     assert far > sampled_gaussian_renyi(3.0, 0.2, 0.5, Order.REVERSE)
 
 
+ROUGH = figure_1(diameter=None, smoothness=None, strong_convexity=1.0)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -303,30 +305,19 @@ def test_mixtures_of_one_point_are_the_sampled_gaussian() -> None:
         ),
         (lambda: study("chien_li", holder_orders=[1.5]), r"holder_orders must be in \[0, 1\]"),
         (
-            lambda: ChienLiFigures(
-                mechanism=figure_1(diameter=None),
-                strong_convexity=1.0,
-                renyi_order=2.0,
-                times=(1, 2),
-                holder_orders=(1.0,),
-                holder_constant=1.0,
-            ),
+            lambda: dataclasses.replace(study("chien_li"), mechanism=figure_1(diameter=None)),
             "mechanism must be on a bounded domain, got None",
         ),
         (
-            lambda: BokSuAltschulerFigures(mechanism=figure_1(), times=(1, 2), delta=1e-5),
+            lambda: dataclasses.replace(study("bok_su_altschuler"), mechanism=figure_1()),
             "mechanism must be strongly convex without walls, got",
         ),
         (
-            lambda: BokSuAltschulerFigures(
-                mechanism=figure_1(diameter=None, smoothness=None, strong_convexity=1.0),
-                times=(1, 2),
-                delta=1e-5,
-            ),
+            lambda: dataclasses.replace(study("bok_su_altschuler"), mechanism=ROUGH),
             "mechanism must be of smooth losses, got None",
         ),
-        (lambda: SideStatements(delta=2.0, renyi_order=2.0, mixtures=1), "delta must be"),
-        (lambda: SideStatements(delta=0.1, renyi_order=2.0, mixtures=0), "mixtures must be"),
+        (lambda: study("side_statements", delta=2.0), "delta must be"),
+        (lambda: study("side_statements", mixtures=0), "mixtures must be"),
     ],
 )
 def test_bad_input_is_refused(make, message: str) -> None:

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from audit import bounds
-from audit.curves import GaussianCurve
+from audit.curves import GaussianCurve, RenyiCurve
 from audit.results import Verdict
 from papers.exponential_cones import ExponentialMechanismOfCones
 from papers.exponential_targets import LinearPair, TruncatedExponential, log_integral
@@ -77,11 +77,12 @@ def test_a_bound_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -
         curve = evaluate(name, mechanism, **options)
         if isinstance(curve, GaussianCurve):
             return GaussianCurve(0.999 * curve.mu)
-        return curve
+        return RenyiCurve.linear(curve.renyi(2.0) / 20)
 
     monkeypatch.setattr(bounds, "evaluate", smaller)
     refuted = [s.citation for s in found(QUADRATICS).statements if s.verdict is Verdict.REFUTED]
     assert any("Proposition 5.1" in one for one in refuted)
+    assert any("Theorem VII.1" in one for one in refuted)
     assert sum("Corollary 5.2" in one for one in refuted) == 2
 
 

@@ -212,16 +212,9 @@ def test_longer_runs_cost_no_less_until_they_settle():
 
 def test_a_run_goes_on_to_its_end_while_that_lowers_the_bound():
     """From distance 0 the bound is a sixth of that from the largest distance, long settled."""
-    m = noisy_sgd(
-        steps=1512,
-        dataset_size=841,
-        batch_size=43,
-        step_size=0.1,
-        noise_std=0.112,
-        smoothness=4.293,
-        diameter=0.2995,
-        batching=Batching.WITHOUT_REPLACEMENT,
-    )
+    sizes = {"steps": 1512, "dataset_size": 841, "batch_size": 43, "step_size": 0.1}
+    losses = {"noise_std": 0.112, "smoothness": 4.293, "diameter": 0.2995}
+    m = noisy_sgd(batching=Batching.WITHOUT_REPLACEMENT, **sizes, **losses)
     curve = adaptive_shifts_curve(WorstRun.of(m))
     longer = adaptive_shifts_curve(WorstRun.of(replace(m, steps=10**6)))
     assert curve.epsilon(0.3) < 0.5 * longer.epsilon(0.3)

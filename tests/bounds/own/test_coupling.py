@@ -314,14 +314,8 @@ def test_other_runs_are_never_above_what_they_start_from(changes):
 
 def test_cycles_are_not_below_what_a_search_certifies():
     """Four cycles of ten batches; a cycle taken whole before all its steps are covered is 37.15."""
-    m = noisy_sgd(
-        steps=40,
-        dataset_size=1000,
-        batch_size=100,
-        noise_std=0.05,
-        lipschitz=12.5,
-        batching=Batching.CYCLIC,
-    )
+    sizes = {"steps": 40, "dataset_size": 1000, "batch_size": 100}
+    m = noisy_sgd(noise_std=0.05, lipschitz=12.5, batching=Batching.CYCLIC, **sizes)
     found = worst_case(m, delta=1e-5, seed=0, evaluations=80)
     assert found.bracket[0] > 37.2
     assert found.bracket[0] <= bounds.evaluate("own.coupling", m).epsilon(1e-5)
