@@ -169,15 +169,8 @@ def test_a_planted_error_in_each_accountant_is_caught(id):
 def test_shuffled_batches_say_no_more_than_their_first_batch_in_order(batching):
     """That of an epoch that is only begun, too; the composed pair of cyclic batches knows it."""
     for steps in (1, 3, 7):
-        m = dp_sgd(
-            steps=steps,
-            dataset_size=6,
-            batch_size=2,
-            step_size=0.1,
-            noise_std=0.4,
-            batching=batching,
-            relation=Relation.REPLACE_ONE,
-        )
+        sizes = {"steps": steps, "dataset_size": 6, "batch_size": 2, "step_size": 0.1}
+        m = dp_sgd(noise_std=0.4, batching=batching, relation=Relation.REPLACE_ONE, **sizes)
         cyclic = dataclasses.replace(m, batching=Batching.CYCLIC)
         known = bounds.evaluate("accounting.full_batch", cyclic).epsilon(1e-5)
         assert bounds.evaluate("accounting.shuffled", m).epsilon(1e-5) == pytest.approx(known)

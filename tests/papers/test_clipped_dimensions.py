@@ -71,7 +71,7 @@ def test_the_caption_says_what_was_certified_and_what_is_exact(findings) -> None
 
 
 def test_the_same_seed_gives_the_same_findings() -> None:
-    short = dataclasses.replace(STUDY, trials=500)
+    short = dataclasses.replace(STUDY, trials=1000)
     assert found(short, seed=11) == found(short, seed=11) != found(short, seed=12)
 
 

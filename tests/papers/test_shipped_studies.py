@@ -87,26 +87,15 @@ def test_studies_use_public_names_only(path: Path) -> None:
 
 
 STUDY = BatchSamplers(
-    delta=1e-5,
-    epochs=2,
-    batch_size=50,
-    truncation=1.5,
-    batches=20,
-    noise_multipliers=(0.7, 1.0),
-    noise_multiplier=1.0,
-    numbers_of_batches=(2, 10),
-    last_iterate_steps=4,
-)
+    delta=1e-5, epochs=2, batch_size=50, truncation=1.5, batches=20, noise_multipliers=(0.7, 1.0),
+    noise_multiplier=1.0, numbers_of_batches=(2, 10), last_iterate_steps=4,
+)  # fmt: skip
 
 
 def test_shuffling_refutes_accounting_for_poisson_batches() -> None:
     findings = STUDY.find(progress=lambda done, total: None)
-    assert [one.verdict for one in findings.statements] == [
-        Verdict.REFUTED,
-        Verdict.CONSISTENT,
-        Verdict.HOLDS,
-        Verdict.CONSISTENT,
-    ]
+    verdicts = [Verdict.REFUTED, Verdict.CONSISTENT, Verdict.HOLDS, Verdict.CONSISTENT]
+    assert [one.verdict for one in findings.statements] == verdicts
     assert len(findings.charts) == 2
     for noise, poisson, allocated, low, high, enough in findings.tables[0].rows:
         assert allocated < poisson < low < high

@@ -110,6 +110,8 @@ def test_steps_on_all_records_join_the_gaussian_mechanism():
     joined = compose(beside, 1, math.sqrt(5))
     assert found.epsilon(1e-5) == pytest.approx(joined.epsilon(1e-5), rel=1e-12)
     assert found.epsilon(1e-5) > GaussianCurve(math.sqrt(5)).epsilon(1e-5) * (1 + 1e-3)
+    found = compose(beside, 1, 2.0, beside=SubsampledGaussian(1.0, 1.0))
+    assert found.epsilon(1e-5) == pytest.approx(joined.epsilon(1e-5), rel=1e-12)
 
 
 def test_settings_of_the_papers():

@@ -53,6 +53,9 @@ def test_best_allocation_is_the_solvers(contraction):
 
 
 def test_choice_by_hand():
+    # two shifts, the second at the last step: z_t >= 0 binds, and it is paid in full
+    assert best_cost([0.0, 0.0, 1.0], [1.0] * 3) == pytest.approx(1.0)
+    assert best_cost([1.0, 0.0, 1.0], [1.0] * 3) == pytest.approx(1.5)
     shifts, stds = [1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]
     assert best_cost(shifts, stds) == pytest.approx(0.25)
     assert allocation_cost([0.25] * 4, shifts, stds) == pytest.approx(0.25)
@@ -66,12 +69,6 @@ def test_choice_by_hand():
     # what is allocated later costs less noise-free distance, never less than the best
     late = [0.0, 0.0, 0.0, 1.0]
     assert allocation_cost(late, shifts, stds) >= best_cost(shifts, stds)
-
-
-def test_a_shift_before_it_happens_cannot_be_spread():
-    # two shifts, the second at the last step: z_t >= 0 binds, and it is paid in full
-    assert best_cost([0.0, 0.0, 1.0], [1.0] * 3) == pytest.approx(1.0)
-    assert best_cost([1.0, 0.0, 1.0], [1.0] * 3) == pytest.approx(1.5)
 
 
 def in_fractions(shifts, stds, distance, contraction):

