@@ -117,15 +117,16 @@ def plain_loop(known, covered):
 @pytest.mark.parametrize(
     "changes",
     [
+        {},
         {"diameter": 0.3},  # from the largest distance after few steps
         {"strong_convexity": 0.2, "diameter": None},
     ],
 )
 def test_one_row_and_one_length_at_a_time(changes):
     m = mechanism(1.0, 0.2, 60, **changes)
-    top = m.diameter or 1.0
+    top = m.diameter or 0.1  # or distances beyond the grid
     known = ClosedForms(WorstRun.of(m), replace(GRID, top=top, open_end=m.diameter is None))
-    for covered in (1, 3, 60):
+    for covered in (1, 17, 60):
         values, plain = known.before(covered), plain_loop(known, covered)
         rows = known.grid.distances + 1
         assert values[:rows] == pytest.approx(np.minimum(plain[:rows], 1), rel=1e-9, abs=0)
