@@ -35,6 +35,8 @@ QUICK = {
         "audit scenario=drifted_walk 'settings.full_batch.steps_shown=[30]' settings"
     ),
     "'scenario=glob(*,exclude=at22_lower_bound)'": "draw=false 'scenario=glob(last*h)'",
+    "scenario=mine": "scenario=mine draw=false",
+    "scenario=model": "scenario=model draw=false",
     "audit-check panel": "audit-check panel --mechanisms 1",
     "mechanism.steps=30,100,300": "mechanism.steps=30,100",
     "sampling_rate=.01 steps=5000": "sampling_rate=1 steps=50",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
 from collections.abc import Iterator, Mapping
@@ -51,10 +52,13 @@ def walked(tree: ast.AST) -> Iterator[ast.AST]:
         yield from walked(child)
 
 
+parsed = functools.cache(ast.parse)
+
+
 def imported(source: str, module: str, *, hints: bool = False) -> set[str]:
     """Absolute names of all that a source file imports, for type checkers too with ``hints``."""
     names: set[str] = set()
-    for node in (ast.walk if hints else walked)(ast.parse(source)):
+    for node in (ast.walk if hints else walked)(parsed(source)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

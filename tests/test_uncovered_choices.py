@@ -53,35 +53,38 @@ def test_what_is_new() -> None:
     assert Release.ALL_ITERATES in NEW
 
 
-@pytest.mark.parametrize("choice", NEW, ids=lambda choice: choice.value)
-@pytest.mark.parametrize("id", list(bounds.CATALOGUE))
-def test_a_bound_refuses_what_it_does_not_name(id: str, choice: Choice) -> None:
-    entry, m = bounds.CATALOGUE[id], mechanism(choice)
-    if choice in entry.covers:
-        return
-    assert entry.failures(m)[0] == message(choice)
-    with pytest.raises(bounds.NotApplicable, match=f"^{id} {message(choice)}$"):
-        bounds.evaluate(id, m)
+EACH_NEW = pytest.mark.parametrize("choice", NEW, ids=lambda choice: choice.value)
 
 
-@pytest.mark.parametrize("choice", NEW, ids=lambda choice: choice.value)
-@pytest.mark.parametrize("kind", list(all_kinds()))
-def test_a_construction_refuses_what_it_does_not_name(kind: str, choice: Choice) -> None:
-    cls, m = all_kinds()[kind], mechanism(choice)
-    fields = {f.name: 1 for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
-    if "mechanism" not in fields or choice in getattr(cls, "covers", ()):
-        return
-    if choice is Losses.CHANGING and issubclass(cls, Construction):
-        return  # a pair of fixed losses is one of changing losses
-    with pytest.raises(ValueError, match=f"^{kind} {message(choice)}$"):
-        cls(**{**fields, "mechanism": m})
+@EACH_NEW
+def test_bounds_refuse_what_they_do_not_name(choice: Choice) -> None:
+    m = mechanism(choice)
+    for id, entry in bounds.CATALOGUE.items():
+        if choice in entry.covers:
+            continue
+        assert entry.failures(m)[0] == message(choice)
+        with pytest.raises(bounds.NotApplicable, match=f"^{id} {message(choice)}$"):
+            bounds.evaluate(id, m)
+
+
+@EACH_NEW
+def test_constructions_refuse_what_they_do_not_name(choice: Choice) -> None:
+    m = mechanism(choice)
+    for kind, cls in all_kinds().items():
+        fields = {f.name: 1 for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+        if "mechanism" not in fields or choice in getattr(cls, "covers", ()):
+            continue
+        if choice is Losses.CHANGING and issubclass(cls, Construction):
+            continue  # a pair of fixed losses is one of changing losses
+        with pytest.raises(ValueError, match=f"^{kind} {message(choice)}$"):
+            cls(**{**fields, "mechanism": m})
 
 
 def test_every_kind_of_process_is_asked() -> None:
     assert all(issubclass(kind, Construction) for kind in kinds().values())
 
 
-@pytest.mark.parametrize("choice", NEW, ids=lambda choice: choice.value)
+@EACH_NEW
 def test_processes_search_and_judge_refuse(choice: Choice) -> None:
     m = mechanism(choice)
     if choice in SAMPLERS or isinstance(choice, (Relation, Losses)):

@@ -81,7 +81,7 @@ def size(value: object) -> int:
         ("a: 1\n[b]: 2", 2, "a key must be a word or a number"),
         ("a: 1\nb: 2\na: 3", 3, "key 'a' is repeated, first on line 1"),
         ("a: 1\nb: [", 2, "not YAML: while parsing a flow node"),
-        ("[" * 5000, 1, "not readable: nested too deeply"),
+        ("[" * 1000, 1, "not readable: nested too deeply"),
     ],
 )
 def test_what_is_refused(text: str, line: int, message: str) -> None:

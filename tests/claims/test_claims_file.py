@@ -302,7 +302,7 @@ def test_what_is_not_yaml_is_one_line(claims: str, message: str, tmp_path: Path)
             "dataset_size, batch_size, step_size, noise_std must be given for a NoisySGD",
         ),
         ("x: \x07", 1, "not YAML: "),
-        ("[" * 5000, 1, "nested too deeply"),
+        ("[" * 1000, 1, "nested too deeply"),
         (f"mechanisms: {{a: {ONE_STEP}}}\nclaims:\n - id: 1", 3, "id must be a text, got 1"),
     ],
 )

@@ -11,6 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from audit import pytest_plugin
+from audit.claims import judge
+from audit.claims.claim import Claim
+from audit.claims.judgement import Judgement
 
 from .written import HEAD_LINES, write
 from .written import run as run_module
@@ -101,33 +104,40 @@ def test_files_that_cannot_be_read_fail(done: subprocess.CompletedProcess[str]) 
         assert f"FAILED {line}" in done.stdout
 
 
-SPY = """\
-from audit.claims import judge
-
-true_judge = judge.judge
-
-def spied(claim, *, error, shared):
-    with open("spent.txt", "a") as file:
-        print(claim.id, error, claim.budget.seed, file=file)
-    return true_judge(claim, error=error, shared=shared)
-
-judge.judge = spied
-"""
+def run_here(folder: Path, *words: str) -> int:
+    """Run pytest as `run` does, in this process: what it prints is captured by its caller."""
+    plugins = ["-p", "audit.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        patch.setenv("COLUMNS", "300")
+        for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+            patch.delenv(name, raising=False)
+        return int(pytest.main([*plugins, *words]))
 
 
-def test_each_claim_gets_its_share_of_the_error(tmp_path: Path) -> None:
+def test_each_claim_gets_its_share_of_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Whatever is selected: the shares are settled by the file. A warning may be an error."""
-    (tmp_path / "conftest.py").write_text(SPY)
+    spent, true_judge = [], judge.judge
+
+    def spied(claim: Claim, *, error: float, shared: judge.Shared) -> Judgement:
+        spent.append(f"{claim.id} {error} {claim.budget.seed}")
+        return true_judge(claim, error=error, shared=shared)
+
+    monkeypatch.setattr(judge, "judge", spied)
     claims = [f"- {{id: c{i}, mu: 1.1, budget: {{trials: 9, seed: 7}}}}\n" for i in range(4)]
     doubtful = "- {id: doubtful, mu: 0.9, severity: warn}\n"
     write(tmp_path, "".join([*claims, doubtful]))
-    assert "2 passed, 3 deselected" in run(tmp_path, "-k", "c0 or c2").stdout
+    run_here(tmp_path, "-k", "c0 or c2")
+    assert "2 passed, 3 deselected" in capsys.readouterr().out
+    run_here(tmp_path, "--claims-seed=-1", "my.claims.yaml")
+    assert "--claims-seed must be at least 0, got -1" in "".join(capsys.readouterr())
     words = ("-o", "claims_error=0.2", "--claims-seed=3", "my.claims.yaml::c3")
-    refused = run(tmp_path, "--claims-seed=-1", "my.claims.yaml")
-    assert "--claims-seed must be at least 0, got -1" in refused.stdout + refused.stderr
     strict = ("-W", "error::audit.pytest_plugin.ClaimWarning", "my.claims.yaml::doubtful")
-    assert "1 failed, 1 passed" in run(tmp_path, *words, *strict).stdout
-    spent = (tmp_path / "spent.txt").read_text().splitlines()
+    run_here(tmp_path, *words, *strict)
+    assert "1 failed, 1 passed" in capsys.readouterr().out
     assert spent == ["c0 0.0025 7", "c2 0.0025 7", "c3 0.05 3", "doubtful 0.05 3"]
 
 

@@ -20,7 +20,7 @@ from tests.verifying import is_refuted
 
 from .written import checked, judged
 
-BASE = noisy_sgd(steps=8, dataset_size=8, batch_size=2, step_size=0.1, batching=Batching.CYCLIC)
+BASE = noisy_sgd(steps=4, dataset_size=8, batch_size=2, step_size=0.1, batching=Batching.CYCLIC)
 DELTA = 1e-5
 MECHANISMS = {
     "full": dataclasses.replace(BASE, batch_size=8, noise_std=0.3, batching=Batching.FULL),
@@ -33,7 +33,7 @@ MECHANISMS = {
         BASE, batching=Batching.POISSON, relation=audit.Relation.ZERO_OUT
     ),
 }
-FEW = Search(evaluations=15)
+FEW = Search(evaluations=6)
 
 
 def searched(m: NoisySGD, epsilon: float, search: Search | None) -> Judgement:

@@ -454,15 +454,14 @@ def test_rare_large_losses_leave_scores_fine_enough(noise_std, times, wrong) -> 
     assert outcome.answer is Answer.REFUTED, outcome
 
 
-@pytest.mark.parametrize("share", [0.002, 0.01])
 @pytest.mark.parametrize("alpha", [1.5, 8.0])
 @pytest.mark.parametrize("order", Order)
-def test_few_cells_keep_the_divergence_of_a_rare_part(order, alpha, share) -> None:
+def test_few_cells_keep_the_divergence_of_a_rare_part(order, alpha) -> None:
     """Cells of equal masses hid half a percent of what a part of one in a thousand adds."""
     pair = laws.Gaussian(sensitivity=1.0, noise_std=1.19, sampling_rate=0.001, times=1000)
     low = law_of(pair).renyi_bracket(alpha, order)[0]
     plain = plain_pair(pair)
-    content = refutation(plain, order, "Renyi divergence", alpha, (1 - share) * low, low)
+    content = refutation(plain, order, "Renyi divergence", alpha, 0.998 * low, low)
     assert verify(content).answer is Answer.REFUTED
     assert len(content["partition"]["cuts"]) < 100
 

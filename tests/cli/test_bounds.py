@@ -6,9 +6,7 @@ import csv
 import functools
 import io
 import json
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,16 @@ from audit.codec import encode
 from tests.ended import Ended
 
 Command = Callable[..., Ended]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _asked_once() -> Iterator[None]:
+    """Tables and trainings that several tests ask for are computed once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("table", "epsilon", "noise_multiplier"):
+            patch.setattr(bounds, name, functools.cache(getattr(bounds, name)))
+        yield
+
 
 WORDS = [
     "steps=1000",
@@ -145,12 +153,11 @@ def test_help_names_every_field(ended: Command, command: Callable[[], None]) -> 
         assert f"    {field.name} " in done.out
 
 
-def test_a_process_of_its_own() -> None:
-    command = [sys.executable, "-m", "audit.cli.bounds", *CLIPPED, "batching=Poisson"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "survey.moments_accountant" in done.stdout
-    assert len(done.stdout.splitlines()) < 15
+def test_clipped_gradients(ended: Command) -> None:
+    done = ended(main, *CLIPPED, "batching=Poisson")
+    assert (done.status, done.err) == (0, "")
+    assert "survey.moments_accountant" in done.out
+    assert len(done.out.splitlines()) < 15
 
 
 def test_batches_that_an_accountant_assumes(ended: Command) -> None:
@@ -171,8 +178,6 @@ TRAINING = ["sampling_rate=.5", "steps=1", "relation=add_remove"]
 def test_words_of_trainings(
     ended: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # the command's questions are asked once more here
-    monkeypatch.setattr(bounds, "noise_multiplier", functools.cache(bounds.noise_multiplier))
     done = ended(main, *TRAINING, "noise_multiplier=1.1", "delta=1e-5")
     same = {"sampling_rate": 0.5, "steps": 1, "relation": Relation.ADD_REMOVE}
     assert (done.status, done.err) == (0, "")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from scipy.optimize import brentq
@@ -44,16 +43,13 @@ def run(*words: object) -> int:
 
 def test_all_as_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = GOOD + FALSE.replace("}", ", expected: refuted}")
-    assert run(write(tmp_path, expected)) == 0
+    doubtful = FALSE.replace("lie", "doubtful").replace("}", ", severity: warn}")  # does not fail
+    assert run(write(tmp_path, expected + doubtful)) == 0
     shown = capsys.readouterr()
-    assert "2 claims: 1 consistent, 1 refuted; 2 as expected, 0 not, 0 warnings" in shown.out
+    assert "3 claims: 1 consistent, 2 refuted; 2 as expected, 0 not, 1 warning" in shown.out
+    assert "claim 'doubtful' refuted" in shown.out
     assert "error budget 0.01: " in shown.out
     assert shown.err == ""  # no progress bars where there is no terminal
-
-
-def test_a_warning_does_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(write(tmp_path, FALSE.replace("}", ", severity: warn}"))) == 0
-    assert "claim 'lie' refuted" in capsys.readouterr().out
 
 
 CALLABLES = """\
@@ -78,6 +74,15 @@ def talks(mechanism, delta):
 
 def ends(mechanism, delta):
     raise SystemExit(0)
+
+def hangs(mechanism, delta):
+    while True:
+        pass
+
+def eats(mechanism, delta):
+    taken = []
+    while True:
+        taken.append(b"x" * 10**7)
 """
 
 
@@ -93,6 +98,12 @@ BROKEN = {
     "{id: f, callable: 'not_there:f', deltas: [1e-5]}": "not_there",
     "{id: g, callable: 'my_calls:ends', deltas: [1e-5]}": "SystemExit",
     "{id: h, mu: 1, pair: SideWalk}": "SideWalk",
+    "{id: k, callable: 'my_calls:hangs', deltas: [1e-5], budget: {callable_seconds: 0.7}}": (
+        "my_calls:hangs took longer than its limit of 0.7 s"
+    ),
+    "{id: l, callable: 'my_calls:eats', deltas: [1e-5], budget: {callable_gigabytes: 0.3}}": (
+        "of memory, more than its limit of 0.3 GB"
+    ),
 }
 
 
@@ -124,17 +135,6 @@ def test_what_a_callable_prints_is_no_outcome(
     shown = capfd.readouterr()
     assert json.loads(shown.out)["status"] == 0
     assert shown.err == ("looking it up\n1 claim: 1 consistent; 1 as expected, 0 not, 0 warnings\n")
-
-
-def test_broken_includes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path, GOOD)
-    path.write_text("include: [absent.yaml, my.claims.yaml]\n" + path.read_text())
-    assert run(path) == 2
-    shown = capsys.readouterr()
-    absent, circle = shown.err.splitlines()
-    assert absent == f"{path}:1: include must be a file that exists, got 'absent.yaml'"
-    assert circle.startswith(f"{path}:1: include must not be circular")
-    assert "1 claim: 1 consistent; 1 as expected" in shown.out
 
 
 @pytest.mark.parametrize(
@@ -299,78 +299,9 @@ def test_check_file(tmp_path: Path) -> None:
     ]
 
 
-def test_a_process_of_its_own(tmp_path: Path) -> None:
-    path = write(tmp_path, FALSE + "- {id: bad}\n")
-    command = [sys.executable, "-m", "audit.cli.check", path.name]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=tmp_path,
-        env=environment(),
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"my.claims.yaml:{HEAD_LINES + 2}: a claim needs one of ")
-    assert len(done.stderr.splitlines()) == 1
-    assert "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at delta 1e-5" in done.stdout
-
-
-HARMFUL = """\
-def hangs(mechanism, delta):
-    while True:
-        pass
-
-def eats(mechanism, delta):
-    taken = []
-    while True:
-        taken.append(b"x" * 10**7)
-
-def sound(mechanism, delta):
-    return 9.0
-"""
-NAMES = ("hangs", "eats", "sound")
-LIMITS = "budget: {callable_seconds: 20, callable_gigabytes: 0.3}"
-
-
-def test_callables_that_do_harm_are_errors_of_their_claims(tmp_path: Path) -> None:
-    (tmp_path / "harmful.py").write_text(HARMFUL)
-    claims = "".join(
-        f"- {{id: {name}, callable: 'harmful:{name}', deltas: [1e-5], {LIMITS}}}\n"
-        for name in NAMES
-    ).replace("20", "0.7", 1)
-    path = write(tmp_path, claims + GOOD + "- {id: m, mu: 1}\n")
-    words = [sys.executable, "-m", "audit.cli.check", str(path), "--jobs", "2", "--format", "junit"]
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, timeout=100, env=environment()
-    )
-    assert done.returncode == 2
-    cases = ElementTree.fromstring(done.stdout).findall("testsuite/testcase")
-    assert [case.get("name") for case in cases] == [*NAMES, "good", "m"]
-    found = [case.find("error") for case in cases]
-    errors = [None if error is None else str(error.get("message")) for error in found]
-    for error, told in zip(
-        errors,
-        [
-            "harmful:hangs took longer than its limit of 0.7 s",
-            "of memory, more than its limit of 0.3 GB",
-            None,
-            None,
-            None,
-        ],
-        strict=True,
-    ):
-        assert (error is None) == (told is None)
-        assert told is None or told in str(error)
-    assert done.stderr.splitlines()[-1] == (
-        "5 claims: 3 consistent, 2 errors; 3 as expected, 0 not, 0 warnings, 2 complaints"
-    )
-
-
 # all of these claims hang or take long
 SLOW = {
-    "callable": "{id: a, callable: 'harmful:hangs', deltas: [1e-5]}",
+    "callable": "{id: a, callable: 'my_calls:hangs', deltas: [1e-5]}",
     "law": "{id: a, mu: 9, pair: null, budget: {seconds: 1000}, mechanism: {steps: 7500, "
     "dataset_size: 10, batch_size: 10, step_size: 0.001, noise_std: 0.3651, lipschitz: 1.0, "
     "smoothness: 1.0, diameter: 1.0, batching: full}}",
@@ -379,7 +310,7 @@ SLOW = {
 
 @pytest.mark.parametrize("kind", SLOW)
 def test_an_interrupt_ends_it_soon(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "harmful.py").write_text("print('begun', flush=True)\n" + HARMFUL)
+    (tmp_path / "my_calls.py").write_text("print('begun', flush=True)\n" + CALLABLES)
     path = write(tmp_path, f"- {SLOW[kind]}\n")
     begun = (
         "import sys, audit.exact\n"

@@ -67,7 +67,7 @@ def test_a_file_from_outside_appears_judged_on_a_page(
     monkeypatch.chdir(tmp_path)
     Path("outside.py").write_text(f"{OUTSIDE}\n\n{ODD}", encoding="utf-8")
     Path("two.py").write_text(HEAD + THEOREM, encoding="utf-8")
-    words = ["panel", "missing.py", "outside.py", "two.py", "no.such_id", "--mechanisms", "3"]
+    words = ["panel", "missing.py", "outside.py", "two.py", "no.such_id", "--mechanisms", "2"]
     assert check_command.run(words) == 2
     printed, complaints = capsys.readouterr()
     missing, twice, unknown = complaints.strip().splitlines()
@@ -76,13 +76,13 @@ def test_a_file_from_outside_appears_judged_on_a_page(
     assert "no.such_id" in unknown
     odd = "outside.odd: error\n  stopped: an assumption of outside.odd raised ZeroDivisionError"
     assert odd in printed
-    assert re.search(r"^outside\.misprint: refuted on [123] of 3 mechanisms, ", printed, re.M)
-    assert "outside.theorem_2: consistent on 3 mechanisms, tight on " in printed
+    assert re.search(r"^outside\.misprint: refuted on [12] of 2 mechanisms, ", printed, re.M)
+    assert "outside.theorem_2: consistent on 2 mechanisms, tight on " in printed
     assert "outside.misprint" not in bounds.CATALOGUE  # imported in the worker only
     false = Path("panel/outside.misprint.html").read_text(encoding="utf-8")
     true = Path("panel/outside.theorem_2.html").read_text(encoding="utf-8")
     assert "Refuted on" in false
-    assert "Not refuted on any of 3 mechanisms of the panel." in true
+    assert "Not refuted on any of 2 mechanisms of the panel." in true
     for page in (false, true):
         assert "Outside (2026), A Note on Composition, Theorem 2" in page
         assert "a single record, on the line" in page
@@ -92,7 +92,7 @@ def test_a_file_from_outside_appears_judged_on_a_page(
     witness = json.loads(Path("panel/outside.misprint.witness.json").read_text(encoding="utf-8"))
     assert is_refuted(witness)
     stored = json.loads(Path("panel/outside.theorem_2.json").read_text(encoding="utf-8"))
-    assert len(stored["points"]) == 3
+    assert len(stored["points"]) == 2
     assert check_command.run(["panel", "two.py", "--output", "two.py"]) == 2
     assert capsys.readouterr().err == (
         "output must be a folder that can be written to, got 'two.py'\n"
