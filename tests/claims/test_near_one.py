@@ -45,19 +45,19 @@ def test_mu_of_cells_is_never_above_the_truth(mu):
 
 
 @pytest.mark.parametrize("mu", np.linspace(0.5, 16, 16))
-@pytest.mark.parametrize("bits", [-4, 0, 4])
-def test_mu_from_one_delta_allows_for_the_last_bits_of_the_profile(mu, bits):
+def test_mu_from_one_delta_allows_for_the_last_bits_of_the_profile(mu):
     # what a certified delta may be: the true one, rounded either way
     epsilons = np.array([0.0, 0.3])
     deltas = np.array([float(gaussian_delta(float(e), float(mu))) for e in epsilons])
-    proven, _ = gaussian_mu(np.minimum(deltas * (1 + bits * 2.0**-53), 1 - 2.0**-53), epsilons)
-    assert proven <= mu
+    for bits in (-4, 0, 4):
+        rounded = np.minimum(deltas * (1 + bits * 2.0**-53), 1 - 2.0**-53)
+        assert gaussian_mu(rounded, epsilons)[0] <= mu
 
 
 def test_every_delta_below_one_proves_its_mu():
-    """Near delta = 1 the rounding of its root lost a bound: some 15 of 200 deltas proved 0."""
+    """Near delta = 1 the rounding of its root lost a bound: some 6 of 80 deltas proved 0."""
     rng = np.random.default_rng(5)
-    for mu in rng.uniform(0.01, 10.0, 200):
+    for mu in rng.uniform(0.01, 10.0, 80):
         epsilon = float(rng.uniform(0.0, 10.0))
         delta = float(gaussian_delta_bracket(np.array(epsilon), np.array(mu))[0])
         if 1e-290 < delta < 1 - 1e-9:
@@ -77,12 +77,10 @@ def test_epsilon_of_normals_contains_the_truth_up_to_delta_one(mu, delta):
 @pytest.mark.parametrize("mu", [0.0, 1e-9, 0.3, 4.0])
 def test_power_of_normals_contains_the_truth_at_every_alpha(mu):
     rng = np.random.default_rng(0)
-    alphas = np.concatenate([10 ** rng.uniform(-250, 0, 200), 1 - 10 ** rng.uniform(-15, -1, 100)])
+    alphas = np.concatenate([10 ** rng.uniform(-40, 0, 40), 1 - 10 ** rng.uniform(-15, -1, 40)])
     for alpha in alphas:
         with mpmath.workdps(60):
             z = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(float(alpha)) - 1)
-            if alpha < 1e-40:  # the inverse above gives up in the far tail
-                continue
             true = mpmath.ncdf(z + mpmath.mpf(mu))
         low, high = gaussian_power_bracket((mu, mu), float(alpha))
         assert low <= true <= high

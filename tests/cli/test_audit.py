@@ -174,19 +174,38 @@ def test_a_glob_reaches_scenarios_in_subfolders() -> None:
     assert named_scenarios(["scenario=skip,stop"], "skip", {})[1] == ("skip", "stop")
 
 
+def stored(asked: Scenario, **_: Any) -> Result:
+    """In place of a run, which is tested elsewhere: a result of the steps that were asked for."""
+    (setting,) = asked.settings
+    assert isinstance(setting, PairSetting)
+    result = example()
+    first = result.settings[0]
+    assert isinstance(first, PairResult)
+    mechanism = replace(first.mechanism, steps=setting.pair.mechanism.steps)
+    pair = replace(first.pair, mechanism=mechanism)
+    others = tuple(
+        replace(other, pair=replace(other.pair, mechanism=mechanism)) for other in first.other_pairs
+    )
+    changed = replace(first, mechanism=mechanism, pair=pair, other_pairs=others)
+    return replace(result, settings=(changed,))
+
+
 SWEPT = [*SMALL, "draw=false"]
 
 
-def test_a_sweep_outlives_its_broken_runs(ended: Callable[..., Ended], tmp_path: Path) -> None:
+def test_a_sweep_outlives_its_broken_runs(
+    ended: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two configurations of three run; the sweep's report has all three, and the status is 1."""
+    monkeypatch.setattr(scenario, "run", stored)
     steps = "settings.full_batch.mechanism.steps=1,0,2"
     done = ended(main, *SWEPT, steps, "sweep=mine", "-m", f"output={tmp_path}")
     assert (done.status, done.err) == (1, "")
     assert "2 results and 1 error." in done.out
     folders = sorted(path for path in (tmp_path / "mine").iterdir() if path.name[0] == "q")
-    stored = [json.loads((f / "status.json").read_text(encoding="utf-8")) for f in folders]
-    assert sorted(one["status"] for one in stored) == ["done", "done", "error"]
-    (error,) = [one["error"] for one in stored if one["error"]]
+    ends = [json.loads((f / "status.json").read_text(encoding="utf-8")) for f in folders]
+    assert sorted(one["status"] for one in ends) == ["done", "done", "error"]
+    (error,) = [one["error"] for one in ends if one["error"]]
     assert (
         error == "settings.full_batch.mechanism.steps must be a whole number of at least 1, got 0"
     )
@@ -239,6 +258,7 @@ def test_a_sweep_that_is_interrupted_at_once_reports_nothing(
 def test_a_result_is_stored_though_nobody_reads_the_rows(
     ended: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scenario, "run", stored)
     monkeypatch.setattr("audit.report.terminal.Rows.add", Mock(side_effect=BrokenPipeError))
     ended(main, *SWEPT, f"output={tmp_path / 'runs'}")
     (folder,) = (tmp_path / "runs").iterdir()
@@ -252,6 +272,7 @@ BROKEN = {3: 0, 10: -1, 19: -2}  # the number of the job, and its number of step
 def test_a_result_outlives_rows_and_reports_that_fail(
     ended: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scenario, "run", stored)
     monkeypatch.setattr("audit.report.terminal.Rows.add", Mock(side_effect=KeyError("row")))
     monkeypatch.setattr("audit.report.write", Mock(side_effect=KeyError("glyph")))
     done = ended(main, *SMALL, f"output={tmp_path / 'runs'}")
@@ -259,22 +280,6 @@ def test_a_result_outlives_rows_and_reports_that_fail(
     told = f"audit: error: no report could be drawn ('glyph'); the result is kept in {folder}"
     assert (done.status, done.error) == (2, told)
     assert (folder / "result.json").is_file()
-
-
-def stored(asked: Scenario, **_: Any) -> Result:
-    """In place of a run, which is tested elsewhere: a result of the steps that were asked for."""
-    (setting,) = asked.settings
-    assert isinstance(setting, PairSetting)
-    result = example()
-    first = result.settings[0]
-    assert isinstance(first, PairResult)
-    mechanism = replace(first.mechanism, steps=setting.pair.mechanism.steps)
-    pair = replace(first.pair, mechanism=mechanism)
-    others = tuple(
-        replace(other, pair=replace(other.pair, mechanism=mechanism)) for other in first.other_pairs
-    )
-    changed = replace(first, mechanism=mechanism, pair=pair, other_pairs=others)
-    return replace(result, settings=(changed,))
 
 
 def test_an_interrupted_sweep_names_the_command_that_goes_on_with_it(
