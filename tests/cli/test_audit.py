@@ -174,7 +174,7 @@ def test_a_glob_reaches_scenarios_in_subfolders() -> None:
     assert named_scenarios(["scenario=skip,stop"], "skip", {})[1] == ("skip", "stop")
 
 
-def stored(asked: Scenario, **_: Any) -> Result:
+def stored(asked: Scenario, *, finished: Callable[..., object], **_: Any) -> Result:
     """In place of a run, which is tested elsewhere: a result of the steps that were asked for."""
     (setting,) = asked.settings
     assert isinstance(setting, PairSetting)
@@ -187,6 +187,7 @@ def stored(asked: Scenario, **_: Any) -> Result:
         replace(other, pair=replace(other.pair, mechanism=mechanism)) for other in first.other_pairs
     )
     changed = replace(first, mechanism=mechanism, pair=pair, other_pairs=others)
+    finished(changed)
     return replace(result, settings=(changed,))
 
 
