@@ -85,8 +85,7 @@ def test_the_order_of_imports_does_not_matter(tmp_path: Path) -> None:
         "assert alias is audit.bounds and alias.REGISTRY is audit.bounds.REGISTRY\n"
         "assert sys.modules['noisy_sgd_audit'] is audit\n"
     )
-    done = run(tmp_path, "-c", code)
-    assert done.returncode == 0, done.stderr
+    run_well(tmp_path, "-c", code)
 
 
 def test_a_module_that_does_not_exist() -> None:
@@ -107,12 +106,11 @@ def test_every_public_room_has_a_stub() -> None:
     assert rooms | {"adapters", "mechanism"} <= {module_of(file) for file in STUBS}
 
 
-@pytest.mark.parametrize("stub", STUBS, ids=module_of)
-def test_a_stub_repeats_its_module(stub: Path) -> None:
-    module = module_of(stub)
-    assert stub.read_text(encoding="utf-8") == f"from audit.{module} import *\n"
-    found = ROOT.joinpath("audit", *module.split("."))
-    assert found.is_dir() or found.with_suffix(".py").is_file()
+def test_stubs_repeat_their_modules() -> None:
+    for module, stub in ((module_of(stub), stub) for stub in STUBS):
+        assert stub.read_text(encoding="utf-8") == f"from audit.{module} import *\n"
+        found = ROOT.joinpath("audit", *module.split("."))
+        assert found.is_dir() or found.with_suffix(".py").is_file(), module
 
 
 def test_entry_points_use_the_alias() -> None:
@@ -139,9 +137,14 @@ def test_the_package_leaves_another_audit_alone(shadowed: Path) -> None:
 import pickle, sys
 import noisy_sgd_audit as nsa
 import noisy_sgd_audit.bounds.assumptions
-from noisy_sgd_audit import claims
+import noisy_sgd_audit.simulation.dimensions as dimensions
+from noisy_sgd_audit import claims, simulation
 from noisy_sgd_audit.constructions import TwoSidedWalk
 import audit
+import audit_dimensions  # a package beside it
+from audit_dimensions.sampling import Stream
+assert dimensions.Dataset is audit_dimensions.Dataset
+assert Stream is simulation.Stream
 assert audit.claimed(None, 0.1) == 9.0
 assert [name for name in sys.modules if name.startswith("audit.")] == []
 m = nsa.NoisySGD(steps=1, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5,
@@ -156,20 +159,6 @@ print(*nsa.exact.curve(TwoSidedWalk(m)).epsilon_bracket(1e-5))
     m = noisy_sgd(steps=1, dataset_size=20, step_size=0.1, noise_std=0.5)
     curve = audit.exact.curve(audit.constructions.TwoSidedWalk(m))
     assert (low, high) == curve.epsilon_bracket(1e-5)
-
-
-def test_packages_beside_it_leave_another_audit_alone(shadowed: Path) -> None:
-    code = (
-        "import noisy_sgd_audit.simulation.dimensions as found\n"
-        "import audit, audit_dimensions, sys\n"
-        "from audit_dimensions.sampling import Stream\n"
-        "from noisy_sgd_audit import simulation\n"
-        "assert audit.claimed(None, 0.1) == 9.0\n"
-        "assert [name for name in sys.modules if name.startswith('audit.')] == []\n"
-        "assert found.Dataset is audit_dimensions.Dataset\n"
-        "assert Stream is simulation.Stream\n"
-    )
-    run_well(shadowed, "-c", code)
 
 
 def test_an_audit_that_is_imported_first_counts_too(tmp_path: Path) -> None:

@@ -120,17 +120,9 @@ def test_a_string_that_spells_a_member_is_told_its_name() -> None:
         validate.instance(Colour, paint=3)
 
 
-@pytest.mark.parametrize(
-    ("noun", "shown"),
-    [
-        ("Path", "a Path"),
-        ("Order", "an Order"),
-        ("UserPair", "a UserPair"),
-        ("Update", "an Update"),
-    ],
-)
-def test_articles(noun: str, shown: str) -> None:
-    assert validate.with_article(noun) == shown
+def test_articles() -> None:
+    for shown in ("a Path", "an Order", "a UserPair", "an Update"):
+        assert validate.with_article(shown.split()[1]) == shown
 
 
 class Tensor:

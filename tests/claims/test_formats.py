@@ -150,12 +150,9 @@ def test_json_holds_the_numbers() -> None:
     assert "convex" not in first["mechanism"]  # the default
     assert first["statement"] == {"epsilon": 5.0, "delta": 1e-5}
     assert read["complaints"][0] == {"file": str(FILE), "line": 9, "message": "100%: a|b, c:\x07"}
-
-
-def test_json_knows_no_infinity() -> None:
-    checked = Checked((judged(certified=0.0),), (), 0.01)
-    (entry,) = json.loads(formats.write(checked, Format.JSON))["claims"]
-    assert entry["tightness"] is None
+    nothing = Checked((judged(certified=0.0),), (), 0.01)
+    (entry,) = json.loads(formats.write(nothing, Format.JSON))["claims"]
+    assert entry["tightness"] is None  # JSON knows no infinity
 
 
 def test_junit() -> None:

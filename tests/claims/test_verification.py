@@ -227,8 +227,8 @@ def test_the_verifier_shares_no_line_with_the_package() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("composed", "count"), [(False, 1), (True, 1)])
-def test_random_lies_are_verified_and_truths_are_not(composed: bool, count: int) -> None:
+@pytest.mark.parametrize("composed", [False, True])
+def test_random_lies_are_verified_and_truths_are_not(composed: bool) -> None:
     """A few of the claims that ``extras/verify/tests/lies.py`` verifies by the hundred."""
     file = ROOT / "extras" / "verify" / "tests" / "lies.py"
     spec = importlib.util.spec_from_file_location("lies", file)
@@ -237,12 +237,10 @@ def test_random_lies_are_verified_and_truths_are_not(composed: bool, count: int)
     lies = importlib.util.module_from_spec(spec)
     sys.modules["lies"] = lies  # its dataclasses look for their module
     spec.loader.exec_module(lies)
-    found = list(lies.lies(count, 7, composed=composed))
-    assert len(found) == count
-    for lie in found:
-        assert lie.witness, lie.subject
-        assert audit_verify.verify(lie.witness).answer is Answer.REFUTED, lie.subject
-        if lie.truth is not None:
-            truth = {**lie.witness, "claimed": lie.truth, "slack": 0.0}
-            told = audit_verify.verify(truth)
-            assert told.answer is Answer.NOT_REFUTED, (lie.subject, told)
+    (lie,) = lies.lies(1, 7, composed=composed)
+    assert lie.witness, lie.subject
+    assert audit_verify.verify(lie.witness).answer is Answer.REFUTED, lie.subject
+    if lie.truth is not None:
+        truth = {**lie.witness, "claimed": lie.truth, "slack": 0.0}
+        told = audit_verify.verify(truth)
+        assert told.answer is Answer.NOT_REFUTED, (lie.subject, told)

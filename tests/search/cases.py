@@ -1,5 +1,7 @@
 """Mechanisms and searches that the tests share."""
 
+import functools
+
 from audit.search import worst_case
 from tests.mechanisms import noisy_sgd
 
@@ -13,6 +15,7 @@ def mechanism(a, step_std, steps):
     )
 
 
+@functools.cache
 def search(m, evaluations, **options):
     # the budget in seconds is far: the number of evaluations ends the search
     given = {"delta": DELTA, **options}

@@ -36,7 +36,6 @@ def test_by_hand():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"delta must be .*, got 1"):
-        Epsilon(1)
-    with pytest.raises(ValueError, match=r"alpha must be .*, got 1"):
-        RenyiDivergence(1)
+    for objective, place in ((Epsilon, "delta"), (RenyiDivergence, "alpha")):
+        with pytest.raises(ValueError, match=f"{place} must be .*, got 1"):
+            objective(1)

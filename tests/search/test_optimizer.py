@@ -84,18 +84,18 @@ def test_a_pair_whose_bracket_is_broken_is_skipped(monkeypatch):
         return ask(self, curve)
 
     monkeypatch.setattr(Epsilon, "bracket", broken)
-    found = search(m, 20)
+    found = search.__wrapped__(m, 20)
     assert len(left) == 2
     assert 0 < found.bracket[0] <= found.bracket[1]
     left.clear()
     monkeypatch.setattr(Epsilon, "bracket", mock.Mock(side_effect=BracketError("low > high")))
     with pytest.raises(ValueError, match="low > high"):
-        search(m, 10)
+        search.__wrapped__(m, 10)
 
 
 def test_the_same_seed_finds_the_same_pair():
     m = mechanism(1.0, 0.2, 10)
-    first, second = search(m, 80), search(m, 80)
+    first, second = search(m, 60), search.__wrapped__(m, 60)
     assert first.construction == second.construction
     assert first.bracket == second.bracket
 
