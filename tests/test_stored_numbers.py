@@ -43,12 +43,9 @@ SAMPLE = (
 SECONDS = (
     "scenarios/fixed_order_epochs/result.json: four_epochs",
     "scenarios/holder_gradients/result.json: absolute",
-    "scenarios/holder_gradients/result.json: repulsive",
     "scenarios/without_replacement/result.json: one_in_ten",
     "scenarios/step_sizes/result.json: sampled",
     "catalogue/catalogue.csv: at22.theorem_4_1*",
-    "catalogue/catalogue.csv: cl25.corollary_a_3_reshuffled",
-    "catalogue/catalogue.csv: evd26.theorem_3_3",
     "catalogue/catalogue.csv: fmtt18.lemma_25",
     "catalogue/catalogue.csv: fs25.theorem_4_1",
     "claims/mutations.csv: bsa24.theorem_4_8, 5 steps*",

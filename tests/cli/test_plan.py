@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable
 
 import pytest
 
-from audit import estimation
+import audit
+from audit import Relation, estimation
 from audit.cli.plan import main
-from audit.curves import PureCurve
+from audit.curves import GaussianCurve, PureCurve
 from audit.estimation import plan
 from tests.ended import Ended
 
 Command = Callable[..., Ended]
+SAMPLED = audit.epsilon(
+    sampling_rate=0.3, noise_multiplier=0.4, steps=1, delta=1e-3, relation=Relation.ADD_REMOVE
+)
 RESPONSE = ["law=randomised_response", "pure_epsilon=1", "delta=0", "confidence=0.95"]
 
 
@@ -52,16 +57,20 @@ def test_true_claims_and_claims_out_of_reach(ended: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "law",
+    ("law", "low", "high"),
     [
-        ["law=gaussian", "mu=1"],
-        ["law=laplace", "pure_epsilon=2"],
-        ["law=sampled gaussian", "sampling_rate=0.3", "noise_multiplier=0.4"],
+        (["law=gaussian", "mu=1"], *[GaussianCurve(1.0).epsilon(1e-3)] * 2),
+        (["law=laplace", "pure_epsilon=2"], *[2 + 2 * math.log1p(-1e-3)] * 2),
+        (
+            ["law=sampled gaussian", "sampling_rate=0.3", "noise_multiplier=0.4"],
+            SAMPLED.lower,
+            SAMPLED.upper,
+        ),
     ],
 )
-def test_other_laws(ended: Command, law: list[str]) -> None:
+def test_other_laws(ended: Command, law: list[str], low: float, high: float) -> None:
     words = ["epsilon=0.3", "delta=1e-3", "confidence=0.9", "directed=true", "power=0.7"]
     done = ended(main, *law, *words, "--format", "json")
     (row,) = json.loads(done.out)
-    assert row["true_epsilon"] > 0.3
+    assert low * (1 - 1e-6) <= row["true_epsilon"] <= high * (1 + 1e-6)
     assert 10 <= row["trials"] < 2000
