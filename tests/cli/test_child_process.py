@@ -39,8 +39,11 @@ class Harmful(Construction):
         return TwoSidedWalk(self.mechanism).processes()
 """
 CLAIM = "- {id: good, epsilon: 4.4, delta: 1e-5, pair: {kind: 'harmful:Harmful'}}\n"
-# the regular expression keeps the interpreter to itself for ages
-BUSY = "print(os.getpid(), file=sys.stderr, flush=True); re.match('(a+)+$', 'a' * 60 + 'b')"
+# hears no interrupt
+DEAF = (
+    "signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "print(os.getpid(), file=sys.stderr, flush=True); time.sleep(60)"
+)
 
 
 def command(folder: Path, harm: str, *words: str) -> subprocess.Popen[str]:
@@ -69,7 +72,7 @@ def apart(folder: Path, body: str) -> subprocess.Popen[str]:
     """Start a command with these lines in a child process."""
     script = folder / "script.py"
     script.write_text(
-        "import argparse, contextlib, os, re, struct, sys\n"
+        "import argparse, contextlib, os, signal, struct, sys, time\n"
         f"from audit.cli.child_process import status_apart\n{FORGE}"
         f"def command(options, begin):\n    {body}\n"
         "if __name__ == '__main__':\n"
@@ -128,7 +131,7 @@ def test_a_pair_that_does_no_harm_is_judged(tmp_path: Path) -> None:
 def test_a_signal_ends_a_child_that_hears_nothing(
     number: signal.Signals, status: int, tmp_path: Path
 ) -> None:
-    with apart(tmp_path, f"begin(['a']); {BUSY}; return 0, ['a']") as checking:
+    with apart(tmp_path, f"begin(['a']); {DEAF}; return 0, ['a']") as checking:
         assert checking.stderr is not None
         child = int(checking.stderr.readline())
         assert child != checking.pid
@@ -165,8 +168,9 @@ def parents():
         with open(f"/proc/{process}/stat") as stat:
             process = int(stat.read().rpartition(")")[2].split()[1])
         with open(f"/proc/{process}/cmdline") as line:
-            if "audit" not in line.read():
-                return
+            words = line.read()
+        if "audit.cli" not in words and "audit/isolation" not in words:
+            return  # the tests
         yield process
 
 def attack(messages, number):
