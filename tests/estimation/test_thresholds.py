@@ -151,6 +151,9 @@ def test_evidence_recounts_and_recomputes(audit: Audit, delta: float) -> None:
         else:
             assert counts == inside
         assert evidence.first_rate < evidence.first_count / evidence.first_total
+        if audit.thresholds.kind == "OrderStatistics":  # the mean of what lies beyond the rank
+            mean = (evidence.second_count + 1) / (evidence.second_total + 1)
+            assert evidence.second_rate == pytest.approx(mean, rel=1e-12)
 
 
 def test_spends_the_whole_error_and_no_more(audit: Audit) -> None:

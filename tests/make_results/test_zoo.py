@@ -228,6 +228,8 @@ def test_orders_of_a_claim_are_numbers_again(zoo: Zoo) -> None:
     assert zoo.run() == 0
     (row,) = zoo.rows()
     assert (row["quantity"], row["claimed"]) == ("Renyi divergence at order 2", "0.5")
+    (file,) = zoo.results.rglob("*.claims.yaml")
+    assert "    2: 0.5\n" in file.read_text(encoding="utf-8")
 
 
 def test_an_unknown_case_is_refused(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
