@@ -143,7 +143,8 @@ class AffineWalk:
     Raises
     ------
     ValueError
-        If there are walls in several dimensions, or a slope below 0 in one.
+        If there are walls in several dimensions or beside a direction that is not 1, or a slope
+        below 0 in one dimension.
     """
 
     start: Array  #: The start point, shape (d,).
@@ -153,8 +154,9 @@ class AffineWalk:
     upper: float = math.inf  #: The upper wall, likewise.
 
     def __post_init__(self) -> None:
-        if self.start.size > 1 and not math.isinf(self.upper - self.lower):
-            raise validate.fail("walls", "infinite in several dimensions", (self.lower, self.upper))
+        walls = self.lower, self.upper
+        if any(map(math.isfinite, walls)) and (self.start.size > 1 or self.direction[0] != 1):
+            raise validate.fail("walls", "infinite but for direction 1 in one dimension", walls)
         if self.start.size == 1 and any(step.matrix[0, 0] < 0 for step in self.steps):
             raise validate.fail("slopes", "at least 0", min(s.matrix[0, 0] for s in self.steps))
 
