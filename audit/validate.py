@@ -212,10 +212,10 @@ def one_of(choices: Sequence[str], **named: Any) -> None:
             raise fail(name, f"one of {', '.join(choices)}", value)
 
 
-def reference(**named: str) -> None:
+def reference(**named: Any) -> None:
     """Require names of functions, with their modules."""
     for name, value in named.items():
-        module, _, function = value.partition(":")
+        module, _, function = value.partition(":") if isinstance(value, str) else ("", "", "")
         if not (module and function):
             raise fail(name, "package.module:function", value)
 

@@ -102,6 +102,13 @@ def test_choices_and_kinds() -> None:
         validate.instance(bool, convex=1)
 
 
+@pytest.mark.parametrize("value", [len, None, b"a:b", "a", ":b", "a:", ""])
+def test_names_of_functions(value: object) -> None:
+    validate.reference(train="package.module:function")
+    with pytest.raises(ValueError, match=r"train must be package\.module:function, got "):
+        validate.reference(train=value)
+
+
 def test_a_string_that_spells_a_member_is_told_its_name() -> None:
     class Colour(enum.Enum):
         DARK_RED = "dark red"
