@@ -261,6 +261,7 @@ class RefinedCurve(DominatingCurve):
         """Return a bracket of epsilon; one that lies below ``enough`` may be wide."""
         if self._closed is not None:
             return self._closed.epsilon_bracket(delta, order)
+        order = Order.FORWARD if self.same else order
         tails = log_tails(self._steps, delta, order)
         rough, interval, finest = self._rough(tails, order), self._width, self._finest
         tilt = rough.tilt(rough.epsilon_guess(delta))
@@ -336,6 +337,7 @@ class RefinedCurve(DominatingCurve):
         self, epsilon: float, order: Order, asked: Callable[[ComposedCurve], Answer]
     ) -> Answer:
         """Return what a composition for an epsilon says, on the first grid or one that fits."""
+        order = Order.FORWARD if self.same else order
         rough = self._rough(log_tails(self._steps), order)
         delta = math.exp(min(rough.log_bound(epsilon), 0.0))
         tails = log_tails(self._steps, delta, order)

@@ -246,6 +246,16 @@ def test_steps_that_no_grid_holds_have_the_epsilon_of_fewer(monkeypatch):
     assert deltas[0] * (1 - 1e-6) <= whole.delta_bracket(2.0)[0] <= deltas[1]
 
 
+def test_pairs_that_are_the_same_in_both_orders_have_the_same_brackets():
+    """In reverse the tails of the other side were neglected: 56.4 of 9.24 at delta 1e-60."""
+    curve = poisson_curve(1.0, 0.1, 10, Relation.REPLACE_ONE, accuracy=3e-7)
+    forward, reverse = (
+        (curve.epsilon_bracket(1e-60, order), curve.delta_bracket(15.0, order)) for order in Order
+    )
+    assert forward == reverse
+    assert reverse[0][1] < 9.25
+
+
 def test_a_delta_below_the_tails_of_grids_has_a_bound_by_moments():
     """Grids say infinity, and all steps without sampling 166."""
     curve = poisson_curve(1.0, 0.1, 10, Relation.ADD_REMOVE, accuracy=3e-7)
