@@ -251,3 +251,15 @@ def test_the_power_is_that_of_one_adversary() -> None:
     best = 0.1 + 0.9 * (0.05 - 0.001) / 0.999
     low = curve.power_bracket(0.05, Order.REVERSE)[0]
     assert 0.9 * best < low < best
+
+
+def test_the_power_of_an_enclosed_curve_takes_the_other_order_of_its_bounds() -> None:
+    logs = np.log([(0.6, 0.4 - 1e-6, 1e-6), (0.1, 0.4, 0.5)])
+    exact = ComposedCurve.of(dominated(*logs, 2.0**-8), dominating(*logs, 2.0**-8), 1)
+    wide = ComposedCurve.of(dominated(*logs, 2.0), dominating(*logs, 2.0), 1)
+    nothing = GridComposition([(GridPair.nothing(False, 1.0), 1)])
+    for order, best in ((Order.FORWARD, 0.5 + 0.05), (Order.REVERSE, 0.3)):
+        found = EnclosedCurve((exact.lower,), exact).power_bracket(0.05, order)
+        assert 0.9 * best < found[0] <= best + 1e-3
+        attained = EnclosedCurve((nothing,), exact, wide).power_bracket(0.05, order)
+        assert attained[0] == wide.power_bracket(0.05, order)[0]

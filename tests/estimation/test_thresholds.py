@@ -28,6 +28,7 @@ from audit.estimation import (
     rate_lower,
     rate_upper,
 )
+from audit.estimation.evidence import count_tails
 from audit.estimation.order_statistics import ladder
 from audit.estimation.pilot_split import Pilot
 from audit.estimation.samples import MIN_FOR_PILOT
@@ -533,3 +534,8 @@ def test_bad_input_is_one_line(function: Any, given: dict[str, Any], message: st
     with pytest.raises(ValueError, match=message) as caught:
         function(**given)
     assert "\n" not in str(caught.value)
+
+
+def test_tails_hold_their_thresholds() -> None:
+    scores = np.array([1.0, 2.0, 2.0, 3.0])
+    assert count_tails(scores, np.array([2.0, 3.0]), np.array([1.0, 2.0])).tolist() == [3, 1, 1, 3]

@@ -193,6 +193,7 @@ def test_the_largest_loss_of_all_draws_bounds_epsilon(delta: float) -> None:
     assert 9.999 < low <= high <= 10 + 1e-12
     assert curve.epsilon(delta) == high
     assert curve.delta_bracket(10.01)[1] == 0
+    assert curve.delta_bracket(9.9995)[1] > -math.expm1(-5e-4) / 1024  # all draws at the far atom
 
 
 def test_epsilons_above_a_billion_are_finite():
