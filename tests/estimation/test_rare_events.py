@@ -214,7 +214,10 @@ def test_limits_of_bounded_draws() -> None:
         (lambda: BoundedDraws(np.array([0.1]), 0.0), "largest must be a positive finite number"),
         (lambda: Stakes(0.1, 1.5), r"upper must be in \(0, 1\), got 1.5"),
         (lambda: Tilt.of(WALKS["mirrored"], -4.0), r"threshold must be above .* \(-4\), got -4.0"),
-        (lambda: replace(WALKS["mirrored"], direction=-np.ones(1)), "walls must be infinite but"),
+        (
+            lambda: replace(WALKS["mirrored"], direction=np.full(1, 2.0)),
+            "walls must be infinite but",
+        ),
         (lambda: replace(linear(1.0, 2), lower=-1.0), "walls must be infinite but for direction 1"),
         (
             lambda: event_epsilon(
