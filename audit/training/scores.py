@@ -218,61 +218,60 @@ def _is_of_user(name: str, file: Path) -> bool:
 
 
 def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -> list[float]:
-    """Train once as `trial`; refuse a training that draws from a generator made on import.
+    """Train once as `trial`; refuse a training that draws from a generator that outlives it.
 
     Every process has an equal one, which goes on where the training before left it. One that is
     seeded for each training is allowed: its state then does not depend on what was before.
     """
-    before = _generator_states(function, reference)
+    before = _generators(function, reference)
     scores = trial(function, reference, *arguments)
-    after = _generator_states(function, reference)
+    after = _generators(function, reference)
     if before != after:
         trial(function, reference, *arguments)
-        again = _generator_states(function, reference)
-        for name in after:
-            if before.get(name) != after[name] != again.get(name):
+        again = _generators(function, reference)
+        for one, (state, name) in after.items():
+            if before.get(one, (b"",))[0] != state != again.get(one, (state,))[0]:
                 raise UserCodeError(
                     f"{reference} must draw all randomness from its seed, got draws from {name}, "
-                    "which is made on import: processes would repeat each other's noise"
+                    "which outlives a training: processes would repeat each other's noise"
                 )
     return scores
 
 
-def _generator_states(function: Any, reference: str) -> dict[str, set[bytes]]:
+def _generators(function: Any, reference: str) -> dict[Any, tuple[bytes, str]]:
     """Return the states of all generators that the variables of a training's modules lead to.
 
     They may be in objects, collections, closures and defaults; other modules are not entered.
     """
-    kinds: tuple[type, ...] = (np.random.Generator, np.random.RandomState, random.Random)
-    if "torch" in sys.modules:
-        kinds = (*kinds, sys.modules["torch"].Generator)
+    kinds: list[type] = [np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState]
+    kinds += [random.Random, *(sys.modules[x].Generator for x in ("torch",) if x in sys.modules)]
     modules = _files_of(function, reference).keys() & sys.modules.keys()
-    left = [(reference, function)]
-    for module in sorted(modules):
-        variables = vars(sys.modules[module]).items()
-        left += [(f"{module}.{name}", value) for name, value in variables if name[:2] != "__"]
-    states: dict[str, set[bytes]] = {}
+    held = [(at, name, x) for at in sorted(modules) for name, x in vars(sys.modules[at]).items()]
+    roots = [(f"{at}.{name}", x) for at, name, x in held if name[:2] + name[-2:] != "____"]
+    states: dict[Any, tuple[bytes, str]] = {}
     seen: set[int] = set()
-    while left:
-        name, one = left.pop()
-        inside: list[Any] = []
-        if id(one) in seen or isinstance(one, ModuleType):
-            continue
-        if isinstance(one, kinds):
-            states.setdefault(name, set()).add(pickle.dumps(_state(one)))
-        elif isinstance(one, FunctionType):  # its globals are those of a module
-            inside = [one.__closure__, one.__defaults__, one.__kwdefaults__, vars(one)]
-        elif not isinstance(one, type) or one.__module__ in modules:
-            inside = gc.get_referents(one)
-        seen.add(id(one))
-        left += [(name, x) for x in inside if isinstance(x, kinds) or gc.is_tracked(x)]
+    for name, value in [*roots, (reference, function)]:
+        left = [value]
+        while left:
+            one = left.pop()
+            kind = type(one)  # what a proxy says of its class may raise
+            if id(one) in seen or issubclass(kind, ModuleType):
+                continue
+            seen.add(id(one))
+            inside: list[Any] = []
+            if issubclass(kind, tuple(kinds)) and not issubclass(kind, random.SystemRandom):
+                states[one] = pickle.dumps(_state(one)), name
+            if kind is FunctionType:  # its globals are those of a module
+                inside = [one.__closure__, one.__defaults__, one.__kwdefaults__, vars(one)]
+            elif not issubclass(kind, type) or one.__module__ in modules:
+                inside = gc.get_referents(one)
+            left += [x for x in inside if gc.is_tracked(x) or type(x) in kinds]
     return states
 
 
-def _state(generator: Any) -> Any:
-    if isinstance(generator, np.random.Generator):
-        return generator.bit_generator.state
-    return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
+def _state(one: Any) -> Any:
+    get = getattr(one, "get_state", getattr(one, "getstate", None))
+    return one.state if get is None else get()
 
 
 def trial(

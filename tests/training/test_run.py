@@ -419,6 +419,19 @@ def test_helper_modules_belong_to_the_training(
         ("train = closed(default_rng(0))", "own.train"),
         ("def train(canary, seed):\n    return cached().normal()", "own.cached"),
         ("def train(canary, seed):\n    KEPT.append(default_rng(seed))\n    return 0.0", ""),
+        (
+            "__own = default_rng(0)\ndef train(canary, seed):\n    return __own.normal()",
+            "own.__own",
+        ),
+        ("def train(canary, seed):\n    return default_rng(BITS).normal()", "own.BITS"),
+        (
+            "def train(canary, seed):\n    return default_rng(SEEDS.spawn(1)[0]).normal()",
+            "own.SEEDS",
+        ),
+        ("def train(canary, seed):\n    return DEEP['a'][0].g.spawn(1)[0].normal()", "own.DEEP"),
+        # what has no state, or is made anew, does not go on
+        ("def train(canary, seed):\n    return choice([0.0, 0.0])", ""),
+        ("def train(canary, seed):\n    DEEP['new'] = default_rng()\n    return 0.0", ""),
     ],
 )
 def test_generators_made_on_import_are_refused(
@@ -426,7 +439,9 @@ def test_generators_made_on_import_are_refused(
 ) -> None:
     head = "import random\nimport numpy as np\nfrom numpy.random import default_rng\n"
     head += "from functools import lru_cache\nfrom types import SimpleNamespace\n"
+    head += "import weakref\nfrom secrets import choice\nDEAD = weakref.proxy({object})\n"
     made = (
+        "BITS, SEEDS = np.random.PCG64(0), np.random.SeedSequence(0)\n"
         "G, H, R = default_rng(0), random.Random(0), np.random.mtrand._rand\n"
         "HELD, LIST = {'g': default_rng(0)}, [default_rng(0)]\n"
         "class Noise:\n    g = default_rng(0)\n"
