@@ -37,8 +37,9 @@ Columns = Mapping[str, Any]
 _MEMBERSHIP = MappingProxyType(
     {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 )
-_MIN_ROWS = 7  # up to so many rows, whole scores may ascend by chance
-_MISSING = ("NA", "N/A", "NULL", "NONE", "-", "?")  # of a first score, and no name of a column
+_MIN_ROWS = 7  # up to so many rows, whole scores may ascend by chance, in steps that differ
+# of a first score, and no name of a column; pandas writes a missing one alone on a line as ""
+_MISSING = ("NA", "N/A", "<NA>", "NULL", "NONE", "-", "?", ".", '""')
 _INDEX = "__index_level_"  # the name that pandas gives to row numbers in Parquet files
 
 
@@ -100,9 +101,11 @@ def read_scores(path: str | Path, *, name: str = "scores") -> Array:
             f"{called} must hold finite numbers only, "
             f"got {rows[row, column]} in row {row + 1}, column {column + 1}"
         )
-    for column in range(rows.shape[1]) if len(rows) > _MIN_ROWS else ():
+    for column in range(rows.shape[1]) if len(rows) > 2 else ():
         # as pandas writes them beside scores, also of the rows that are left of some
-        if np.all(np.diff(rows[:, column]) > 0) and np.all(rows[:, column] % 1 == 0):
+        by = np.diff(rows[:, column])
+        whole = len(rows) > _MIN_ROWS and np.all(by > 0) and np.all(rows[:, column] % 1 == 0)
+        if whole or np.all(by == 1):
             got = f"row numbers from {rows[0, column]:g} on in column {column + 1}"
             raise ValueError(f"{called} must hold scores in every column, got {got}")
     return rows
@@ -235,16 +238,16 @@ def _csv(path: Path) -> Columns:
 def _is_header(names: list[str], rest: list[list[str]]) -> bool:
     """Return whether numbers name columns, as pandas writes 0, 1, ...; refuse what may be scores.
 
-    They do if another line spells such a number in another way.
+    They do if all other lines of a column spell its number in another way, such as 1.0.
     """
     if not names or names != [str(at) for at in range(len(names))]:
         return False
-    cells = [(name, word) for row in rest for name, word in zip(names, row, strict=False)]
-    if any(
-        word != name and _is_number(word) and float(word) == float(name) for name, word in cells
-    ):
-        return True
-    if len(names) == 1 and all(word.strip("-").isdigit() for _, word in cells):  # counts or coins
+    columns = [{row[at].strip() for row in rest if at < len(row)} for at in range(len(names))]
+    for name, column in zip(names, columns, strict=True):
+        spelt = [word for word in column if _is_number(word) and float(word) == float(name)]
+        if spelt and not any(word.strip("-").isdigit() for word in spelt):
+            return True
+    if len(names) == 1 and all(word.strip("-").isdigit() for word in columns[0]):  # counts or coins
         return False
     got = ", ".join(names)
     raise ValueError(f"line 1 must name columns in words where it may be scores, got {got}")
@@ -261,8 +264,8 @@ def _text(path: Path) -> list[list[float]]:
             continue
         first, begun = not begun, True
         if "" in cells[:-1]:
-            hint = "; pandas leaves out row numbers with index=False" if first else ""
             column = cells.index("") + 1
+            hint = "; pandas leaves out row numbers with index=False" * (first and column == 1)
             raise ValueError(
                 f"line {number} must fill every column, got nothing in column {column}{hint}"
             )

@@ -130,6 +130,9 @@ def test_row_numbers_are_no_scores(tmp_path: Path, head: str, step: int):
         read_scores(file)
     np.savetxt(file, [[1, 0.5], [3, 0.2], [4, 0.1]])  # so few may ascend by chance
     assert read_scores(file).shape == (3, 2)
+    np.savetxt(file, [[1, 0.5], [2, 0.2], [3, 0.1]])  # but not in steps of one
+    with pytest.raises(ValueError, match="row numbers from 1 on in column 1"):
+        read_scores(file)
 
 
 FIRST = r"line 1 must name columns in words where it may be scores, got 0"
@@ -140,14 +143,19 @@ FIRST = r"line 1 must name columns in words where it may be scores, got 0"
     [
         ("0,1\n0.5,1.0\n0.7,0.0\n", [[0.5, 1.0], [0.7, 0.0]]),  # as pandas writes numbered columns
         ("0,1\n0.5,0\n0.7,1\n", FIRST),
+        ("0, 1\n0.5, 0\n0.7, 1\n", FIRST),
         ("0\n0.5\n0.7\n", FIRST),
         ("0\n1\n1\n", [0.0, 1.0, 1.0]),
+        ("0\n-0\n2\n", [0.0, 0.0, 2.0]),  # as %g writes numbers
+        ("0\n0.0\n0\n0.5\n", FIRST),
         ("a,b\n0,1\n0.5,0\n", [[0.0, 1.0], [0.5, 0.0]]),
         (
             ",score\n7,0.5\n3,0.7\n",
             "line 1 must fill every column, got nothing in column 1; pandas",
         ),
         ("1,,2\n1,2,\n", "line 1 must fill every column, got nothing in column 2"),
+        ('""\n0.5\n', "line 1 must hold finite numbers only, got"),  # as pandas writes no number
+        ("1,2,,\n", "got nothing in column 3.$"),
         ("NA\n0.5\n0.7\n", "line 1 must hold finite numbers only, got 'NA' in column 1"),
     ],
 )
