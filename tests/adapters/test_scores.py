@@ -130,6 +130,8 @@ def test_row_numbers_are_no_scores(tmp_path: Path, head: str, step: int):
         read_scores(file)
     np.savetxt(file, [[1, 0.5], [3, 0.2], [4, 0.1]])  # so few may ascend by chance
     assert read_scores(file).shape == (3, 2)
+    np.savetxt(file, [[0.3 * i, i // 2] for i in range(9)])  # numbers, and counts with ties
+    assert read_scores(file).shape == (9, 2)
     np.savetxt(file, [[1, 0.5], [2, 0.2], [3, 0.1]])  # but not in steps of one
     with pytest.raises(ValueError, match="row numbers from 1 on in column 1"):
         read_scores(file)
@@ -156,6 +158,9 @@ FIRST = r"line 1 must name columns in words where it may be scores, got 0"
         ("1,,2\n1,2,\n", "line 1 must fill every column, got nothing in column 2"),
         ('""\n0.5\n', "line 1 must hold finite numbers only, got"),  # as pandas writes no number
         ("1,2,,\n", "got nothing in column 3.$"),
+        ("1,2\n,3\n", "line 2 must fill every column, got nothing in column 1.$"),
+        ("1,\n2,\n", [1.0, 2.0]),
+        ("0,1\n1,0\n", FIRST),
         ("NA\n0.5\n0.7\n", "line 1 must hold finite numbers only, got 'NA' in column 1"),
     ],
 )

@@ -88,7 +88,7 @@ def test_scores_that_repeat_are_named(tmp_path: Path) -> None:
         np.save(tmp_path / f"{name}.npy", scores)
     claim = "epsilon: 1, delta: 0.01, samples: {x: %s.npy, x_prime: once.npy}"
     text = "".join(f"- {{id: {name}, {claim % name}}}\n" for name in ("once", "twice", "labels"))
-    told = [j.pair.endswith(", only 400 of a side distinct")
+    told = ["of a side distinct" in j.pair
             for j in checked(tmp_path, f"claims:\n{text}").judgements]  # fmt: skip
     assert told == [False, True, False]
 

@@ -13,7 +13,7 @@ import pytest
 from audit import Batching, NoisySGD, Relation
 from audit.claims.claim import statement_of
 from audit.claims.partition import partition_of
-from audit.claims.witness import Witness, counted, plain_pair
+from audit.claims.witness import Witness, _gradients, _total, counted, plain_pair
 from audit.codec import encode
 from audit.constructions import (
     Affine,
@@ -28,6 +28,7 @@ from audit.constructions import (
     Segment,
     Step,
     TwoSidedWalk,
+    suggested_members,
 )
 from audit.constructions import explicit_laws as laws
 from audit.constructions.explicit import (
@@ -238,6 +239,21 @@ def test_gradients_of_large_batches_are_those_of_the_pair(
         written = plain["phases"][0]["first"], plain["phases"][0]["second"]
         assert written[0] == [[None, 0.0, -0.3]]
         assert written[1] == (None if relation is Relation.ADD_REMOVE else [[None, 0.0, 0.3]])
+
+
+@pytest.mark.parametrize("batching", [Batching.CYCLIC, Batching.POISSON])
+def test_stated_gradients_are_those_of_the_updates(batching: Batching) -> None:
+    m = walled(dataset_size=4, batch_size=2, batching=batching, step_size=0.3, lipschitz=1.0)
+    bent = PiecewiseLinear.clipped(0.5, 0.1, 0.3)
+    shared = GradientPair(m, others=bent, shared=PiecewiseLinear.clipped(0.2, 0.0, 0.1),
+                          record=bent, record_prime=PiecewiseLinear.constant(0.3))  # fmt: skip
+    for pair in (shared, *suggested_members(m)):
+        for one in (batch for process in pair.processes() for batch in process.batches):
+            both = [_gradients(replace(one, gradients=x), 2) for x in (one.gradients, ())]
+            for stated, read in zip(*both, strict=True):
+                if stated is not None and read is not None:
+                    apart = _total([(1, stated), (-1, read)])
+                    assert all(abs(a) + abs(b) < 1e-14 for _, a, b in apart)
 
 
 def test_equal_steps_in_a_row_are_written_once():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,9 @@ from audit.curves import Order
 from audit.curves.quantities import EpsilonAtDelta
 from audit.estimation import FixedThresholds, audit_samples
 from audit.exact import curve
-from audit.results import EpsilonAgainstSteps, Verdict
+from audit.results import EpsilonAgainstSteps, Number, Verdict
 from audit.scenario.run_pair import (
+    by_order,
     epsilon_against_steps,
     evaluated_bounds,
     sampled_evidence,
@@ -81,3 +84,16 @@ def test_counts_are_those_of_x_and_of_x_prime_in_either_order(order: Order) -> N
     assert found.order is order
     counted = (found.count, found.total), (found.count_prime, found.total_prime)
     assert counted == tuple((np.sum(x == 1), x.size) for x in pair)
+
+
+def test_numbers_are_inside_their_brackets_and_the_worst_one_is_the_larger() -> None:
+    class Curve:
+        def epsilon(self, delta: float, order: Order) -> float:
+            return 1.2 if order is Order.FORWARD else 0.5
+
+        def epsilon_bracket(self, delta: float, order: Order) -> tuple[float, float]:
+            return (0.9, 1.0) if order is Order.FORWARD else (0.4, 0.6)
+
+    found = by_order(cast(Any, Curve()), EpsilonAtDelta(0.1))
+    assert found.forward == found.worst == Number(1.0, 0.9, 1.0)
+    assert found.reverse == Number(0.5, 0.4, 0.6)

@@ -418,6 +418,11 @@ def test_helper_modules_belong_to_the_training(
         ("def train(canary, seed):\n    return draw()", "own.draw"),
         ("train = closed(default_rng(0))", "own.train"),
         ("def train(canary, seed):\n    return cached().normal()", "own.cached"),
+        ("def train(canary, seed, *, g=default_rng(0)):\n    return g.normal()", "own.train"),
+        (
+            "def train(canary, seed):\n    return train.g()\ntrain.g = default_rng(0).normal",
+            "own.train",
+        ),
         ("def train(canary, seed):\n    KEPT.append(default_rng(seed))\n    return 0.0", ""),
         (
             "__own = default_rng(0)\ndef train(canary, seed):\n    return __own.normal()",
