@@ -396,9 +396,12 @@ class EnclosedCurve(DominatingCurve):
         """Return a bracket of the power of one pair: slopes' largest deltas may be of several."""
         most = cache(lambda epsilon: self.upper.delta_bracket(epsilon, order.other)[1])
         found = [alpha]
-        for one in self.adversaries:
-            side = _ordered(one, order.other)
-            found.append(power_bracket(lambda e, s=side: (s.delta(e), most(e)), alpha)[0])
+        for side in (_ordered(one, order.other) for one in self.adversaries):
+
+            def delta(epsilon: float, side: GridComposition = side) -> Bracket:
+                return side.delta(epsilon), most(epsilon)
+
+            found.append(power_bracket(delta, alpha)[0])
         if self.attained is not None:
             found.append(self.attained.power_bracket(alpha, order)[0])
         return max(found), self.upper.power_bracket(alpha, order)[1]
