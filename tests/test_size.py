@@ -19,7 +19,7 @@ MAX_LINES = {
     "audit/simulation": 2_866,
     "audit/report": 4_167,
     "extras/verify/audit_verify": 1_835,
-    "tests": 48_697,
+    "tests": 48_712,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

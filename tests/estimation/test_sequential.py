@@ -176,6 +176,13 @@ def test_lower_bound_grows_and_stays_valid() -> None:
     assert np.median(last) >= 1.8
 
 
+def test_claims_beyond_one_that_stands_do_not_count() -> None:
+    """They may be refuted by chance; the error is that of the smallest true claim."""
+    audit = SequentialAudit([(epsilon, DELTA) for epsilon in (0.0, 1.0, 2.0, 3.0)], confidence=0.9)
+    audit._crossed[:4] = 5, 5, 0, 7
+    assert audit.epsilon_lower(DELTA) == 1.0
+
+
 def test_order_can_be_fixed() -> None:
     # BINOMIAL is not symmetric: at delta .01 its orders have epsilons of their own.
     epsilons = {order: float(BINOMIAL.epsilon(np.array([DELTA]), order)[0]) for order in Order}

@@ -196,6 +196,14 @@ def test_the_largest_loss_of_all_draws_bounds_epsilon(delta: float) -> None:
     assert curve.delta_bracket(9.9995)[1] > -math.expm1(-5e-4) / 1024  # all draws at the far atom
 
 
+def test_the_largest_loss_is_that_of_its_order() -> None:
+    """Draws around 0 against draws around 0 or 0.2, with probability 1/2 each."""
+    curve = exact.curve(LaplaceMixtures(1.0, (0.0, 0.2), (1.0, 0.0), (0.5, 0.5), times=5))
+    forward = 5 * math.log(2 / (1 + math.exp(-0.2)))
+    for order, largest in zip(Order, (forward, 1 - forward), strict=True):
+        assert curve.epsilon(1e-9, order) == pytest.approx(largest, rel=1e-5)
+
+
 def test_epsilons_above_a_billion_are_finite():
     """The losses of N(1, 10^4) against N(0, 1) are of the order of the squared ratio."""
     low, high = exact.curve(Mixtures(normal(1.0, 1e4), normal(0.0))).epsilon_bracket(
