@@ -265,10 +265,10 @@ def _text(path: Path) -> list[list[float]]:
         first, begun = not begun, True
         if "" in cells[:-1]:
             column = cells.index("") + 1
-            hint = "; pandas leaves out row numbers with index=False" * (first and column == 1)
-            raise ValueError(
-                f"line {number} must fill every column, got nothing in column {column}{hint}"
-            )
+            problem = f"line {number} must fill every column, got nothing in column {column}"
+            if first and column == 1:
+                problem += "; pandas leaves out row numbers with index=False"
+            raise ValueError(problem)
         if first and not any(map(_is_number, [words[0], *cells])):
             named = words[0].upper() not in _MISSING
             if named:

@@ -95,10 +95,12 @@ class Part:
 
     def bad(self, name: str, requirement: str) -> InvalidInput:
         """Return the error of a wrong value: ``name must be requirement, got value``."""
-        some_list = "a list" if self.value else "an empty list"
-        got = {list: some_list, dict: "a mapping", type(None): "nothing"}.get(type(self.value))
-        problem = f"{name} must be {requirement}, got {got or shown(self.value)}"
-        return invalid(self.location, problem)
+        got = "nothing" if self.value is None else shown(self.value)
+        if isinstance(self.value, list):
+            got = "a list" if self.value else "an empty list"
+        elif isinstance(self.value, dict):
+            got = "a mapping"
+        return invalid(self.location, f"{name} must be {requirement}, got {got}")
 
     def fields(
         self,

@@ -160,10 +160,10 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
             judgement = _judgement(found)
     except NothingClaimed as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
+    except (InvalidClaim, UserCodeError, BracketError) as reason:
+        judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=str(reason))
     except Exception as reason:
-        text = str(reason)
-        if not isinstance(reason, InvalidClaim | UserCodeError | BracketError):
-            text = " ".join(f"{type(reason).__name__}: {reason}".split())
+        text = " ".join(f"{type(reason).__name__}: {reason}".split())
         judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=text)
     return replace(judgement, seconds=time.perf_counter() - began)
 

@@ -113,7 +113,8 @@ def _leaves(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _same(path: str, old: object, new: object) -> bool:
     """Return whether nothing changed but the rounding of computed numbers."""
-    if {type(old), type(new)} <= {int, float} and not type(old) is type(new) is int:
+    types = {type(old), type(new)}
+    if types <= {int, float} and types != {int}:  # whole numbers alone are compared exactly
         computed = path.startswith("numbers")
         relative, absolute = (TOLERANCE, _ABSOLUTE) if computed else (_SUBJECT_TOLERANCE, 0.0)
         return math.isclose(old, new, rel_tol=relative, abs_tol=absolute)  # type: ignore[arg-type]

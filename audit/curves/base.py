@@ -164,7 +164,7 @@ class PrivacyCurve(ShortRepr, Plotted):
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
         return self._worst(self._renyi, a, order, np.maximum)
 
-    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Any, **style: Any) -> None:
         brackets = [self._ends(delta) for delta in display.DELTAS]
         low, high = np.transpose(brackets)
         (line,) = ax.plot(display.DELTAS, high, **style)

@@ -395,6 +395,7 @@ class EnclosedCurve(DominatingCurve):
     def _power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the power of one pair: slopes' largest deltas may be of several."""
         most = cache(lambda epsilon: self.upper.delta_bracket(epsilon, order.other)[1])
+        bracket = cache(lambda curve: curve.power_bracket(alpha, order))  # both may be one curve
         found = [alpha]
         for side in (_ordered(one, order.other) for one in self.adversaries):
 
@@ -403,8 +404,8 @@ class EnclosedCurve(DominatingCurve):
 
             found.append(power_bracket(delta, alpha)[0])
         if self.attained is not None:
-            found.append(self.attained.power_bracket(alpha, order)[0])
-        return max(found), self.upper.power_bracket(alpha, order)[1]
+            found.append(bracket(self.attained)[0])
+        return max(found), bracket(self.upper)[1]
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.asarray(self.upper.epsilon(delta, order))

@@ -53,8 +53,6 @@ _ROUNDS, _TOLERANCE, _MIN_SHARE = 5, 1.5, 0.3
 # Largest factor by which a grid is widened, in steps of 2, before its layers get fewer cells.
 _MAX_COARSENING = 32
 _NEAR_WIDTH = 0.002  # relative width
-# Renyi orders of the upper end where a grid's is wide: few, as in a search that may miss the best.
-_ORDERS: Any = {"search": (1e-4, 1e6), "points": 241, "refinements": 3}
 _CACHED_CURVES = 5  # compositions that are kept
 _RARE_STEPS = 64  # most steps with a large loss, in compositions on one grid
 _MAX_MU = 5.0  # largest parameter of one Gaussian pair on a grid
@@ -302,9 +300,10 @@ class RefinedCurve(DominatingCurve):
         if high == math.inf and self._fewer is not None:
             low = max(low, self._fewer._epsilon_ends(delta, order)[0])
         if self.moments is not None and (high - low) > _NEAR_WIDTH * low:
-            high = min(
-                high, RenyiCurve(partial(self._renyi, order=order), **_ORDERS).epsilon(delta)
-            )
+            # some orders, of which every one is a bound
+            renyi = partial(self._renyi, order=order)
+            curve = RenyiCurve(renyi, search=(1e-4, 1e6), points=241, refinements=3)
+            high = min(high, curve.epsilon(delta))
         return low, high
 
     @cached_property

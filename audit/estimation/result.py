@@ -200,7 +200,7 @@ class Audit(_AuditBasis, display.Plotted):
     tests: tuple[CountedTest, ...]  #: Every test that can matter, with its share of the error.
     record_deltas: tuple[float, ...] = ()  #: The named deltas of one record, if several differ.
 
-    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Any, **style: Any) -> None:
         deltas = sorted({*display.DELTAS, *(delta for delta in self.deltas if delta > 0)})
         ax.plot(deltas, self.epsilon_lower(np.array(deltas)), **style)
 

@@ -120,11 +120,11 @@ class Plotted(ABC):
         if not hasattr(ax, "fill_between"):
             raise ValueError(f"ax must be axes of matplotlib, got {ax!r}")
         ax.set(xscale="log", xlabel="delta", ylabel="epsilon")
-        self._draw(ax, style)
+        self._draw(ax, **style)
         return ax
 
     @abstractmethod
-    def _draw(self, ax: Any, style: dict[str, Any]) -> None: ...
+    def _draw(self, ax: Any, **style: Any) -> None: ...
 
 
 LOWER, EXACT, UPPER = "#0065A8", "#111111", "#C44E00"

@@ -208,7 +208,10 @@ def _statements(
             citation=f"claimed by the {subject}'s author",
             expected=claim.epsilon,
             # rounded down, but not below a claim that the bound refutes
-            found=max(rounded_down(one.certified), claim.epsilon * (one.certified > claim.epsilon)),
+            found=max(
+                rounded_down(one.certified),
+                claim.epsilon if one.certified > claim.epsilon else 0.0,
+            ),
             verdict=one.verdict,
         )
         for claim, one in zip(claims, judged, strict=True)

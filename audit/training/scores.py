@@ -230,7 +230,8 @@ def first_trial(function: Callable[..., Any], reference: str, *arguments: Any) -
         trial(function, reference, *arguments)
         again = _generators(function, reference)
         for one, (state, name) in after.items():
-            if before.get(one, (b"",))[0] != state != again.get(one, (state,))[0]:
+            moved = one not in before or before[one][0] != state
+            if moved and one in again and again[one][0] != state:
                 raise UserCodeError(
                     f"{reference} must draw all randomness from its seed, got draws from {name}, "
                     "which outlives a training: processes would repeat each other's noise"
@@ -243,11 +244,17 @@ def _generators(function: Any, reference: str) -> dict[Any, tuple[bytes, str]]:
 
     They may be in objects, collections, closures and defaults; other modules are not entered.
     """
-    kinds: list[type] = [np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState]
-    kinds += [random.Random, *(sys.modules[x].Generator for x in ("torch",) if x in sys.modules)]
+    kinds: tuple[type, ...] = np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState
+    kinds = *kinds, random.Random
+    if "torch" in sys.modules:
+        kinds = *kinds, sys.modules["torch"].Generator
     modules = _files_of(function, reference).keys() & sys.modules.keys()
-    held = [(at, name, x) for at in sorted(modules) for name, x in vars(sys.modules[at]).items()]
-    roots = [(f"{at}.{name}", x) for at, name, x in held if name[:2] + name[-2:] != "____"]
+    roots = [
+        (f"{module}.{name}", value)
+        for module in sorted(modules)
+        for name, value in vars(sys.modules[module]).items()
+        if not (name.startswith("__") and name.endswith("__"))
+    ]
     states: dict[Any, tuple[bytes, str]] = {}
     seen: set[int] = set()
     for name, value in [*roots, (reference, function)]:
@@ -259,7 +266,7 @@ def _generators(function: Any, reference: str) -> dict[Any, tuple[bytes, str]]:
                 continue
             seen.add(id(one))
             inside: list[Any] = []
-            if issubclass(kind, tuple(kinds)) and not issubclass(kind, random.SystemRandom):
+            if issubclass(kind, kinds) and not issubclass(kind, random.SystemRandom):
                 states[one] = pickle.dumps(_state(one)), name
             if kind is FunctionType:  # its globals are those of a module
                 inside = [one.__closure__, one.__defaults__, one.__kwdefaults__, vars(one)]
