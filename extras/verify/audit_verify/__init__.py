@@ -21,6 +21,7 @@ from typing import Any
 from flint import arb, ctx
 
 from audit_verify.laws import (
+    Decision,
     Draw,
     NotAWitnessError,
     Plain,
@@ -39,6 +40,7 @@ from audit_verify.walks import chain_cells, chains_of
 __all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
 _MIN_BITS, _MAX_BITS = 60, 2000
+_SETTLED = 1e-9  # twice the bits change less of what the cells prove: they prove no more
 _MAX_SECONDS = 600.0
 _STATUS = (
     "exit status: 0 refuted; 1 not refuted by this witness; 2 not a witness, with the reason; "
@@ -76,15 +78,16 @@ def verify(content: Plain) -> Outcome:
     """
     try:
         check(content)
-        bits = max((content["partition"] or {}).get("bits", 0), _MIN_BITS)
+        bits, before = max((content["partition"] or {}).get("bits", 0), _MIN_BITS), arb.nan()
         while True:
             ctx.prec = bits + 60
-            proven, denied, sides = _decided(content, bits)
+            proven, denied, least, sides = _decided(content, bits)
             if proven:
                 return Outcome(Answer.REFUTED, sides, _trusted(content))
-            if denied or bits == _MAX_BITS:
+            settled = least > 0 and abs(least - before) < least * _SETTLED
+            if denied or settled or bits == _MAX_BITS:
                 return Outcome(Answer.NOT_REFUTED, sides)
-            bits = min(2 * bits, _MAX_BITS)  # the threshold is between both ends
+            before, bits = least, min(2 * bits, _MAX_BITS)
     except TooLongError as reason:
         return Outcome(Answer.TOO_LONG, str(reason))
     except KeyError as missing:
@@ -100,16 +103,14 @@ def _trusted(content: Plain) -> tuple[str, ...]:
             "the counts: that the draws are independent, and of neighbouring datasets",
             "that the event, the error and its parts were chosen without the counted draws",
         )
-    neighbours = "that the two laws belong to neighbouring datasets"
-    return (neighbours,) if content["mechanism"] is None else ()
+    return () if content["mechanism"] else ("that the two laws belong to neighbouring datasets",)
 
 
-def _decided(content: Plain, bits: int) -> tuple[bool, bool, str]:
-    """Return whether cells refute the claim, whether they cannot, and the numbers."""
+def _decided(content: Plain, bits: int) -> Decision:
+    """Return what cells with this accuracy say of the claim."""
     at, claimed = arb(content["at"]), arb(content["claimed"]) + arb(content["slack"])
     if content["evidence"] == "sampled":
-        proven, sides = rejects(content["quantity"], at, claimed, content["samples"])
-        return proven, True, sides
+        return rejects(content["quantity"], at, claimed, content["samples"])
     draws = _draws(content["pair"], content["partition"], content["mechanism"], bits)
     if content["order"] == "reverse":
         draws = [Draw([(q, p) for p, q in d.cells], d.times, d.lost[::-1]) for d in draws]

@@ -16,6 +16,7 @@ from flint import arb, ctx, fmpz, fmpz_poly
 
 Plain = Mapping[str, Any]
 Cell = tuple[arb, arb]
+Decision = tuple[bool, bool, arb, str]  # proven, denied, least number of the cells, both in words
 # of a cut: whether it is left of the centre, and the mass beyond it on that side. That is the
 # smaller mass, so that nothing cancels in the tails.
 Tail = Callable[[arb], tuple[bool, arb]]
@@ -65,15 +66,15 @@ class Draw(NamedTuple):
 # ---------------------------------------------------------------------------- quantities
 
 
-def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> tuple[bool, bool, str]:
-    """Return whether cells prove that a quantity exceeds a value or show that theirs does not; why.
+def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> Decision:
+    """Return whether cells prove that a quantity exceeds a value, or show that theirs does not.
 
     The Renyi divergence and epsilon at delta 0 of independent draws add up; for other quantities
     there must be one draw.
     """
     draw, left, most = draws[0], arb(0), arb(0)
     if not all(mass.is_finite() for own in draws for cell in own.cells for mass in cell):
-        return False, False, "a probability is not known"
+        return False, False, arb.nan(), "a probability is not known"
     if quantity == "epsilon" and at == 0:
         for own in draws:
             low, high = largest_loss(own)
@@ -103,7 +104,8 @@ def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> tupl
     proven = bool(left > right)
     sign = ">" if proven else "is not proven above"
     shown = [side.str(10, radius=False) for side in (left, right)]
-    return proven, bool(most <= right), f"{sides[0]} = {shown[0]} {sign} {sides[1]} = {shown[1]}"
+    text = f"{sides[0]} = {shown[0]} {sign} {sides[1]} = {shown[1]}"
+    return proven, bool(most <= right), left, text
 
 
 def excess(draw: Draw, epsilon: arb) -> Cell:
@@ -230,8 +232,8 @@ def explicit_cells(pair: Plain, partition: Plain) -> list[Cell]:
         first, second = (probabilities(pair[name], f"pair.{name}") for name in names)
         return side_by_side(**{"pair.first": first, "pair.second": second})
     cuts = [arb(cut) for cut in partition["cuts"]]
-    laws = [_mixture(pair, name, partition) for name in names]
-    return list(zip(*(mixture_masses(cuts, law) for law in laws), strict=True))
+    laws = (mixture_masses(cuts, _mixture(pair, name, partition)) for name in names)
+    return list(zip(*laws, strict=True))
 
 
 def mixture_masses(cuts: Sequence[arb], mixture: Mixture) -> list[arb]:
@@ -301,11 +303,10 @@ def _density_tail(slope: arb, low: arb, high: arb) -> Tail:
 
 def probabilities(weights: Sequence[float], name: str) -> list[arb]:
     """Return weights over their sum, which must be 1 but for the rounding of doubles."""
-    exact = [arb(weight) for weight in weights]
-    total = sum(exact, arb(0))
+    total = sum(map(arb, weights), arb(0))
     wanted = f"{name} must be probabilities that sum to 1, got {float(total)!r}"
     require(abs(total - 1) < 1e-12, wanted)
-    return [weight / total for weight in exact]
+    return [arb(weight) / total for weight in weights]
 
 
 def side_by_side(**lists: Sequence[Any]) -> list[Any]:

@@ -25,7 +25,7 @@ from statistics import NormalDist
 
 from flint import arb
 
-from audit_verify.laws import Plain, TooLongError, normal, require
+from audit_verify.laws import Decision, Plain, TooLongError, normal, require
 
 Curve = Callable[[arb], arb]
 Place = tuple[float, arb, arb]  # log odds of q, P(rate <= q), largest p-value there
@@ -34,7 +34,7 @@ _MAX_CELLS = 5000
 _SCORES = NormalDist()
 
 
-def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool, str]:
+def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> Decision:
     """Return whether counts reject a claim at their share of the error, and why."""
     errors = [arb(error) for error in samples["errors"]]
     allowed, test = arb(samples["error"]), samples["test"]
@@ -61,7 +61,7 @@ def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> tuple[bool,
     allocation = f"1 of {len(errors)} tests at error {float(allowed):.6g} together"
     pilot = f"{samples['pilot'][0]} and {samples['pilot'][1]} draws of a pilot chose it"
     said = sides if proven else f"not {sides}" if "angle" in test else f"{sides} or more"
-    return proven, f"{said}; {allocation}, {pilot}"
+    return proven, True, arb(0), f"{said}; {allocation}, {pilot}"
 
 
 def _claim(quantity: str, at: arb, claimed: arb, size: int) -> Curve:

@@ -524,9 +524,6 @@ class _Table:
         return arb_mat(joined) + total * self.rest
 
 
-# ---------------------------------------------------------------------------- written-out chains
-
-
 def chains_of(pair: Plain) -> tuple[Chain, Chain]:
     """Return the two chains of a process that is written out."""
     return _chain(pair["first"], "pair.first"), _chain(pair["second"], "pair.second")

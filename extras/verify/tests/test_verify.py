@@ -1043,6 +1043,27 @@ def test_cells_that_cannot_refute_are_not_taken_with_more_bits(quantity: str, at
     assert ctx.prec < 150  # those of the first try, though sums of scores are rounded down
 
 
+def test_bits_that_change_nothing_are_not_doubled_for_a_claim_that_holds() -> None:
+    """A cell whose mass under the second law is not known leaves the upper end infinite."""
+    first, second = (
+        {
+            "start": 0.0, "lower": None, "upper": None,
+            "paths": [{"probability": 1.0, "segments": [{"times": 2, "steps": [{
+                "noise_std": 1.0, "maps": [{"weight": 1.0, "pieces": [
+                    [None, 0.5, shift], [8.0, 0.5, shift + 0.1]
+                ]}]
+            }]}]}],
+        }
+        for shift in (0.0, 0.3)
+    )  # fmt: skip
+    pair = {"kind": "process", "first": first, "second": second}
+    partition = {"cuts": [-30.0, 0.2], "window": [-60.0, 60.0]}
+    content = witness(pair, partition, "Renyi divergence", 2.0, 0.01)
+    assert verify(content).answer is Answer.REFUTED
+    assert verify({**content, "claimed": 0.2}).answer is Answer.NOT_REFUTED
+    assert ctx.prec <= 180
+
+
 def test_the_command_needs_python_flint_alone(tmp_path: Path) -> None:
     file = tmp_path / "a.witness.json"
     code = (
