@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.special import log_ndtr, logsumexp
 
 from audit import validate
 from audit.constructions import Affine, Construction, Process
@@ -208,7 +208,7 @@ class AffineWalk:
 
     @cached_property
     def _tilts(self) -> tuple[Array, Array, Array, Array]:
-        """Candidate strengths, and slopes, logarithms and constants of the theorem for each.
+        """Candidate strengths, and the theorem's slopes a, numbers b and log c for each.
 
         They are computed backwards from the last step; strengths are the second axis.
         """
@@ -216,7 +216,8 @@ class AffineWalk:
         origin, number = self._origin, len(self.steps)
         slopes = np.zeros((number + 1, strengths.size, origin.size))
         slopes[-1] = strengths[:, None] * self.direction
-        logs, constants = np.zeros((2, number + 1, strengths.size))
+        logs = np.zeros((number + 1, strengths.size))
+        constants = np.full_like(logs, -math.inf)
         for k in range(number - 1, -1, -1):
             step, a = self.steps[k], slopes[k + 1]
             slopes[k] = a @ step.matrix
@@ -227,8 +228,10 @@ class AffineWalk:
             if math.isfinite(self.lower) and k > 0:
                 before = self.steps[k - 1]
                 least = np.min((before.matrix[0, 0] - 1) * origin[0] + before.shifts)
-                average = _average(least, slopes[k, :, 0], before.noise_std)
-                constants[k] += np.exp(np.minimum(logs[k], _MAX_LOG)) * (1 - average)
+                average = _log_average(least, slopes[k, :, 0], before.noise_std)
+                with np.errstate(divide="ignore"):  # 0 without a tilt
+                    gain = logs[k] + np.log(-np.expm1(average))
+                constants[k] = np.logaddexp(constants[k], gain)
         return strengths, slopes, logs, constants
 
     def moments(self) -> tuple[float, float]:
@@ -251,19 +254,15 @@ class AffineWalk:
         u = self.direction
         return float(u @ mean), math.sqrt(float(u @ covariance @ u))
 
-    def _probability_after(self, states: Array, threshold: float) -> Array:
-        """Return the probability of the event after the last step, from states before it."""
+    def _log_probability_after(self, states: Array, threshold: float) -> Array:
+        """Return the event's log probability after the last step, from states before it."""
         step, u = self.steps[-1], self.direction
         if threshold > self.upper:
-            return np.zeros(len(states))
+            return np.full(len(states), -math.inf)
         at = states @ (step.matrix.T @ u)
         std = step.noise_std * float(np.linalg.norm(u))
-        return np.asarray(
-            sum(
-                weight * ndtr((at + shift @ u - threshold) / std)
-                for shift, weight in zip(step.shifts, step.weights, strict=True)
-            )
-        )
+        deviations = (at[:, None] + step.shifts @ u - threshold) / std
+        return np.asarray(logsumexp(log_ndtr(deviations), b=step.weights, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +273,7 @@ class Tilt:
     threshold: float  # the event is <u, X_T> >= threshold
     slopes: Array  # a_0, ..., a_T, shape (T + 1, d), of the theorem in the module docstring
     logs: Array  # b_0, ..., b_T
-    constants: Array  # c_0, ..., c_T
+    constants: Array  # log c_0, ..., log c_T
     largest: float  # the proven maximum W of every draw
 
     @staticmethod
@@ -283,9 +282,7 @@ class Tilt:
         if threshold <= walk.lower:
             raise validate.fail("threshold", f"above the lower wall ({walk.lower:g})", threshold)
         strengths, slopes, logs, constants = walk._tilts
-        with np.errstate(divide="ignore"):
-            constant = np.log(constants[1])
-        top = np.logaddexp(logs[0] + slopes[0] @ (walk.start - walk._origin), constant)
+        top = np.logaddexp(logs[0] + slopes[0] @ (walk.start - walk._origin), constants[1])
         tilt = strengths * walk.steps[-1].noise_std * np.linalg.norm(walk.direction)
         last = strengths * (threshold - walk.direction @ walk._origin)
         log_largest = top - last - 0.5 * tilt**2 + _log_greatest(tilt)
@@ -296,7 +293,7 @@ class Tilt:
             slopes=slopes[:, best],
             logs=logs[:, best],
             constants=constants[:, best],
-            largest=math.exp(min(float(log_largest[best]), _MAX_LOG)) * (1 + 1e-9),
+            largest=math.exp(np.clip(log_largest[best], -_MAX_LOG, _MAX_LOG)) * (1 + 1e-9),
         )
 
     def draw(self, number: int, seed: np.random.SeedSequence) -> BoundedDraws:
@@ -308,22 +305,23 @@ class Tilt:
 
     def _block(self, size: int, rng: np.random.Generator) -> Array:
         walk, origin = self.walk, self.walk._origin
-        states, weights = np.tile(walk.start, (size, 1)), np.ones(size)
+        states, log_weights = np.tile(walk.start, (size, 1)), np.zeros(size)
         for k, step in enumerate(walk.steps[:-1]):
             a, c = self.slopes[k + 1], self.constants[k + 1]
-            numerator = np.exp(self.logs[k] + (states - origin) @ self.slopes[k]) + c
-            tilted = rng.random(size) * numerator >= c
+            numerator = np.logaddexp(self.logs[k] + (states - origin) @ self.slopes[k], c)
+            tilted = rng.random(size) >= np.exp(c - numerator)
             shifts = step.shifts[self._shift(step, a, tilted, rng)]
             means = states @ step.matrix.T + shifts
             v = means + step.noise_std * rng.standard_normal(means.shape)
             v += np.where(tilted, step.noise_std**2, 0.0)[:, None] * a
-            gain = np.exp((v - origin) @ a)
+            gain = (v - origin) @ a
             below = v[:, 0] < walk.lower
             if below.any():
-                gain[below] = _average(means[below, 0] - walk.lower, float(a[0]), step.noise_std)
-            weights *= numerator / (math.exp(self.logs[k + 1]) * gain + c)
+                above = means[below, 0] - walk.lower
+                gain[below] = _log_average(above, float(a[0]), step.noise_std)
+            log_weights += numerator - np.logaddexp(self.logs[k + 1] + gain, c)
             states = np.clip(v, walk.lower, walk.upper)
-        return weights * walk._probability_after(states, self.threshold)
+        return np.exp(log_weights + walk._log_probability_after(states, self.threshold))
 
     @staticmethod
     def _shift(step: AffineStep, a: Array, tilted: Flags, rng: np.random.Generator) -> Indices:
@@ -349,11 +347,11 @@ def _log_greatest(tilt: Array) -> Array:
     return np.asarray(log_ndtr(z) - tilt * z)
 
 
-def _average(mean: Array, a: float | Array, std: float) -> Array:
-    """Return E[exp(a v) | v < 0] for normal v of these means."""
+def _log_average(mean: Array, a: float | Array, std: float) -> Array:
+    """Return log E[exp(a v) | v < 0] for normal v of these means."""
     z = -mean / std
     logs = a * mean + 0.5 * (a * std) ** 2 + log_ndtr(z - a * std) - log_ndtr(z)
-    return np.asarray(np.exp(np.minimum(logs, 0.0)))
+    return np.asarray(np.minimum(logs, 0.0))
 
 
 @dataclass(frozen=True)

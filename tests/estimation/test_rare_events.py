@@ -52,7 +52,7 @@ def twin_rate(walk: AffineWalk, threshold: float, nodes: int = 400) -> float:
             moves[:, :1] += weight * ndtr((low - mean) / step.noise_std)
             moves[:, -1:] += weight * ndtr((mean - high) / step.noise_std)
         density = moves[0] if density is None else density @ moves
-    return float(density @ walk._probability_after(states[:, None], threshold))
+    return float(density @ np.exp(walk._log_probability_after(states[:, None], threshold)))
 
 
 def linear(sign: float, steps: int, dimension: int = 10) -> AffineWalk:
@@ -124,19 +124,30 @@ def test_many_dimensions_are_normal() -> None:
 
 def test_certified_far_beyond_the_number_of_draws() -> None:
     delta, trials = 1e-8, 20_000
-    walls, walks = TwoSidedWalk(walled(lipschitz=1.0)), (linear(1.0, 12), linear(-1.0, 12))
-    between = audit.exact.curve(walls).epsilon_bracket(delta)[0]
+    walks = linear(1.0, 12), linear(-1.0, 12)
+    # the last ones: weights on the upper wall, and everywhere, are beyond the largest double
+    walls, wall, wide = (
+        TwoSidedWalk(walled(steps, lipschitz, diameter=diameter))
+        for steps, lipschitz, diameter in ((20, 1.0, 8.0), (40, 4.0, 131.5), (2, 2.0, 1000.0))
+    )
+    between, on_wall, far = (
+        audit.exact.curve(pair).epsilon_bracket(delta)[0] for pair in (walls, wall, wide)
+    )
     (mean, std), (other, _) = (walk.moments() for walk in walks)
     normal = GaussianCurve((mean - other) / std).epsilon(delta)
     for pair, order, true in (
         (walls, Order.FORWARD, between),
         (walls, Order.REVERSE, between),
+        (wall, Order.FORWARD, on_wall),
+        (wide, Order.FORWARD, far),
         (walks, Order.FORWARD, normal),  # the event of two walks is named by their direction
     ):
         asked = {"delta": delta, "trials": trials, "confidence": 0.95, "seed": 3}
         found = event_epsilon(pair, order=order, **asked)
         assert 0.9 * true < found.value <= true
         assert found.value > 1.3 * np.log(trials)
+    rare = event_epsilon(TwoSidedWalk(walled(1, 40.0, diameter=20.0)), **asked)
+    assert 700 < rare.value < 1254  # whose maximum is below the least double
 
 
 def test_coverage_of_limits() -> None:
