@@ -7,6 +7,7 @@ import enum
 import functools
 import hashlib
 import json
+import pickle
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,8 @@ import numpy as np
 import audit
 
 STREAM = 2  # version of the random numbers: it changes when a seed comes to mean other numbers
+Known = dict[type, dict[str, Any]]
+_MEMBERS = (bool, int, float, str, tuple, list, np.ndarray, types.FunctionType)
 
 
 def software() -> dict[str, str]:
@@ -48,37 +51,37 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def described(value: Any, outer: tuple[int, ...] = ()) -> Any:
+def described(value: Any, outer: tuple[int, ...] = (), known: Known | None = None) -> Any:
     """Return plain data that identify a value, the same in every process.
 
-    Numbers, strings, None and lists are kept. A dataclass becomes its type and its fields, an enum
-    its name, an array a digest of its bytes. A function becomes its module, its name, a digest of
-    its compiled code (two lambdas on one line share a source text), its defaults and its closure.
+    Numbers, strings, None and lists are kept. A dataclass becomes its type and its fields, and if
+    it can be called, its methods and constants, inherited ones too; an enum its name, an array a
+    digest of its bytes. A function becomes its module, its name, a digest of its compiled code (two
+    lambdas on one line share a source text), its defaults and its closure.
     Globals that a function reads are not included: after a change to them, use a new folder.
     Another version of Python compiles functions differently, and so describes them differently.
-    ``outer`` are the ids of the values that hold this one.
+    ``outer`` are the ids of the values that hold this one, ``known`` the classes described already.
     """
+    known = {} if known is None else known
     if isinstance(value, enum.Enum):
         return value.name
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if id(value) in outer:
         raise _indescribable(value, "it holds itself")
-    inner = functools.partial(described, outer=(*outer, id(value)))
+    inner = functools.partial(described, outer=(*outer, id(value)), known=known)
     if isinstance(value, type):
         return {"type": "class", "name": _name(value)}
     if dataclasses.is_dataclass(value):
         fields = {f.name: inner(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        call = type(value).__dict__.get("__call__")  # the code of an update map counts
-        does = {"call": inner(call)} if isinstance(call, types.FunctionType) else {}
-        return {"type": _name(type(value)), **fields, **does}
+        return {"type": _name(type(value)), **fields, **_called(type(value), inner, known)}
     if isinstance(value, Mapping):
         return {str(key): inner(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [inner(item) for item in value]
     if isinstance(value, (np.ndarray, np.generic)):
         return _array(np.asarray(value))
-    if isinstance(value, np.ufunc):
+    if isinstance(value, np.ufunc) and _is_shipped(value):
         return {"type": "numpy.ufunc", "name": value.__name__}
     if isinstance(value, functools.partial):
         parts = (value.func, value.args, value.keywords)
@@ -91,9 +94,32 @@ def described(value: Any, outer: tuple[int, ...] = ()) -> Any:
     raise _indescribable(value, "it is no plain data")
 
 
+def _is_shipped(ufunc: np.ufunc) -> bool:
+    """Return whether NumPy or SciPy has it, whose versions fix what it does."""
+    module = pickle.whichmodule(ufunc, ufunc.__name__)
+    return module.partition(".")[0] in ("numpy", "scipy")
+
+
+def _called(kind: type, inner: Any, known: Known) -> dict[str, Any]:
+    """Describe what a class whose objects are called, such as an update map, computes with."""
+    if kind in known:
+        return known[kind]
+    known[kind] = {}  # for objects of the class among its members
+    members = [(each, name, own) for each in kind.__mro__[:-1] for name, own in vars(each).items()]
+    found = {}
+    for each, name, member in members if any(name == "__call__" for _, name, _ in members) else ():
+        for function in ("fget", "func", "__func__"):  # of properties and bound methods
+            member = getattr(member, function, member)
+        if isinstance(member, _MEMBERS) and (name == "__call__" or name[:2] != "__"):
+            found[f"{_name(each)}.{name}"] = inner(member)
+    known[kind] = {"members": found} if found else {}
+    return known[kind]
+
+
 def _function(function: types.FunctionType, inner: Any) -> dict[str, Any]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     try:
-        closed = {name: cell.cell_contents for name, cell in _cells(function)}
+        closed = {name: cell.cell_contents for name, cell in cells}
     except ValueError:  # a cell that is empty yet
         raise _indescribable(function, "what it closes over is not there yet") from None
     return {
@@ -119,10 +145,6 @@ def _constant(value: Any) -> Any:
     if isinstance(value, frozenset):  # its order differs from process to process
         return "frozenset", sorted(repr(_constant(item)) for item in value)
     return value
-
-
-def _cells(function: types.FunctionType) -> zip[tuple[str, types.CellType]]:
-    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
 def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -215,14 +215,21 @@ def test_samples_of_code_that_was_rewritten_are_refused(tmp_path: Path) -> None:
         final_iterates(after, **kept)
 
 
-def test_an_update_map_is_told_by_its_code() -> None:
+@pytest.mark.parametrize("place", ["own", "inherited", "method", "property", "constant"])
+def test_an_update_map_is_told_by_its_code(place: str) -> None:
     def made(factor: float) -> Any:
-        @dataclass(frozen=True)
-        class Mine(UpdateMap):
-            def __call__(self, x: Any) -> Any:
-                return x * factor
-
-        return Mine()
+        members: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+            "own": ({}, {"__call__": lambda self, x: x * factor}),
+            "inherited": ({"__call__": lambda self, x: x * factor}, {}),
+            "method": ({"by": lambda self: factor}, {"__call__": lambda self, x: x * self.by()}),
+            "property": (
+                {"by": property(lambda self: factor)},
+                {"__call__": lambda self, x: x * self.by},
+            ),
+            "constant": ({"by": factor}, {"__call__": lambda self, x: x * self.by}),
+        }
+        base, own = members[place]
+        return dataclass(frozen=True)(type("Mine", (type("Base", (UpdateMap,), base),), own))()
 
     assert digest_of(made(0.5)) == digest_of(made(0.5))
     assert digest_of(made(0.5)) != digest_of(made(0.6))
@@ -407,6 +414,7 @@ def endless() -> Any:
     [
         (object(), "it is no plain data"),
         (One(len), "it is no plain data"),
+        (np.frompyfunc(lambda x: x, 1, 1), "it is no plain data"),
         (endless(), "it holds itself"),
         (np.array([object()]), "it holds objects"),
     ],
