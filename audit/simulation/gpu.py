@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,8 @@ class OnGpu:
             blocks = [block for own, block in places if own == side]
             states = [seeded(block.sequence(job.seed, stream)) for block in blocks]
             found.append(_walked(program, job.program.steps[side], blocks, states))
-        return [(side, next(found[side])) for side, _ in places]
+        walks = cast(Walks, job.program)
+        return [(side, walks.checked(side, next(found[side]))) for side, _ in places]
 
 
 def is_there() -> bool:

@@ -25,14 +25,7 @@ import numpy as np
 from audit.numerics.arrays import Array, Integers
 from audit.numerics.compiled import compiled_inline, compiled_loop, fma
 from audit.simulation.program import GENERAL, Tables
-from audit.simulation.rng import (
-    LANES,
-    Words,
-    aligned,
-    draw,
-    fill_normals,
-    signed_power,
-)
+from audit.simulation.rng import LANES, Words, aligned, draw, fill_normals, signed_power
 
 CHUNK = 16  # steps; their normals fill half of a usual first cache
 _MANY_MAPS = 64  # maps; a binary search, which has no vectors, is faster for more

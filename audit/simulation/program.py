@@ -204,13 +204,6 @@ def compiled(process: Process) -> Tables:
     )
 
 
-def cumulative(weights: list[float]) -> Array:
-    """Return the cumulative shares of ``weights``; the last one is 1, which no uniform reaches."""
-    sums = np.cumsum(weights, dtype=np.float64) / math.fsum(weights)
-    sums[-1] = 1.0
-    return sums
-
-
 class _StepTables(NamedTuple):
     kind: int
     maps: int

@@ -16,16 +16,11 @@ from audit.constructions.process import Path
 from audit.numerics.arrays import Array
 from audit.simulation.blocks import MAX_WALKS, Block, Stream, block_size
 from audit.simulation.fingerprint import described, digest_of
-from audit.simulation.program import (
-    GENERAL,
-    Tables,
-    compiled,
-    cumulative,
-    is_compilable,
-)
+from audit.simulation.program import GENERAL, Tables, compiled, is_compilable
 
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
 _MAX_ROUNDING = 2.0**-30  # of the start, in standard deviations of a step
+_MAX_DRIFT = 2.0**-10  # by the rounding of all steps, in standard deviations of their noise
 
 
 @dataclass(frozen=True)
@@ -39,8 +34,7 @@ class Walks:
     point = ()
 
     def __post_init__(self) -> None:
-        for process in self.processes:
-            least = min(step.noise_std for step in process.distinct_steps())
+        for process, least in zip(self.processes, self._least_stds, strict=True):
             if math.ulp(process.start) > _MAX_ROUNDING * least:  # walks would round what they move
                 raise ValueError(
                     f"start must be within {2.0**52 * _MAX_ROUNDING:.2g} standard deviations of a "
@@ -68,8 +62,18 @@ class Walks:
         """Return the final iterates of a block of walks, shape (trials,)."""
         program, stream = self._programs[side], self.streams[side]
         if program is not None:
-            return _walk(program, block, seed, stream)
-        return _by_numpy(block.generator(seed, stream), self.processes[side], len(block))
+            return self.checked(side, _walk(program, block, seed, stream))
+        x = _by_numpy(block.generator(seed, stream), self.processes[side], len(block))
+        return self.checked(side, x)
+
+    def checked(self, side: int, x: Array) -> Array:
+        """Return final iterates of a process, unless they are too large for doubles."""
+        check_rounding(np.abs(x).max(), self.steps[side], self._least_stds[side])
+        return x
+
+    @cached_property
+    def _least_stds(self) -> tuple[float, ...]:
+        return tuple(min(s.noise_std for s in p.distinct_steps()) for p in self.processes)
 
     @cached_property
     def _programs(self) -> tuple[Tables | None, ...]:
@@ -79,6 +83,16 @@ class Walks:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the fields alone: what they are made ready into may hold functions."""
         return Walks, (self.processes, self.streams, self.pair)
+
+
+def check_rounding(farthest: float, steps: int, std: float) -> None:
+    """Refuse walks whose doubles are so large that they round steps with this noise off."""
+    limit = _MAX_DRIFT * std / math.sqrt(steps)
+    if not math.ulp(farthest) <= limit:
+        raise ValueError(
+            f"iterates must be within {2.0**52 * limit / std:.2g} standard deviations of a step "
+            f"({std:g}) for samples of {steps} steps, got {float(farthest):g}"
+        )
 
 
 def _walk(program: Tables, block: Block, seed: int, stream: Stream) -> Array:
@@ -113,7 +127,8 @@ def _by_numpy(rng: np.random.Generator, process: Process, trials: int) -> Array:
 def _pick(rng: np.random.Generator, weights: list[float], size: int) -> NDArray[np.intp]:
     if len(weights) == 1:
         return np.zeros(size, dtype=np.intp)
-    return np.searchsorted(cumulative(weights), rng.random(size), side="right")
+    shares = np.cumsum(weights) / math.fsum(weights)
+    return np.searchsorted(shares[:-1], rng.random(size), side="right")
 
 
 def _follow(rng: np.random.Generator, process: Process, path: Path, size: int) -> Array:

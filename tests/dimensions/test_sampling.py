@@ -48,6 +48,20 @@ def test_scores_are_those_of_the_points() -> None:
             assert np.array_equal(s, np.linalg.norm(x, axis=1))
 
 
+def test_points_where_doubles_are_far_apart_are_refused() -> None:
+    """Steps of 8.1 rounded to 16 there: samples certified 7.4 of at most 4.5."""
+    m = audit.NoisySGD(
+        steps=4, dataset_size=1, batch_size=1, step_size=1.0, noise_std=20.0, lipschitz=8.1
+    )  # fmt: skip
+    given: dict[str, Any] = {
+        "loss": Linear(), "dataset": Dataset([[8.1]]), "dataset_prime": Dataset([[-8.1]]),
+    }  # fmt: skip
+    far = NoisySGDPair(mechanism=m, start=1e17, **given)
+    with pytest.raises(ValueError, match=r"^iterates must be within 2.2e\+12 .*, got 1e\+17$"):
+        final_points(far, trials=10, seed=1)
+    assert final_points(NoisySGDPair(mechanism=m, **given), trials=10, seed=1)[0].shape == (10, 1)
+
+
 def test_scores_go_to_an_audit() -> None:
     """Linear losses without walls: along the record's gradients, the Gaussian mechanism."""
     dataset = Dataset(np.eye(3))

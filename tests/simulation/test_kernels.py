@@ -15,6 +15,7 @@ from audit.constructions import (
     BiasedWalk,
     Mapped,
     Process,
+    QuadraticPair,
     ResetWalk,
     Segment,
     Step,
@@ -174,6 +175,19 @@ def test_a_start_where_doubles_are_far_apart_is_refused() -> None:
     with pytest.raises(ValueError, match=r"start must be within 4.2e\+06 standard deviations"):
         final_iterates(TwoSidedWalk(m, start=6e14), trials=10, seed=1)
     assert final_iterates(TwoSidedWalk(m, start=1e6), trials=10, seed=1)[0].shape == (10,)
+
+
+def test_iterates_where_doubles_are_far_apart_are_refused() -> None:
+    """The records of a batch move walks to where their noise is lost: 5.7 of at most 4.3."""
+    n = 10**15
+    m = noisy_sgd(
+        steps=40_000, dataset_size=n, batch_size=n, noise_std=1.4e-13, strong_convexity=1e-4,
+        lipschitz=None, gradient_sensitivity=1.0, diameter=None,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"^iterates must be within 2.2e\+10 .* got 4[0-9.]+$"):
+        final_iterates(QuadraticPair(m, 1e-4, others=0.5), trials=10, seed=1)
+    x, _ = final_iterates(QuadraticPair(m, 1e-4), trials=10, seed=1)
+    assert np.all(np.abs(x) < 1e-10)
 
 
 def test_walks_that_grow_beyond_all_doubles_are_refused() -> None:

@@ -14,6 +14,7 @@ from audit.simulation.backends import Parallel, Pool, in_threads
 from audit.simulation.blocks import Block, Progress, Stream, block_size
 from audit.simulation.fingerprint import described
 from audit.simulation.runner import run_job
+from audit.simulation.samplers import check_rounding
 from audit.simulation.samples import Draw, Samples, Score
 from audit_dimensions.pair import NoisySGDPair
 from audit_dimensions.program import Program
@@ -289,4 +290,6 @@ def block_points(program: Program, block: Block, seed: int, stream: Stream) -> A
     kernels.fill(words, program, normals, points)
     if not np.all(np.isfinite(points)):
         raise ValueError(_DIVERGED)
+    farthest = max(np.abs(points).max(), np.abs(program.start).max())
+    check_rounding(farthest, program.scales.size, float(program.noise_stds.min()))
     return points
