@@ -49,6 +49,7 @@ _ROWS = 50_000  # paths drawn at a time
 # Candidate strengths, in units of 1 / standard deviation without the walls.
 _TILTS = np.geomspace(1e-3, 60.0, 160)
 _MAX_LOG = 700.0
+_MAX_START = 1e6  # standard deviations of a step; logarithms of weights are about as large
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
 
@@ -143,8 +144,8 @@ class AffineWalk:
     Raises
     ------
     ValueError
-        If there are walls in several dimensions or beside a direction that is not 1, or a slope
-        below 0 in one dimension.
+        If there are walls in several dimensions or beside a direction that is not 1, a slope below
+        0 in one dimension, or a start a million deviations of a step away from 0 or the lower wall.
     """
 
     start: Array  #: The start point, shape (d,).
@@ -157,6 +158,10 @@ class AffineWalk:
         walls = self.lower, self.upper
         if any(map(math.isfinite, walls)) and (self.start.size > 1 or self.direction[0] != 1):
             raise validate.fail("walls", "infinite but for direction 1 in one dimension", walls)
+        far = max(np.abs(self.start).max(), np.abs(self.start - self._origin).max())
+        if far > _MAX_START * min(step.noise_std for step in self.steps):
+            near = f"within {_MAX_START:g} standard deviations of a step of 0 and of the lower wall"
+            raise validate.fail("start", near, self.start.tolist())
         if self.start.size == 1 and any(step.matrix[0, 0] < 0 for step in self.steps):
             raise validate.fail("slopes", "at least 0", min(s.matrix[0, 0] for s in self.steps))
 
@@ -203,8 +208,8 @@ class AffineWalk:
 
     @property
     def _origin(self) -> Array:
-        """The lower wall; 0 without one."""
-        return np.array([self.lower]) if math.isfinite(self.lower) else np.zeros(self.start.size)
+        """The lower wall; the start without one."""
+        return np.array([self.lower]) if math.isfinite(self.lower) else self.start
 
     @cached_property
     def _tilts(self) -> tuple[Array, Array, Array, Array]:
@@ -229,9 +234,8 @@ class AffineWalk:
                 before = self.steps[k - 1]
                 least = np.min((before.matrix[0, 0] - 1) * origin[0] + before.shifts)
                 average = _log_average(least, slopes[k, :, 0], before.noise_std)
-                with np.errstate(divide="ignore"):  # 0 without a tilt
-                    gain = logs[k] + np.log(-np.expm1(average))
-                constants[k] = np.logaddexp(constants[k], gain)
+                lost = np.fmax(-np.expm1(average), 1e-300)  # larger constants are right, too
+                constants[k] = np.logaddexp(constants[k], logs[k] + np.log(lost))
         return strengths, slopes, logs, constants
 
     def moments(self) -> tuple[float, float]:
@@ -316,9 +320,7 @@ class Tilt:
             v += np.where(tilted, step.noise_std**2, 0.0)[:, None] * a
             gain = (v - origin) @ a
             below = v[:, 0] < walk.lower
-            if below.any():
-                above = means[below, 0] - walk.lower
-                gain[below] = _log_average(above, float(a[0]), step.noise_std)
+            gain[below] = _log_average(means[below, 0] - walk.lower, float(a[0]), step.noise_std)
             log_weights += numerator - np.logaddexp(self.logs[k + 1] + gain, c)
             states = np.clip(v, walk.lower, walk.upper)
         return np.exp(log_weights + walk._log_probability_after(states, self.threshold))
@@ -363,7 +365,7 @@ class EventBound:
     #: Probability with which epsilon at ``delta`` is at least the bound, in ``order``.
     confidence: float
     order: Order  #: The order of the pair.
-    #: The event holds the iterates from here on that the order's first law favours.
+    #: The event holds the iterates from here on, to the side that the order's first law favours.
     threshold: float
     #: Lower confidence limit of the event's probability under the order's first law.
     first_rate: float
@@ -424,12 +426,12 @@ def event_epsilon(
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
     validate.instance(Order, order=order)
+    mirrored = order is Order.REVERSE and not isinstance(pair, tuple)  # whose first law is higher
     if isinstance(pair, tuple):
         walks = pair if order is Order.FORWARD else pair[::-1]
     else:
         validate.instance(Construction, pair=pair)
         laws = pair.processes() if order is Order.FORWARD else pair.processes()[::-1]
-        mirrored = order is Order.REVERSE  # the order's first law has the higher states
         walks = AffineWalk.of(laws[0], mirrored=mirrored), AffineWalk.of(laws[1], mirrored=mirrored)
     choosing, certifying = np.random.SeedSequence(seed).spawn(2)
     error = (1 - confidence) / 2
@@ -444,7 +446,7 @@ def event_epsilon(
         delta=float(delta),
         confidence=float(confidence),
         order=order,
-        threshold=threshold,
+        threshold=-threshold if mirrored else threshold,
         first_rate=first,
         second_rate=second,
         largest=(drawn[0].largest, drawn[1].largest),

@@ -146,6 +146,9 @@ def test_certified_far_beyond_the_number_of_draws() -> None:
         found = event_epsilon(pair, order=order, **asked)
         assert 0.9 * true < found.value <= true
         assert found.value > 1.3 * np.log(trials)
+    start = TwoSidedWalk(walled(diameter=None), start=50.0)
+    high, low = (event_epsilon(start, order=order, **asked).threshold for order in Order)
+    assert 50 < high == pytest.approx(100 - low)
     rare = event_epsilon(TwoSidedWalk(walled(1, 40.0, diameter=20.0)), **asked)
     assert 700 < rare.value < 1254  # whose maximum is below the least double
 
@@ -229,6 +232,7 @@ def test_limits_of_bounded_draws() -> None:
             lambda: replace(WALKS["mirrored"], direction=np.full(1, 2.0)),
             "walls must be infinite but",
         ),
+        (lambda: replace(WALKS["mirrored"], start=np.full(1, 2e6)), "start must be within 1e.06 "),
         (lambda: replace(linear(1.0, 2), lower=-1.0), "walls must be infinite but for direction 1"),
         (
             lambda: event_epsilon(
