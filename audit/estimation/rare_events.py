@@ -136,6 +136,12 @@ class AffineStep:
     weights: Array  # their probabilities, shape (m,)
     noise_std: float  # standard deviation of the noise in each direction, positive
 
+    def __post_init__(self) -> None:
+        validate.positive(noise_std=self.noise_std)
+        total = math.fsum(self.weights) if np.min(self.weights) >= 0 else math.nan
+        if len(self.weights) != len(self.shifts) or not abs(total - 1) < 1e-12:
+            raise validate.fail("weights", "probabilities of the shifts", self.weights.tolist())
+
 
 @dataclass(frozen=True, eq=False)
 class AffineWalk:
@@ -145,7 +151,8 @@ class AffineWalk:
     ------
     ValueError
         If there are walls in several dimensions or beside a direction that is not 1, a slope below
-        0 in one dimension, or a start a million deviations of a step away from 0 or the lower wall.
+        0 in one dimension, or a start that is not between the walls, or a million deviations of a
+        step away from 0 or the lower wall.
     """
 
     start: Array  #: The start point, shape (d,).
@@ -158,6 +165,8 @@ class AffineWalk:
         walls = self.lower, self.upper
         if any(map(math.isfinite, walls)) and (self.start.size > 1 or self.direction[0] != 1):
             raise validate.fail("walls", "infinite but for direction 1 in one dimension", walls)
+        if np.any((self.start < self.lower) | (self.start > self.upper)):
+            raise validate.fail("start", f"between the walls {walls}", self.start.tolist())
         far = max(np.abs(self.start).max(), np.abs(self.start - self._origin).max())
         if far > _MAX_START * min(step.noise_std for step in self.steps):
             near = f"within {_MAX_START:g} standard deviations of a step of 0 and of the lower wall"
@@ -344,8 +353,8 @@ def _log_greatest(tilt: Array) -> Array:
     def slope(z: Array) -> Array:
         return np.asarray(np.exp(-0.5 * z**2 - _LOG_ROOT - log_ndtr(z)) - tilt)
 
-    ends = np.repeat([[-300.0], [38.0]], tilt.size, axis=1)
-    z = np.where(tilt > 0, decreasing_root(slope, ends[0], ends[1]), 38.0)
+    low, high = np.repeat([[-300.0], [38.0]], tilt.size, axis=1)
+    z = np.where(tilt > 0, decreasing_root(slope, low, high), 38.0)
     return np.asarray(log_ndtr(z) - tilt * z)
 
 
@@ -409,7 +418,8 @@ def event_epsilon(
     Raises
     ------
     ValueError
-        If a number is out of its range, or the steps of the pair are not affine.
+        If a number is out of its range, the steps of the pair are not affine, or two walks have
+        different directions.
 
     Examples
     --------
@@ -427,12 +437,15 @@ def event_epsilon(
     validate.integer(0, seed=seed)
     validate.instance(Order, order=order)
     mirrored = order is Order.REVERSE and not isinstance(pair, tuple)  # whose first law is higher
-    if isinstance(pair, tuple):
-        walks = pair if order is Order.FORWARD else pair[::-1]
-    else:
+    if not isinstance(pair, tuple):
         validate.instance(Construction, pair=pair)
-        laws = pair.processes() if order is Order.FORWARD else pair.processes()[::-1]
-        walks = AffineWalk.of(laws[0], mirrored=mirrored), AffineWalk.of(laws[1], mirrored=mirrored)
+        one, other = (AffineWalk.of(law, mirrored=mirrored) for law in pair.processes())
+        pair = one, other
+    validate.instance(AffineWalk, **{f"pair[{i}]": walk for i, walk in enumerate(pair)})
+    directions = [walk.direction.tolist() for walk in pair]
+    if directions != [directions[0]] * 2:
+        raise validate.fail("pair", "two walks with one direction", directions)
+    walks = pair if order is Order.FORWARD else pair[::-1]
     choosing, certifying = np.random.SeedSequence(seed).spawn(2)
     error = (1 - confidence) / 2
     pilot = round(_PILOT_SHARE * trials)

@@ -232,7 +232,22 @@ def test_limits_of_bounded_draws() -> None:
             lambda: replace(WALKS["mirrored"], direction=np.full(1, 2.0)),
             "walls must be infinite but",
         ),
-        (lambda: replace(WALKS["mirrored"], start=np.full(1, 2e6)), "start must be within 1e.06 "),
+        (lambda: replace(WALKS["mirrored"], start=np.full(1, 4.1)), "start must be between the wa"),
+        (lambda: replace(linear(1.0, 2), start=np.full(10, 2e6)), "start must be within 1e.06 "),
+        (
+            lambda: replace(WALKS["mirrored"].steps[0], weights=np.full(1, 2.0)),
+            r"weights must be probabilities of the shifts, got \[2.0\]",
+        ),
+        (
+            lambda: event_epsilon(
+                (linear(1.0, 2), replace(linear(1.0, 2), direction=np.ones(10))),
+                delta=0.1,
+                trials=1000,
+                confidence=0.9,
+                seed=1,
+            ),
+            "pair must be two walks with one direction, got",
+        ),
         (lambda: replace(linear(1.0, 2), lower=-1.0), "walls must be infinite but for direction 1"),
         (
             lambda: event_epsilon(
