@@ -7,7 +7,7 @@ import enum
 import functools
 import hashlib
 import json
-import pickle
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -96,8 +96,8 @@ def described(value: Any, outer: tuple[int, ...] = (), known: Known | None = Non
 
 def _is_shipped(ufunc: np.ufunc) -> bool:
     """Return whether NumPy or SciPy has it, whose versions fix what it does."""
-    module = pickle.whichmodule(ufunc, ufunc.__name__)
-    return module.partition(".")[0] in ("numpy", "scipy")
+    shelves = np, sys.modules.get("scipy.special")
+    return any(getattr(each, ufunc.__name__, None) is ufunc for each in shelves)
 
 
 def _called(kind: type, inner: Any, known: Known) -> dict[str, Any]:

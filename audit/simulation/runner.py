@@ -83,6 +83,8 @@ def run_job(
     """
     validate.instance(Samples, job=job)
     validate.nonnegative(record_every=record_every)
+    if not (isinstance(backend, Parallel) or hasattr(backend, "run")):
+        raise validate.fail("backend", "a Parallel or the workers of a pool", backend)
     results = Sums(job) if job.draw.adds_up else Kept(job)
     with contextlib.ExitStack() as stack:
         record = None

@@ -58,6 +58,8 @@ def test_a_job_is_made_of_blocks() -> None:
         job.place(6)
     with pytest.raises(ValueError, match=r"^number must be a whole number of at least 0, got -1$"):
         job.place(-1)
+    with pytest.raises(ValueError, match=r"^backend must be a Parallel or .*, got 'loky'$"):
+        run_job(job, backend="loky")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^job must be a Samples, got 3$"):
         run_job(3)  # type: ignore[arg-type]
 
