@@ -25,12 +25,7 @@ from audit.claims import Claim
 from audit.claims.claim import statement_of
 from audit.claims.judge import judge
 from audit.curves import GaussianCurve, Order, PrivacyCurve, RenyiCurve
-from audit.dominating import (
-    MatrixMechanism,
-    Participation,
-    dominating_curve,
-    square_root_strategy,
-)
+from audit.dominating import MatrixMechanism, Participation, dominating_curve, square_root_strategy
 from audit.numerics.display import Marks, ShortRepr, sandwich
 from tests.mechanisms import dp_sgd, noisy_sgd
 

@@ -29,11 +29,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from audit import validate
-from audit.bounds.accounting.iteration import (
-    cycle_cost,
-    diameter_amplification,
-    record_place,
-)
+from audit.bounds.accounting.iteration import cycle_cost, diameter_amplification, record_place
 from audit.bounds.accounting.update import family_sensitivity
 from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size, fields, known
 from audit.bounds.statements import bound

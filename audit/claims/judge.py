@@ -16,20 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from audit import validate
-from audit.claims.candidates import (
-    KnownPair,
-    KnownPairs,
-    allowed_batches,
-    candidates_for,
-)
+from audit.claims.candidates import KnownPair, KnownPairs, allowed_batches, candidates_for
 from audit.claims.claim import Claim, Numbers, UserPair
-from audit.claims.error_shares import (
-    ErrorShare,
-    equal_share,
-    in_threads,
-    step_down,
-    work_order,
-)
+from audit.claims.error_shares import ErrorShare, equal_share, in_threads, step_down, work_order
 from audit.claims.evidence import (
     Collected,
     LowerBound,

@@ -17,13 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from audit.constructions.explicit import Mixture, Mixtures
-from audit.curves.quantities import (
-    EpsilonAtDelta,
-    Mu,
-    PowerAtAlpha,
-    Quantity,
-    RenyiAtOrder,
-)
+from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
 from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta
 

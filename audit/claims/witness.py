@@ -33,13 +33,7 @@ from audit.constructions.explicit import ExplicitPair, ExponentialMechanism, Nor
 from audit.constructions.explicit_laws import AllIterates
 from audit.constructions.process import BatchMaps, Wall
 from audit.curves import Order
-from audit.curves.quantities import (
-    QUANTITIES,
-    ClaimedNumber,
-    EpsilonAtDelta,
-    Mu,
-    TotalVariation,
-)
+from audit.curves.quantities import QUANTITIES, ClaimedNumber, EpsilonAtDelta, Mu, TotalVariation
 from audit.dominating.dispatch import collapsed
 from audit.mechanism import Composition
 from audit.numerics.display import ShortRepr

@@ -27,12 +27,7 @@ from audit.dominating.curve import ComposedCurve, DominatingCurve, EnclosedCurve
 from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.grid import GridPair, dominated, dominating
 from audit.dominating.poisson import poisson_curve
-from audit.exact.cell_curve import (
-    CellCurve,
-    DiscreteGaussianCurve,
-    ExponentialCells,
-    FiniteCells,
-)
+from audit.exact.cell_curve import CellCurve, DiscreteGaussianCurve, ExponentialCells, FiniteCells
 from audit.exact.law import UNIT, Law
 from audit.exact.law_curve import LawCurve
 from audit.exact.normal_cells import NormalCells

@@ -7,16 +7,7 @@ from dataclasses import replace
 
 from audit.numerics.number_format import Rounding, number, plain, short
 from audit.report import queries
-from audit.report.document import (
-    TEXT,
-    VERDICT,
-    Cell,
-    ColumnFormat,
-    Gallery,
-    Part,
-    Section,
-    Table,
-)
+from audit.report.document import TEXT, VERDICT, Cell, ColumnFormat, Gallery, Part, Section, Table
 from audit.report.figures import charts
 from audit.results import FoundTable, Statement, StudyResult, Value, Verdict
 

@@ -15,13 +15,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 from scipy.stats import norm
 
 from audit import exact
-from audit.constructions.explicit import (
-    Densities,
-    Finite,
-    LaplaceMixtures,
-    Mixture,
-    Mixtures,
-)
+from audit.constructions.explicit import Densities, Finite, LaplaceMixtures, Mixture, Mixtures
 from audit.curves import GaussianCurve, LaplaceCurve, Order
 from audit.curves.brackets import BracketError
 from audit.curves.finite_pair import Cells

@@ -22,14 +22,7 @@ from audit.results import Result, to_json
 from audit.scenario.shipped import scenarios_folder
 from results.scenarios import make
 from results.scenarios.make import SCENARIOS, main, names, run_all
-from results.scenarios.publish import (
-    Outcome,
-    fewer_colours,
-    linked,
-    place_of,
-    publish,
-    stable,
-)
+from results.scenarios.publish import Outcome, fewer_colours, linked, place_of, publish, stable
 from tests.report import example
 from tests.report.example import bare, draw_one_pixel, pair_settings
 

@@ -7,15 +7,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.results import (
-    Chart,
-    Drawn,
-    Findings,
-    FoundTable,
-    Series,
-    Statement,
-    Verdict,
-)
+from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
 from audit.scenario.studies import Progress
 
 
