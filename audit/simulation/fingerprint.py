@@ -102,18 +102,27 @@ def _is_shipped(ufunc: np.ufunc) -> bool:
 
 def _called(kind: type, inner: Any, known: Known) -> dict[str, Any]:
     """Describe what a class whose objects are called, such as an update map, computes with."""
-    if kind in known:
-        return known[kind]
-    known[kind] = {}  # for objects of the class among its members
-    members = [(each, name, own) for each in kind.__mro__[:-1] for name, own in vars(each).items()]
-    found = {}
-    for each, name, member in members if any(name == "__call__" for _, name, _ in members) else ():
-        for function in ("fget", "func", "__func__"):  # of properties and bound methods
-            member = getattr(member, function, member)
-        if isinstance(member, _MEMBERS) and (name == "__call__" or name[:2] != "__"):
-            found[f"{_name(each)}.{name}"] = inner(member)
-    known[kind] = {"members": found} if found else {}
+    if kind not in known:
+        known[kind] = {}  # for objects of the class among its members
+        classes = kind.__mro__[:-1]
+        is_called = any("__call__" in vars(each) for each in classes)
+        members = {
+            f"{_name(each)}.{name}": _unwrapped(member)
+            for each in classes
+            for name, member in vars(each).items()
+            if is_called and (name == "__call__" or not name.startswith("__"))
+        }
+        known[kind] = {
+            name: inner(one) for name, one in members.items() if isinstance(one, _MEMBERS)
+        }
     return known[kind]
+
+
+def _unwrapped(member: Any) -> Any:
+    """Return the function of a property or a bound method."""
+    for function in ("fget", "func", "__func__"):
+        member = getattr(member, function, member)
+    return member
 
 
 def _function(function: types.FunctionType, inner: Any) -> dict[str, Any]:
