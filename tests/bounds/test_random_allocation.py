@@ -182,6 +182,9 @@ def test_the_curve_says_nothing_beyond_total_variation():
 def test_extreme_noises_do_not_overflow():
     assert bounds.evaluate("evd26.theorem_3_3", allocation(0.01, 5)).delta(0.0) == 1.0
     assert chi_square(1e6, 10, 3) == pytest.approx(3e-13, rel=1e-6)
+    usual = bounds.evaluate("evd26.theorem_3_3", allocation(2.0, 10, 3)).delta(0.0)
+    exact = math.sqrt((1 + math.expm1(1 / 4) / 10) ** 3 - 1) / 2
+    assert exact <= usual == pytest.approx(exact, rel=1e-10)
 
 
 @pytest.mark.parametrize("id", ["fs25.theorem_4_3", "fs25.theorem_4_4"])

@@ -12,11 +12,12 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from audit.claims.sources import divergence_of, epsilon_of
 from audit.constructions import TwoSidedWalk
 from audit.constructions.explicit import Finite, Mixture, Mixtures
-from audit.curves import GaussianCurve, Order
+from audit.curves import GaussianCurve, Order, gaussian
 from audit.curves.bracketed import gaussian_mu
 from audit.curves.gaussian import gaussian_power_bracket
 from audit.estimation.regions import Region
@@ -51,7 +52,10 @@ def test_mu_from_one_delta_allows_for_the_last_bits_of_the_profile(mu):
     deltas = np.array([float(gaussian_delta(float(e), float(mu))) for e in epsilons])
     for bits in (-4, 0, 4):
         rounded = np.minimum(deltas * (1 + bits * 2.0**-53), 1 - 2.0**-53)
-        assert gaussian_mu(rounded, epsilons)[0] <= mu
+        low, at = gaussian_mu(rounded, epsilons)
+        assert low <= mu
+        proven = gaussian_delta_bracket(np.array(at), np.array(low))[1]
+        assert proven <= rounded[epsilons == at]
 
 
 def test_every_delta_below_one_proves_its_mu():
@@ -74,8 +78,20 @@ def test_epsilon_of_normals_contains_the_truth_up_to_delta_one(mu, delta):
         assert gaussian_delta(high, mu) <= delta
 
 
+def tails(x, wide):
+    with mpmath.workdps(40):
+        rate = mpmath.ncdf(-mpmath.mpf(x))
+        near = float(rate), float(rate)
+        return np.nextafter(near, (-1, 2)) * (np.array([1 - wide, 1 + wide]) if rate < 0.4 else 1)
+
+
+# each is right whatever its parts are, if they are what they say: a coarse quantile, tight tails
+@pytest.mark.parametrize(("moved", "wide"), [(0.0, None), (0.0, 0.0), (1e-4, 1e-3), (-1e-4, 1e-3)])
 @pytest.mark.parametrize("mu", [0.0, 1e-9, 0.3, 4.0])
-def test_power_of_normals_contains_the_truth_at_every_alpha(mu):
+def test_power_of_normals_contains_the_truth_at_every_alpha(mu, moved, wide, monkeypatch):
+    if wide is not None:
+        monkeypatch.setattr(gaussian, "normal_tail_bracket", lambda x: tails(x, wide))
+        monkeypatch.setattr(gaussian, "ndtri", lambda alpha: ndtri(alpha) + moved)
     rng = np.random.default_rng(0)
     alphas = np.concatenate([10 ** rng.uniform(-40, 0, 40), 1 - 10 ** rng.uniform(-15, -1, 40)])
     for alpha in alphas:
@@ -84,7 +100,7 @@ def test_power_of_normals_contains_the_truth_at_every_alpha(mu):
             true = mpmath.ncdf(z + mpmath.mpf(mu))
         low, high = gaussian_power_bracket((mu, mu), float(alpha))
         assert low <= true <= high
-        assert high - low < 1e-11 * high
+        assert wide or high - low < 1e-11 * high
 
 
 def test_a_perfectly_private_tradeoff_is_not_refuted_by_a_rounding():
@@ -189,20 +205,3 @@ def test_limits_next_to_one_give_no_more_than_their_rounding_allows():
             assert region.complement().second[0] >= 1 - p
     far = Region(np.array([0.75]), np.array([other]))
     assert far.complement().second[0] == 0.25  # elsewhere not a bit is lost
-
-
-def test_a_bracket_without_conditioning_would_be_wrong():
-    # the planted error: a delta that is taken for exact gives a mu that is too high
-    wrong = 0
-    for mu in np.linspace(12, 13, 11):
-        curve = single_curve(normals(float(mu)))
-        low, high = curve.delta_bracket(0.0, Order.FORWARD)
-        wrong += _inverted(0.5 * (low + high)) > mu * (1 + 1e-9)
-        assert curve.mu_bracket(Order.FORWARD).low <= mu
-    assert wrong > 0
-
-
-def _inverted(delta):
-    """The mu whose profile at 0 is delta, 2 Phi(mu / 2) - 1, with no error taken into account."""
-    with mpmath.workdps(60):
-        return float(2 * mpmath.sqrt(2) * mpmath.erfinv(mpmath.mpf(delta)))

@@ -11,6 +11,7 @@ from scipy.stats import expon, genpareto, norm
 
 from audit import exact
 from audit.constructions import TwoSidedWalk
+from audit.constructions.explicit_laws import Gaussian
 from audit.curves import GaussianCurve, LaplaceCurve, Order, PrivacyCurve, PureCurve
 from audit.estimation import (
     FixedThresholds,
@@ -146,11 +147,15 @@ def test_what_asks_for_more_needs_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_rates_are_those_of_the_curve() -> None:
-    for curve in (GaussianCurve(1.0), PureCurve(1.0), LaplaceCurve(3.0)):
+    unlike = exact.curve(Gaussian(sensitivity=1.0, noise_std=0.5, sampling_rate=0.3))
+    for curve in (GaussianCurve(1.0), PureCurve(1.0), LaplaceCurve(3.0), unlike):
         rates = EventRates.of(curve)
+        drawn = rates.draw(20_000, np.random.default_rng(2))
         for threshold in (-4.0, -0.7, 0.0, 1.3, 4.0):
             first, second = rates.above(threshold)
             assert 1 - curve.beta(second, Order.REVERSE) == pytest.approx(first, rel=2e-3)
+            seen = [float(np.mean(scores >= threshold)) for scores in drawn]
+            assert seen == pytest.approx([first, second], abs=0.015)
         for masses in rates.cells:
             assert np.sum(masses) == pytest.approx(1.0)
 

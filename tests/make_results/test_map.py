@@ -106,6 +106,12 @@ def test_rows_hold_both_sides(whole):
         assert not row.published_theorem.startswith("own.")
 
 
+def test_of_bounds_equal_but_for_rounding_the_oldest_is_named():
+    near = {"own.forgetting": 1.0 - 1e-11, "own.coupling": 1.0 - 2e-11}
+    assert make._smallest({**near, "published": 1.0}).theorem == "published"
+    assert make._smallest({**near, "published": 1.1}).theorem == "own.forgetting"
+
+
 def test_couplings_are_asked_where_the_gap_is_open():
     group = [dataclasses.replace(COUPLED, time=x) for x in (0.3, 3.0)]
     closed, open_ = make.upper(group, [100.0, 8.0])

@@ -26,6 +26,11 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         fails()
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
+    # what cannot be written to is told before the work
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.TemporaryFile", lambda dir: (dir / "no" / "file").open())
+        with pytest.raises(ValueError, match="can be written to"):
+            RunFolder(tmp_path, "run")
     # a name that is taken gets a number
     with RunFolder(tmp_path, "run").write():
         pass
