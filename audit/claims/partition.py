@@ -27,13 +27,13 @@ Density = Callable[[Array], Array]
 _NAMES = ("first", "second")
 _POINTS = 20_001  # at which the loss of one draw is evaluated
 _LOG_DENSITY, _MIN_LOG_DENSITY = -80.0, -680.0  # log density, where a line without walls may end
-_BISECTIONS = 60
+_BISECTIONS, _FAR = 60, 1e100
 _MAX_CELLS, _MIN_CELLS = 4000, 64
 _SUM_REACH = 11.0  # standard deviations of a sum of scores
 _RARE_MASS = 1e-18  # probability of the losses of all draws whose scores are cut off
 _COORDINATE_CELLS = 80
 _BITS = 50  # accuracy of the masses of cells, relative to that of the rarest one
-_MAX_SCORES, _MAX_TIMES = 19_000, 10**6
+_MAX_SCORES, _LEAST_MODULUS, _MAX_MODULUS, _MAX_TIMES = 19_000, 4096, 2**20, 10**6
 _MIN_GAP = 1e-4  # relative; cells that are merged hide about as much
 
 
@@ -150,6 +150,9 @@ def partition_of(
     sums: Plain = {}
     if alone:
         each = replace(goal, claimed=claimed / times, certified=certified / times)
+        if math.isinf(certified) and isinstance(quantity, EpsilonAtDelta):
+            # the loss of one draw may be as large as it takes
+            each, lines = goal, [_reaching(line, claimed) for line in lines]
         own = [_cuts(line, each) for line in lines]
     else:
         draws = [(line, int(part["times"])) for line, part in zip(lines, parts, strict=True)]
@@ -228,6 +231,13 @@ def _reach(line: _Line, goal: _Goal, cuts: Array, walls: tuple[float, float]) ->
         None if math.isfinite(wall) else float(end) for wall, end in zip(walls, ends, strict=True)
     ]
     return found | {"window": window}
+
+
+def _reaching(line: _Line, loss: float) -> _Line:
+    """Return a line whose points go on to where the loss is larger, if they have to."""
+    while np.max(line.losses) <= loss and np.ptp(line.points) < _FAR:
+        line = replace(line, points=2 * line.points - np.mean(line.points))
+    return line
 
 
 def _laplace_density(weights: list[float], means: Array, scale: float) -> Density:
@@ -390,30 +400,33 @@ def _scoring(draws: Sequence[Draws], goal: _Goal) -> tuple[float, list[tuple[flo
     """
     draws = [(losses[m > 0], m[m > 0] / m[m > 0].sum(), n) for losses, m, n in draws]
     bits = _BITS
-    if isinstance(goal.quantity, EpsilonAtDelta):
+    if not isinstance(goal.quantity, PowerAtAlpha):
         # the largest losses are rarer than what the claim lacks: they may have lower scores
-        rare = 1e-3 * goal.gap * goal.at / sum(n for *_, n in draws)
+        mass = goal.at if isinstance(goal.quantity, EpsilonAtDelta) else goal.number
+        rare = 1e-3 * goal.gap * mass / sum(n for *_, n in draws)
         draws = [_without_largest(draw, rare) for draw in draws]
         # masses of sums are rounded down: fine enough for what the claim lacks
         bits = max(math.ceil(10 - math.log2(max(rare, 1e-300))), bits)
     unit, reach, ends = _spread(draws, goal)
-    unit = max(unit, _width(ends) / _MAX_SCORES)  # where the largest losses are alike
     whole = sum(n * (high - low) for (low, high), (*_, n) in zip(ends, draws, strict=True))
+    unit = min(unit, min(reach, whole) / _LEAST_MODULUS)  # atoms are rounded, not spread
+    # where the largest losses are alike
+    unit = max(unit, _width(ends) / _MAX_SCORES, min(reach, whole) / _MAX_MODULUS)
     modulus = max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
     return unit, ends, {"modulus": modulus, "bits": bits}
 
 
 def _spread(draws: Sequence[Draws], goal: _Goal) -> tuple[float, float, list[tuple[float, float]]]:
     """Return the unit of scores, the reach of the sum of losses, and the limits of losses."""
-    times = sum(n for *_, n in draws)
-    theta = _tilt(draws, goal)
+    counts = [n for *_, n in draws]
+    times, theta = sum(counts), _tilt(draws, goal)
     weights = _tilted(draws, theta)
-    tilted = [_moments(own, w) for w, (own, _, _) in zip(weights, draws, strict=True)]
-    plain = [_moments(own, m) for own, m, _ in draws]
-    spreads = [
-        math.sqrt(sum(n * v for (_, v), (*_, n) in zip(found, draws, strict=True)) / times)
-        for found in (tilted, plain)
-    ]
+    means, spreads = [], []  # of the sum, and of one draw: tilted, under P and under Q
+    for tilted in (weights, _tilted(draws, 0.0), _tilted(draws, -1.0)):
+        found = [_moments(own, w) for w, (own, *_) in zip(tilted, draws, strict=True)]
+        mean, variance = (np.array(counts) @ np.array(found)).tolist()
+        means.append(mean)
+        spreads.append(math.sqrt(variance / times))
     ends = []
     for w, (losses, masses, _) in zip(weights, draws, strict=True):
         rank = np.argsort(losses)
@@ -421,10 +434,10 @@ def _spread(draws: Sequence[Draws], goal: _Goal) -> tuple[float, float, list[tup
         low = losses[rank][_place(heaviest, _RARE_MASS / times)]
         high = losses[rank][::-1][_place(heaviest[::-1], _RARE_MASS / times)]
         ends.append((float(low), float(high)))
-    moved = sum(n * abs(a[0] - b[0]) for a, b, (*_, n) in zip(tilted, plain, draws, strict=True))
-    reach = 2 * _SUM_REACH * math.sqrt(times) * max(spreads) + 2 * moved + 2 * _width(ends)
+    moved = max(means) - min(means)
+    reach = 2 * (_SUM_REACH * math.sqrt(times) * max(spreads) + moved + _width(ends))
     # rounding hides a part of the variance, and of power and distance at most that part
-    allowed = times * min(spreads) ** 2 / 12 * min(max(goal.gap, 1e-4), 0.06)
+    allowed = times * min(spreads[:2]) ** 2 / 12 * min(max(goal.gap, 1e-4), 0.06)
     if theta > 0:  # and of delta at most theta^2/2 times the variance; the claim lacks more
         lacks = -math.expm1(-theta * goal.gap * goal.number)
         allowed = min(lacks / (6 * theta**2), times * spreads[0] ** 2 / 12 * 0.06)
@@ -502,8 +515,11 @@ def _finite_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
         unit, [(low, high)], sums = _scoring(draws, goal)
     found = _scores(losses, unit, low, high)
     scores[shared] = found
-    # outcomes that only the wanted law has stand apart; those of the other one do not matter
-    scores[(q if isinstance(goal.quantity, PowerAtAlpha) else p) == 0] = min(found)
+    # outcomes that one law alone has stand apart: P's if they decide, else those that weigh more
+    if goal.certified < math.inf and np.sum(q[p == 0]) > np.sum(p[q == 0]):
+        scores[q == 0] = max(found)
+    else:
+        scores[p == 0] = min(found)
     return {"scores": scores.tolist(), **sums}
 
 

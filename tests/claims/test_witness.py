@@ -452,6 +452,9 @@ def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     best = law.mu_bracket(Order.FORWARD).epsilon
     assert small.at == 0.0 < Mu().witness_at(law, Order.FORWARD, 0.1) <= best
     assert answer(small) is Answer.REFUTED
+    # cells for the mu that delta proves there, .11, not for the certified .29
+    pair = laws.Gaussian(sensitivity=1.0, noise_std=1.5, sampling_rate=0.001, times=100)
+    assert answer(witness(statement_of(mu=0.087), pair)) is Answer.REFUTED
 
 
 @pytest.mark.parametrize(
@@ -468,6 +471,32 @@ def test_rare_large_losses_leave_scores_fine_enough(noise_std, times, wrong) -> 
     assert found.bracket[0] < 1.05 * found.claimed
     outcome = verify(json.loads(found.to_json()))
     assert outcome.answer is Answer.REFUTED, outcome
+
+
+SUBSAMPLED = laws.Gaussian(sensitivity=1.0, noise_std=50.0, sampling_rate=0.01, times=9)
+APART = Mixtures(Mixture((0.002, 0.998), (0.8, 0.0), (0.7, 0.7)), Mixture((1.0,), (2.5,), (0.7,)))
+OWN = Finite((0.93, 0.0, 0.07), (0.25, 0.27, 0.48), times=5)
+RARE = laws.Laplace(sensitivity=1.0, scale=1.07, sampling_rate=1e-4, times=4)
+
+
+@pytest.mark.parametrize(
+    ("pair", "wrong"),
+    [
+        # a loss of 5 is 50 standard deviations away
+        (laws.Gaussian(sensitivity=1.0, noise_std=10.0), {"epsilon": 5.0, "delta": 0.0}),
+        (SUBSAMPLED, {"epsilon": 1.0, "delta": 0.0}),
+        # sums under both laws are far apart, and must not meet modulo anything
+        (replace(APART, times=1000), {"epsilon": 60.0, "delta": 1e-3}),
+        # outcomes that one law alone has
+        (OWN, {"total_variation": 0.944}),
+        (Finite((0.86, 0.03, 0.11), (0.0, 0.48, 0.52), times=3), {"tradeoff": {0.01: 0.02}}),
+        (RARE, {"total_variation": 6.83e-5}),  # largest losses are rare, others alike
+    ],
+)
+def test_an_honest_witness_is_not_contradicted(pair, wrong) -> None:
+    found = witness(statement_of(**wrong), pair)
+    outcome = verify(json.loads(found.to_json()))
+    assert outcome.answer is Answer.REFUTED, (outcome, found.bracket)
 
 
 @pytest.mark.parametrize("alpha", [1.5, 8.0])
