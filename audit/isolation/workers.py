@@ -352,7 +352,7 @@ class _Worker:
         received = self._received.get(connection, b"")
         while b"\n" not in received:
             if len(received) > _MAX_REPLY:
-                raise _Ended("sent an invalid answer")
+                raise _Ended(f"sent an answer of more than {_MAX_REPLY >> 20} MiB")
             left = max(0.0, until - time.monotonic())
             ready = select.select([connection, self._control], [], [], left)[0]
             if not ready:

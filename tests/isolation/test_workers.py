@@ -131,6 +131,8 @@ def test_a_process_that_forged_an_answer_is_not_asked_again(workers: Workers) ->
     for forged in ('{"value": 0}', '{"number": 99, "value": 0}'):  # of no request, or of another
         with pytest.raises(UserCodeError, match="sent an invalid answer"):
             called(workers, "writing_everywhere", forged, keep=True)
+    with pytest.raises(UserCodeError, match="doubled sent an answer of more than 1 MiB"):
+        called(workers, "doubled", "x" * 2**20)
     assert called(workers, "counted", 1, keep=True)[0] != before
     assert called(workers, "doubled", 4) == 8
 
