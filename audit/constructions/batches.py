@@ -57,20 +57,21 @@ _MAX_TRACKED = 16
 
 
 def _fixed_size(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
-    n, b, rate = mechanism.dataset_size, mechanism.batch_size, mechanism.sampling_rate
+    n, b = mechanism.dataset_size, mechanism.batch_size
     if present:  # a full batch is a sample of all n
-        yield 0, False, b, 0, 1 - rate
-        yield 0, True, b - 1, 0, rate
+        yield 0, False, b, 0, mechanism.skipping_rate
+        yield 0, True, b - 1, 0, mechanism.sampling_rate
     else:
         yield 0, False, min(b, n - 1), 0, 1.0
 
 
 def _poisson(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> Iterator[Move]:
     """Draw each record; batches above ``max_batch_size`` are cut to a uniformly random subset."""
-    rate, most = mechanism.sampling_rate, mechanism.max_batch_size or mechanism.dataset_size
-    for others, weight in enumerate(binomial(mechanism.dataset_size - 1, rate)):
+    n, most = mechanism.dataset_size, mechanism.max_batch_size or mechanism.dataset_size
+    rate, left = mechanism.sampling_rate, mechanism.skipping_rate
+    for others, weight in enumerate(binomial(n - 1, rate, left)):
         drawn = rate * weight if present else 0.0
-        yield 0, False, min(others, most), 0, (1 - rate) * weight if present else weight
+        yield 0, False, min(others, most), 0, left * weight if present else weight
         if others < most:
             yield 0, True, others, 0, drawn
         else:
@@ -84,13 +85,14 @@ def _reshuffled(mechanism: NoisySGD, present: bool, place: int, moved: bool) -> 
 
     Every batch holds b records: b - 1 others if it holds the record, and b if not.
     """
-    b, left = mechanism.batch_size, mechanism.dataset_size / mechanism.batch_size - place
+    b = mechanism.batch_size
+    left = mechanism.dataset_size - place * b
     if not present:
         yield 0, False, b, 0, 1.0
         return
     met = 0 if place == mechanism.steps_per_epoch - 1 else 1  # the next epoch starts afresh
-    yield 0, False, b, 0, 1 - 1 / left
-    yield 0, True, b - 1, met, 1 / left
+    yield 0, False, b, 0, (left - b) / left
+    yield 0, True, b - 1, met, b / left
     if place:
         yield 1, False, b, met, 1.0
 
@@ -110,9 +112,9 @@ def _alone(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
         yield 0, False, 0, 0, 1.0
         return
     for met in range(max(0, most - left), min(place, most) + 1):
-        rate = (most - met) / left
-        yield met, False, 0, 0 if left == 1 else met, 1 - rate
-        yield met, True, 0, 0 if left == 1 else met + 1, rate
+        owed = most - met
+        yield met, False, 0, 0 if left == 1 else met, (left - owed) / left
+        yield met, True, 0, 0 if left == 1 else met + 1, owed / left
 
 
 def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
@@ -128,11 +130,11 @@ def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
             f"iterate, got {mechanism.participations}"
         )
     n, left = mechanism.dataset_size, mechanism.steps_per_epoch - place
-    rate = 1 / left
+    rate, later = 1 / left, (left - 1) / left
     for met in range(2 if place and present else 1):
         for gone in range(n if place else 1):
             own = rate if present and not met else 0.0
-            for others, weight in enumerate(binomial(n - 1 - gone, rate)):
+            for others, weight in enumerate(binomial(n - 1 - gone, rate, later)):
                 for holds, share in ((False, 1 - own), (True, own)):
                     after = 0 if left == 1 else (met + holds) * n + gone + others
                     yield met * n + gone, holds, others, after, weight * share
@@ -401,14 +403,12 @@ def follows_others(mechanism: NoisySGD) -> bool:
     return mechanism.dataset_size <= _MAX_TRACKED + 1 and mechanism.participations == 1
 
 
-def binomial(trials: int, rate: float) -> list[float]:
+def binomial(trials: int, rate: float, skipping_rate: float) -> list[float]:
     """Return the binomial probabilities, relatively accurate above 1e-304."""
     if rate == 1:
         return [0.0] * trials + [1.0]
     counts = np.arange(1, trials + 1)
-    ratios = (
-        (trials - counts + 1) / counts * (rate / (1 - rate))
-    )  # successive probabilities' ratios
+    ratios = (trials - counts + 1) / counts * (rate / skipping_rate)  # of successive probabilities
     logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
     mode = int(np.argmax(logs))
     with np.errstate(under="ignore"):

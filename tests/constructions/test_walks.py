@@ -106,7 +106,7 @@ def test_poisson_weights_arebinomial(n: int, b: int) -> None:
 
     from audit.constructions.batches import binomial
 
-    weights = np.array(binomial(n - 1, b / n))
+    weights = np.array(binomial(n - 1, b / n, 1 - b / n))
     expected = binom.pmf(np.arange(n), n - 1, b / n)
     matters = expected > 1e-250
     np.testing.assert_allclose(weights[matters], expected[matters], rtol=2e-12)

@@ -12,6 +12,7 @@ import pytest
 from audit import Batching, NoisySGD, Order, Relation, Release, exact
 from audit.constructions import (
     Affine,
+    BiasedWalk,
     DependentStep,
     DriftedWalk,
     Process,
@@ -101,6 +102,16 @@ def test_one_batch_an_epoch_is_full_batches() -> None:
         full = dataclasses.replace(m, batching=Batching.FULL)
         update = linear(m, 1.0, 0.2)
         assert_same(batched_process(m, 0.2, update), batched_process(full, 0.2, update))
+
+
+@pytest.mark.parametrize("batching", [Batching.WITHOUT_REPLACEMENT, Batching.DROP_LAST])
+def test_a_record_that_is_hardly_ever_left_out(batching: Batching) -> None:
+    """Of a rounded 1 - 1e-6 the largest loss, log 10^6, is off by 3e-11."""
+    n, b = 10**6, 10**6 - 1
+    m = noisy_sgd(dataset_size=n, batch_size=b, batching=batching, relation=Relation.ZERO_OUT)
+    m = dataclasses.replace(m, step_size=float(b), noise_std=1 / b, diameter=None, smoothness=None)
+    low, high = exact.curve(BiasedWalk(m)).epsilon_bracket(0.0, Order.FORWARD)
+    assert low <= np.log(n) <= high
 
 
 def test_batches_that_are_never_cut_are_poisson_batches() -> None:
