@@ -175,7 +175,7 @@ class Truncation:
         """
         uncut, cut, error = binomial_tails(largest, dataset_size - 1, rate)
         if cut < _NEGLIGIBLE_CUT:
-            return cls(rate, cut, 0.0, 1.0, UNIT_ROUNDOFF)
+            return cls(rate, cut, 0.0, 1.0, UNIT_ROUNDOFF / (1 - rate))
         _, more, other = binomial_tails(largest + 1, dataset_size, rate)
         kept = min(more * largest / dataset_size / cut, rate)
         least = 1 - rate if rate < 1 else 1 - kept  # roundings count most for what is left of 1
@@ -202,12 +202,13 @@ def truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
             "relation must be 'add remove' for truncated poisson batches, because no pair is "
             f"known for others, got {m.relation.value!r}"
         )
-    z, steps, largest = m.noise_multiplier, m.steps, m.max_batch_size
+    z, steps, largest, left = m.noise_multiplier, m.steps, m.max_batch_size, m.skipping_rate
     assert largest is not None  # checked by the mechanism
     if largest >= m.dataset_size:
-        return poisson_curve(z, m.sampling_rate, steps, m.relation, accuracy=accuracy)
+        rate, relation = m.sampling_rate, m.relation
+        return poisson_curve(z, rate, steps, relation, accuracy=accuracy, skipping_rate=left)
     tails, cut = log_tails(steps), Truncation.of(m.dataset_size, m.sampling_rate, largest)
-    plain = MixturePair(cut.rate, z, 1.0, two_sided=False)
+    plain = MixturePair(cut.rate, z, 1.0, False, left)
     pairs = [(cut.uncut, plain)] if cut.uncut >= _NEGLIGIBLE_CUT else []
     if cut.kept:
         pairs.append((cut.cut, MixturePair(cut.kept, z, 2.0, two_sided=False)))
@@ -231,7 +232,7 @@ def truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     # a step is at most one at rate q whose record counts twice, and at least one with others of 0
     limits = DeltaLimits(
         SampledGaussian(2 * math.sqrt(steps) / z, -steps * plain.log_skipped),
-        (SampledGaussian(1 / z, -alone.log_skipped),),
+        (SampledGaussian(1 / z, -alone.log_skipped, 2 * cut.error + 8 * UNIT_ROUNDOFF),),
         False,
         f"{steps} steps on truncated Poisson batches",
     )

@@ -72,7 +72,7 @@ def sampled_gaussian_renyi(
     """Return upper bounds on the Renyi divergence of the sampled Gaussian mechanism.
 
     By default of the larger one of both orders. Within 1e-10 of it, relatively, for sigma from 0.01
-    to 1000, rates from 1e-8 to 1 and orders from 1.001 to 1e4.
+    to 1000, orders from 1.001 to 1e4, and rates from 1e-8 to 1 - 1e-7, which may be rounded; and 1.
     """
     orders = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
     validate.closed_unit(rate=rate)
@@ -94,12 +94,21 @@ def _divergences(alpha: Array, mu: Array, rate: float, order: Order) -> Array:
     if rate in (0, 1):
         return unsampled if rate else np.zeros_like(unsampled)
     unsampled *= 1 + 8 * _UNIT
+    rate = _rounded_up(rate)
     forward = order is Order.FORWARD
     log_mean = _log_means(alpha if forward else 1 - alpha, mu, rate)
     least = _minkowski(alpha, mu, rate) if forward else -math.log1p(-rate) * (1 + 4 * _UNIT)
     # quasi-convexity, and P >= 1 - q
     value = np.logaddexp(0.0, log_mean) / (alpha - 1) * (1 + 8 * _UNIT)
     return np.minimum(np.minimum(value, unsampled), least)
+
+
+def _rounded_up(rate: float) -> float:
+    """Return a rate that is above the quotient it was rounded from; divergences rise with it.
+
+    Near 1 the rounding counts: in 1 - q, and so in the largest loss.
+    """
+    return math.nextafter(rate, 1.0) if 0.5 < rate < 1 - _UNIT else rate
 
 
 def mirrored_renyi(alpha: Array, rate: float, mu: float) -> Array:
@@ -115,7 +124,8 @@ def mirrored_renyi(alpha: Array, rate: float, mu: float) -> Array:
 
 def two_sided_log_moment(order: float, rate: float, mu: float) -> float:
     """Return an upper bound on the log-moment of a two-sided pair, for an order above 1."""
-    log_mean = _log_means(np.array([order]), np.array([mu]), rate, two_sided=True)
+    one = np.array([order]), np.array([mu])
+    log_mean = _log_means(*one, _rounded_up(rate), two_sided=True)
     unsampled = 2 * order * (order - 1) * mu**2
     return min(float(np.logaddexp(0.0, log_mean[0])), unsampled)
 

@@ -29,7 +29,7 @@ _DEVIATIONS, _MIN_TERMS, _TINY, _RARE_MASS = 12.0, 64, 1e-300, 1e-290
 def log_binomial(successes: Integers, trials: int, rate: float) -> tuple[Array, Array]:
     """Return log probabilities of numbers of successes, and bounds on their errors.
 
-    Numbers above ``trials`` have none. The rate is taken as exact.
+    Numbers above ``trials`` have none. The rate may be a rounded quotient.
     """
     k = np.minimum(successes, trials).astype(np.float64)
     rest = trials - k
@@ -40,12 +40,15 @@ def log_binomial(successes: Integers, trials: int, rate: float) -> tuple[Array, 
         logs = root + _stirling(np.full(1, float(trials))) - _stirling(k) - _stirling(rest)
         logs = logs - own - other
         size = 256 + 4 * np.abs(root) + 2 * (own + other)
-        errors = own_error + other_error + _UNIT * size
+        share = np.float64(rate) / (1 - rate)  # of the rounding of the rate, in that of 1 - rate
+        moved = np.abs(k - trials * rate) * share
+        errors = own_error + other_error + _UNIT * (size + moved)
         # all of the same kind: a power
         powers = {0: trials * np.log1p(-rate), trials: trials * np.log(rate)}
     for end, power in powers.items():
         logs = np.where(k == end, power, logs)
-        errors = np.where(k == end, 4 * _UNIT * abs(power), errors)
+        own = 4 * abs(power) + trials * (share if end == 0 else 1)
+        errors = np.where(k == end, _UNIT * own, errors)
     if trials == 0:
         logs, errors = np.zeros_like(logs), np.zeros_like(errors)
     logs = np.where(successes <= trials, logs, -np.inf)

@@ -210,9 +210,7 @@ def contour(mu: arb, q: arb, steps: int, epsilon: float, order: Order, finer: fl
 RATES = (
     *((10**k, 1) for k in range(1, 13)),
     *((10**k, 10**k - 1) for k in range(1, 13)),
-    (10, 3),
-    (10, 5),
-    (1, 1),
+    *((10, 3), (10, 5), (1, 1)),
 )
 KINDS = (
     "one step",
@@ -253,14 +251,9 @@ def random_setting(number: int) -> tuple[str, Setting]:
     elif kind in ("allocated", "shuffled"):
         batching = Batching.RANDOM_ALLOCATION if kind == "allocated" else Batching.RESHUFFLED
         per_epoch = int(10 ** rng.uniform(0, 3))
-        m = poisson(
-            per_epoch * int(rng.integers(1, 4)),
-            min(mu, 5.0),
-            2 * per_epoch,
-            2,
-            Relation.ZERO_OUT,
-            batching=batching,
-        )
+        steps = per_epoch * int(rng.integers(1, 4))
+        more = {"batching": batching, "relation": Relation.ZERO_OUT}
+        m = poisson(steps, min(mu, 5.0), 2 * per_epoch, 2, **more)
     elif kind == "composed":
         batches = 1, batch, max(size // 3, 1)
         scales = 10 ** rng.uniform(-2, 1, size=3)

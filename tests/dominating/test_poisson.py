@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
+from audit.constructions.explicit_laws import AllIterates
 from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
 from audit.dominating import dominating_curve
@@ -19,6 +20,7 @@ from audit.dominating.mixture import MixturePair
 from audit.dominating.poisson import Truncation, others_against, poisson_curve
 from audit.dominating.runs import RefinedCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
+from audit.exact import curve
 from audit.mechanism import Batching, Relation
 from tests.dominating.random_brackets import poisson
 
@@ -316,6 +318,16 @@ def test_a_sensitivity_bounds_the_distance_of_any_two_records() -> None:
     assert dominating_curve(lone).epsilon_bracket(0.05)[0] > 9
 
 
+def test_next_to_1_what_is_left_of_a_rate_has_its_digits() -> None:
+    """The rounding of 1 - 1e-6 moves the largest loss of a step, 13.8, by 3e-11."""
+    m = poisson(3, 1.0, 10**6, 10**6 - 1)
+    whole = replace(m, batching=Batching.TRUNCATED_POISSON, max_batch_size=10**6)
+    low, high = dominating_curve(whole).epsilon_bracket(0.0, Order.REVERSE)
+    assert low <= 3 * math.log(10**6) <= high
+    exact = curve(AllIterates(m)).renyi_bracket(1e3, Order.REVERSE)[0]
+    assert exact <= dominating_curve(m).renyi(1e3, Order.REVERSE) < exact * (1 + 1e-10)
+
+
 def test_cuts_below_the_range_of_doubles_tell_the_laws_apart() -> None:
     """They add next to nothing to delta, and make the largest loss infinite."""
     rare = truncated(1.0, 10_000, 0.05, 4000, 20, accuracy=1e-5)
@@ -324,8 +336,7 @@ def test_cuts_below_the_range_of_doubles_tell_the_laws_apart() -> None:
     assert upper.p_only >= 1e-290 <= upper.q_only
     assert rare.epsilon(1e-289, Order.REVERSE) == math.inf
     low, high = rare.epsilon_bracket(1e-5)
-    least, most = poisson_curve(1.0, 0.05, 20, Relation.ADD_REMOVE, accuracy=1e-6).epsilon_bracket(
-        1e-5
-    )
+    plain = poisson_curve(1.0, 0.05, 20, Relation.ADD_REMOVE, accuracy=1e-6)
+    least, most = plain.epsilon_bracket(1e-5)
     assert low <= most
     assert least <= high < low * (1 + 2e-5)

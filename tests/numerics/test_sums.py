@@ -92,6 +92,15 @@ def test_planted_errors_are_caught(monkeypatch, name, wrong):
     assert misses() > 0
 
 
+def test_a_rate_may_be_a_rounded_quotient() -> None:
+    """Next to 1 its rounding is some 1e-10 of what is left of 1."""
+    n, k = 10**7, np.array([0, 1, 2, 3, 10**7 - 2, 10**7])
+    for b in (n - 1, n - 3):
+        for place, log, error in zip(k.tolist(), *log_binomial(k, n, b / n), strict=True):
+            with mp.workdps(60):
+                assert abs(mpf(float(log)) - exact(place, n, mpf(b) / n)) <= error
+
+
 def test_numbers_that_do_not_occur() -> None:
     logs, errors = log_binomial(np.array([0, 3, 4]), 3, 0.5)
     assert logs[0] == pytest.approx(-3 * np.log(2))
