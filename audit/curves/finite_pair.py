@@ -460,16 +460,8 @@ class Cells:
     @property
     def reversed(self) -> Cells:
         """The same cells in the other order of the pair."""
-        return Cells(
-            self.log_q,
-            self.log_p,
-            -self.high,
-            -self.low,
-            self.error_q,
-            self.error_p,
-            self.log_lost_q,
-            self.log_lost_p,
-        )
+        cells = self.log_q, self.log_p, -self.high, -self.low, self.error_q, self.error_p
+        return Cells(*cells, self.log_lost_q, self.log_lost_p)
 
     @property
     def without_errors(self) -> Cells:
@@ -482,14 +474,9 @@ class Cells:
 
     def part(self, chosen: slice | NDArray[np.bool_]) -> Cells:
         """Return some of the cells, without what is in none."""
-        return Cells(
-            self.log_p[chosen],
-            self.log_q[chosen],
-            self.low[chosen],
-            self.high[chosen],
-            self.error_p[chosen],
-            self.error_q[chosen],
-        )
+        every = self.log_p, self.log_q, self.low, self.high, self.error_p, self.error_q
+        log_p, log_q, low, high, error_p, error_q = (cells[chosen] for cells in every)
+        return Cells(log_p, log_q, low, high, error_p, error_q)
 
     def merged(self, *, complement: bool = False) -> FinitePair:
         """Return the lower pair: one outcome a cell, with the least of P and the most of Q.

@@ -191,8 +191,8 @@ class GridComposition(ShortRepr):
 
     def _below_zero(self, epsilon: float) -> float:
         # P(S) - e^eps Q(S) = 1 - e^eps + e^eps (Q - e^-eps P)(complement of S)
-        other = self.swapped.delta(-epsilon)
-        return -math.expm1(epsilon) + math.exp(epsilon) * other
+        value = math.exp(epsilon) * self.swapped.delta(-epsilon) - math.expm1(epsilon)
+        return value * (1 + (8 if self.above else -8) * UNIT_ROUNDOFF)
 
     def _bound(self, tilts: Sequence[int]) -> Callable[[Array], Array]:
         """Return delta as a function of epsilon, with every error taken toward its side."""
@@ -389,7 +389,7 @@ class EnclosedCurve(DominatingCurve):
         found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
         if self.attained is not None:
             found.append(self.attained.delta_bracket(epsilon, order)[0])
-        low = max(-math.expm1(min(epsilon, 0.0)), *found)
+        low = max(-math.expm1(min(epsilon, 0.0)) * (1 - 4 * UNIT_ROUNDOFF), *found)
         return low, self.upper.delta_bracket(epsilon, order)[1]
 
     def _power_bracket(self, alpha: float, order: Order) -> Bracket:

@@ -99,17 +99,9 @@ class GridPair(ShortRepr):
         p, q = (mass * grow * grow for mass in (self.p, self.lifted))
         # losses, their exponentials and products are rounded
         units = 6 + float(np.abs(losses).max(initial=0.0))
-        return GridPair(
-            self.above,
-            self.interval,
-            1 - self.first - self.p.size,
-            q[::-1],
-            p[::-1],
-            self.q_only,
-            self.p_only,
-            self.rounding + units * UNIT_ROUNDOFF,
-            self.ratio_error,
-        )
+        rounding = self.rounding + units * UNIT_ROUNDOFF
+        cells = self.above, self.interval, 1 - self.first - self.p.size, q[::-1], p[::-1]
+        return GridPair(*cells, self.q_only, self.p_only, rounding, self.ratio_error)
 
 
 def dominated(log_p: Array, log_q: Array, interval: float, *, rounding: float = 0.0) -> GridPair:

@@ -67,7 +67,8 @@ class RepeatedCurve(BracketedCurve):
         """Return what the width of the bracket of epsilon at ``delta`` consists of."""
         if delta == 0:  # a sum over the draws
             return {"cells": bracket_width(self.epsilon_bracket(delta, order))}
-        return self.dominating.errors(delta, order)
+        whole = bracket_width(self.epsilon_bracket(delta, order))  # the largest loss may cut it
+        return {cause: min(w, whole) for cause, w in self.dominating.errors(delta, order).items()}
 
     def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         low, high = self.dominating.delta_bracket(epsilon, order)

@@ -86,14 +86,8 @@ FOURTH = {"quantity": RenyiAtOrder(4.0), "claimed": 100.0, "certified": 200.0}
         (judged(expected=c.Expected.REFUTED), f"'true' consistent, expected refuted: {EPSILON}"),
         (CLOSE, f"{LIE} epsilon 1.0000001 > claimed 1.0000000 at delta 1e-5"),
         (judged(Verdict.REFUTED, **ONE), f"{LIE} mu 2.00 > claimed 1.00"),
-        (
-            judged(Verdict.REFUTED, **FOURTH),
-            f"{LIE} Renyi divergence 200 > claimed 100 at order 4",
-        ),
-        (
-            judged(Verdict.REFUTED, **POWER),
-            f"{LIE} 1 - beta 4.38 > claimed 0.100 at alpha 0.05",
-        ),
+        (judged(Verdict.REFUTED, **FOURTH), f"{LIE} Renyi divergence 200 > claimed 100 at order 4"),
+        (judged(Verdict.REFUTED, **POWER), f"{LIE} 1 - beta 4.38 > claimed 0.100 at alpha 0.05"),
         (UNKNOWN, "'true' inconclusive, expected consistent: as it is"),
         (NOTHING, "'true' not applicable, expected loose by at most 2: as it is"),
         (judged(Verdict.REFUTED, statement=LEAKS), "'true' refuted: as it is"),

@@ -93,6 +93,15 @@ def test_finite_laws_are_bracketed(times: int, interval: float) -> None:
                 assert high - low < 2e-3
 
 
+def test_roundings_of_negative_epsilons_are_counted() -> None:
+    """Of equal laws delta is 1 - e^epsilon."""
+    curve = ComposedCurve.of(GridPair.nothing(False, 0.1), GridPair.nothing(True, 0.1), 2)
+    for epsilon in np.linspace(-3.0, -0.1, 30).tolist():
+        low, high = curve.delta_bracket(epsilon, Order.FORWARD)
+        with mp.workdps(40):
+            assert low <= -mp.expm1(epsilon) <= high
+
+
 def test_different_pairs_compose_and_mix() -> None:
     """A run of one pair after another, and a known coin that picks one of two."""
     sides = finite_sides(0.01)

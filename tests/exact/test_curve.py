@@ -261,6 +261,7 @@ def test_epsilon_and_delta_are_those_of_the_composition():
     ("make", "causes"),
     [
         (lambda: curve(Laplace(sensitivity=1.0, scale=1.0, times=30)), {"rounding", "grid"}),
+        (lambda: curve(Laplace(sensitivity=1.0, scale=1.0, times=2)), {"rounding", "grid"}),
         (lambda: dominating_curve(ALLOCATED), {"rounding", "grid"}),
         (lambda: dominating_curve(RESHUFFLED), {"rounding", "enclosure"}),
         (lambda: curve(AllIterates(FULL)), {"rounding"}),

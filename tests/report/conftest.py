@@ -10,11 +10,7 @@ from audit import report
 
 from .example import draw_one_pixel, example, mixed, result, study
 
-CONTENTS = {
-    "example": example,
-    "studies": lambda: result(study(), study("roots")),
-    "mixed": mixed,
-}
+CONTENTS = {"example": example, "studies": lambda: result(study(), study("roots")), "mixed": mixed}
 
 
 @pytest.fixture
