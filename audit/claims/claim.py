@@ -8,7 +8,6 @@ quantities and from `NumberSource`.
 from __future__ import annotations
 
 import enum
-import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass, replace
@@ -27,6 +26,7 @@ from audit.curves.quantities import QUANTITIES, AnyQuantity, ClaimedNumber
 from audit.estimation.score_source import Columns, RecordedScores
 from audit.mechanism import Composition, NoisySGD
 from audit.numerics.display import ShortRepr
+from audit.numerics.number_format import Rounding, number, telling
 from audit.validate import shown, with_article
 
 _MIN_DIGITS, _MAX_DIGITS = 3, 17
@@ -540,18 +540,19 @@ def tidy(text: str) -> str:
     return re.sub(r"e([+-])0+(?=\d)", lambda found: f"e{found[1].replace('+', '')}", text)
 
 
-def apart(first: float, second: float, most: int = _MAX_DIGITS) -> tuple[str, str]:
-    """Format two numbers with three digits, or as many (up to ``most``) as distinguish them."""
-    shown = "", ""
-    for digits in range(_MIN_DIGITS, most + 1):
-        shown = _digits(first, digits), _digits(second, digits)
-        if shown[0] != shown[1] or first == second:
-            break
-    return shown
+def apart(
+    certified: float, claimed: float, least: int = _MIN_DIGITS, most: int = _MAX_DIGITS
+) -> tuple[str, str]:
+    """Write a certified number, rounded down, and a claimed one, rounded up.
 
-
-def _digits(number: float, digits: int) -> str:
-    return f"{number:#.{digits}g}".rstrip(".") if math.isfinite(number) else f"{number:g}"
+    They have ``least`` digits, or as many as distinguish them; where the claim is not exceeded at
+    most ``most``.
+    """
+    digits = telling(claimed, certified, least)
+    if certified < claimed:
+        while digits < most and number(certified, digits) == number(claimed, digits):
+            digits += 1
+    return number(certified, digits, Rounding.DOWN), number(claimed, digits, Rounding.UP)
 
 
 def described(pair: Pair) -> str:

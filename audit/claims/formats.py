@@ -15,10 +15,11 @@ from audit.claims.checking import Checked, complaint
 from audit.claims.claim import apart, encode_claim, tidy
 from audit.claims.judgement import Judgement
 from audit.codec import encode
+from audit.numerics.number_format import Rounding, ratio, short
 from audit.results import Verdict
 
 JSON_FORMAT = 2
-_DIGITS = 6  # most digits in tables
+_DIGITS = 6  # most digits of claims that stand in tables
 COLUMNS = ("", "claim", "verdict", "claimed", "certified", "ratio", "at", "by")
 NUMBERS = ("claimed", "certified", "ratio")  # right-aligned columns
 
@@ -47,10 +48,9 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
         verdict += f" (expected {judgement.claim.expected.words})"
     claimed, certified = judgement.claimed, judgement.certified
     if claimed is not None and certified is not None:
-        left, right = apart(certified, claimed, _DIGITS)
+        left, right = apart(certified, claimed, most=_DIGITS)
     else:
-        left, right = ("" if x is None else f"{x:.4g}" for x in (certified, claimed))
-    ratio = judgement.tightness
+        left, right = ("" if x is None else short(x, 4, Rounding.UP) for x in (certified, claimed))
     by = f"{judgement.pair}, {judgement.evidence}" if judgement.evidence else judgement.pair
     return (
         judgement.mark,
@@ -58,7 +58,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
         verdict,
         right,
         left,
-        "" if ratio is None else f"{ratio:.4g}",
+        "" if judgement.tightness is None else ratio(judgement.tightness),
         tidy(judgement.where),
         by,
     )

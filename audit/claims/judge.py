@@ -17,7 +17,7 @@ from typing import Any
 
 from audit import validate
 from audit.claims.candidates import KnownPair, KnownPairs, allowed_batches, candidates_for
-from audit.claims.claim import Claim, Numbers, UserPair
+from audit.claims.claim import Claim, Numbers, UserPair, apart
 from audit.claims.error_shares import ErrorShare, equal_share, in_threads, step_down, work_order
 from audit.claims.evidence import (
     Collected,
@@ -37,6 +37,7 @@ from audit.curves.brackets import BracketError
 from audit.curves.quantities import Quantity
 from audit.isolation import Limits, UserCodeError
 from audit.mechanism import Composition, NoisySGD
+from audit.numerics.number_format import Rounding, short
 from audit.results import Verdict
 from audit.search import tightest_bound
 from audit.validate import shown
@@ -303,8 +304,9 @@ def _of_scores(found: Collected, recorded: Recorded) -> str:
     samples = found.claim.samples
     group = "" if samples is None or samples.group_size == 1 else " of one record"
     says = "exceed" if closest.refutes else "do not exceed"
+    confidence = short(1 - found.spent, 6, Rounding.DOWN)
     return (
-        f"the samples {says} it at confidence {1 - found.spent:g}: {number.quantity.name}{group} "
+        f"the samples {says} it at confidence {confidence}: {number.quantity.name}{group} "
         f"at least {closest.low:.6g}{number.quantity.at_where}, claimed {number.value:.6g}"
         f"{recorded.how}; {recorded.digests}"
     )
@@ -330,10 +332,10 @@ def _contradiction(bound: LowerBound) -> str:
     id, least = _least_upper_bound(pair.mechanism, quantity, slow=False)
     if bound.low <= least:
         return ""
+    low, proven = apart(bound.low, least, 6)
     return (
-        f"certified {quantity.name} {bound.low:.6g}{quantity.at_where} of {bound.known.name} in "
-        f"{bound.order.value} order exceeds {least:.6g}, which {id} proves: "
-        "one of the two is wrong"
+        f"certified {quantity.name} {low}{quantity.at_where} of {bound.known.name} in "
+        f"{bound.order.value} order exceeds {proven}, which {id} proves: one of the two is wrong"
     )
 
 

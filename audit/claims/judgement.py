@@ -11,6 +11,7 @@ from audit.curves import Order
 from audit.curves.quantities import AnyQuantity, ClaimedNumber
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
+from audit.numerics.number_format import Rounding, number, telling
 from audit.results import Verdict as Verdict
 from audit.results import judge_interval as judge_interval
 from audit.results import judge_upper_bound as judge_upper_bound
@@ -57,9 +58,11 @@ class Judgement(ShortRepr):
         head = f"claim {self.claim.id!r} {self.verdict.value}"
         # an unexpected refutation needs no more words
         if not self.as_expected and self.verdict is not Verdict.REFUTED:
-            loose = self.verdict is Verdict.CONSISTENT and ratio is not None
-            if isinstance(expected, LooseBy) and loose:
-                head += f" but loose by {ratio:.4g}, expected at most {expected.loose_by:g}"
+            consistent = self.verdict is Verdict.CONSISTENT
+            if isinstance(expected, LooseBy) and consistent and ratio is not None:
+                digits = telling(expected.loose_by, ratio, 4)
+                loose, most = number(ratio, digits, Rounding.DOWN), expected.loose_by
+                head += f" but loose by {loose}, expected at most {most:.{max(6, digits)}g}"
             else:
                 head += f", expected {expected.words}"
         return f"{head}: {self._comparison or self.message}"

@@ -66,8 +66,9 @@ CHECKED = Checked(
 )
 
 
-EPSILON = "certified epsilon 4.38 <= claimed 5.00 at delta 1e-5"
+EPSILON = "certified epsilon 4.37 <= claimed 5.00 at delta 1e-5"
 CLOSE = judged(Verdict.REFUTED, claimed=1.0, certified=1.0000001)
+NEAR = "certified epsilon 1.00 <= claimed 5.00 at delta 1e-5"
 LEAKS = statement_of(not_private={"epsilon": 1.0, "delta": 1e-5})
 LIE = "'true' refuted: certified"
 ONE = {"statement": statement_of(mu=1.0), "quantity": Mu(), "claimed": 1.0, "certified": 2.0}
@@ -87,10 +88,14 @@ FOURTH = {"quantity": RenyiAtOrder(4.0), "claimed": 100.0, "certified": 200.0}
         (CLOSE, f"{LIE} epsilon 1.0000001 > claimed 1.0000000 at delta 1e-5"),
         (judged(Verdict.REFUTED, **ONE), f"{LIE} mu 2.00 > claimed 1.00"),
         (judged(Verdict.REFUTED, **FOURTH), f"{LIE} Renyi divergence 200 > claimed 100 at order 4"),
-        (judged(Verdict.REFUTED, **POWER), f"{LIE} 1 - beta 4.38 > claimed 0.100 at alpha 0.05"),
+        (judged(Verdict.REFUTED, **POWER), f"{LIE} 1 - beta 4.37 > claimed 0.100 at alpha 0.05"),
         (UNKNOWN, "'true' inconclusive, expected consistent: as it is"),
         (NOTHING, "'true' not applicable, expected loose by at most 2: as it is"),
         (judged(Verdict.REFUTED, statement=LEAKS), "'true' refuted: as it is"),
+        (
+            judged(expected=c.LooseBy(4.999999), certified=1.0),
+            f"'true' consistent but loose by 5.000000, expected at most 4.999999: {NEAR}",
+        ),
     ],
 )
 def test_one_line_a_judgement(judgement: Judgement, line: str) -> None:
@@ -117,7 +122,7 @@ def test_text_states_everything() -> None:
     assert [row.split()[0] for row in rows] == ["ok", "FAIL", "warn", "broken"]
     assert "refuted (expected consistent)" in rows[1]
     shown = " ".join(rows[0].split())
-    assert shown == "ok true consistent 5.00 4.38 1.142 delta 1e-5 TwoSidedWalk, exact"
+    assert shown == "ok true consistent 5.00 4.37 1.142 delta 1e-5 TwoSidedWalk, exact"
     lines = below.splitlines()
     assert lines[0] == str(REFUTED)
     assert lines[1] == str(WARNED)
@@ -127,6 +132,25 @@ def test_text_states_everything() -> None:
     assert lines[2].startswith("error budget 0.01: ")
     assert "0.004 of it is spent" in lines[2]
     assert lines[3] == "all samples from seed 17"
+
+
+@pytest.mark.parametrize(
+    ("claimed", "certified", "shown"),
+    [
+        (5.0, 4.377, ("5.00", "4.37", "1.142")),
+        (1.0, 1.0000001, ("1.0000000", "1.0000001", "0.9999999")),
+        (1.000004, 1.000006, ("1.000004", "1.000006", "0.999998")),
+        (2.00000001, 1.99999999, ("2.00001", "1.99999", "1.000")),
+        (1.0, 1.0, ("1.00", "1.00", "1.000")),
+        (0.0, 1e-300, ("0", "1.00e-300", "0.000")),
+    ],
+)
+def test_rounding_does_not_contradict_a_verdict(
+    claimed: float, certified: float, shown: tuple[str, ...]
+) -> None:
+    """What is certified is rounded down, and a claim up, as far as the verdict can be seen."""
+    judgement = judged(Verdict.unless(certified > claimed), claimed=claimed, certified=certified)
+    assert formats.cells(judgement)[3:6] == shown
 
 
 def test_json_holds_the_numbers() -> None:
