@@ -84,6 +84,16 @@ def bracket(ends: tuple[float, float], digits: int = 6) -> str:
     return f"{number(low, _END_DIGITS, Rounding.DOWN)} to {number(high, _END_DIGITS, Rounding.UP)}"
 
 
+def exceeding(ends: tuple[float, float], claimed: float, digits: int = 6) -> str:
+    """Return a bracket; its lower end alone where only that shows that it exceeds a claim."""
+    least = telling(claimed, ends[0], _END_DIGITS)
+    text = bracket(ends, max(digits, least))
+    shown = float(text.removeprefix("≥ ").split(" ")[0])
+    if ends[0] <= claimed or shown > float(number(claimed, least, Rounding.UP)):
+        return text
+    return f"≥ {number(ends[0], max(digits, least), Rounding.DOWN)}"
+
+
 def ratio(value: float | None) -> str:
     """Return a ratio with three decimals or four digits; one below 1 never reads as 1.000."""
     if value is None:

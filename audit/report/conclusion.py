@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from audit.numerics.number_format import Rounding, bracket, number, plain, ratio, share, telling
+from audit.numerics.number_format import Rounding, exceeding, number, plain, ratio, share, telling
 from audit.report import queries
 from audit.report.queries import ClaimedBound, ComparedResult
 from audit.results import AtDelta, Result, SettingResult, Statement, StudyResult, Value, Verdict
@@ -135,7 +135,7 @@ def _claimed_and_certain(claim: ClaimedBound, several: bool) -> str:
     certain = f"{pair} has" if pair else "samples certify"
     certain = f"{certain} {number(value, digits, Rounding.DOWN)}"
     if row.exact is not None and not pair:
-        certain = f"the pair has {bracket(row.exact.worst.bracket, digits)}"
+        certain = f"the pair has {exceeding(row.exact.worst.bracket, claim.epsilon, digits)}"
     return (
         f"{name} claims {number(claim.epsilon, digits, Rounding.UP)} where {certain} "
         f"at δ = {plain(row.delta)}{where}"

@@ -16,7 +16,6 @@ from audit.report import joined_rows, queries
 from audit.report.conclusion import refuted_elsewhere, sentences
 from audit.report.document import (
     COUNT,
-    EXACT,
     RATIO,
     TEXT,
     VERDICT,
@@ -29,7 +28,7 @@ from audit.report.document import (
 from audit.report.figures import sweep
 from audit.report.joined_rows import JoinedRow, epsilon_rows, failed_runs
 from audit.report.runs import Run
-from audit.report.setting_section import claim_cells, epsilon_table
+from audit.report.setting_section import claim_cells, epsilon_table, exact_cell, lower_cell
 from audit.report.study_section import worst
 from audit.results import Number, Result, Verdict
 from audit.results.comparisons import CLAIMED
@@ -241,12 +240,14 @@ def _table(
         else (
             Cell(text=row.title, note=notes[row.run], link=links[row.run]),
             row.delta,
-            row.lower,
+            row.lower if row.lower is None else lower_cell(row.lower, row.claimed),
             _exact_of_strongest(row),
             *(
                 (None, None, row.verdict)
                 if row.claimed_by is None
-                else claim_cells(row.claimed, row.ratio, row.verdict, row.claimed_by)
+                else claim_cells(
+                    row.claimed, row.ratio, row.verdict, row.claimed_by, row.certified or 0.0
+                )
             ),
         )
         for row in rows
@@ -261,7 +262,7 @@ def _exact_of_strongest(row: JoinedRow) -> Cell:
         return Cell.missing()
     if row.certified != low:
         low, high = row.certified, math.inf
-    return replace(EXACT.cell(Number(low, low, high)), note=str(row.certified_by))
+    return replace(exact_cell(Number(low, low, high), row.claimed), note=str(row.certified_by))
 
 
 def _link(run: Run, folder: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from audit.codec import encode
 from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
-from audit.numerics.number_format import Rounding, number, plain
+from audit.numerics.number_format import Rounding, number, plain, telling
 from audit.report import queries
 from audit.report.runs import Run
 from audit.results import BoundRow, Number, PairResult, SettingResult, Value, Verdict
@@ -72,10 +72,11 @@ class JoinedRow:
         place = f"at {name} {plain(at)}"
         if self.claimed is None or self.certified is None:
             return f"{word}: {self.quantity} {place} {whence}"
+        digits = telling(self.claimed, self.certified, 5)
         return (
             f"{word}: {self.claimed_by} claims {self.quantity} "
-            f"{number(self.claimed, 5, Rounding.UP)} {place}, {self.certified_by}: at least "
-            f"{number(self.certified, 5, Rounding.DOWN)} {whence}"
+            f"{number(self.claimed, digits, Rounding.UP)} {place}, {self.certified_by}: at least "
+            f"{number(self.certified, digits, Rounding.DOWN)} {whence}"
         )
 
 

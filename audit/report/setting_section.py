@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Iterable, Sequence
 
 from audit.constructions import Construction, PiecewiseLinear
 from audit.estimation import BestColumn, CombinedColumns, LearnedColumns, WeightedColumns
 from audit.mechanism import NoisySGD, Relation, Release
-from audit.numerics.number_format import Rounding, count, number, plain
+from audit.numerics.number_format import Rounding, count, exceeding, number, plain, telling
 from audit.report import queries
 from audit.report.document import (
     COUNT,
@@ -33,7 +34,7 @@ from audit.report.figures import curves, laws
 from audit.report.figures.style import Look
 from audit.report.mechanism_line import SYMBOLS
 from audit.report.queries import ComparedResult, shown_claims
-from audit.results import AtDelta, BoundRow, Derived, Estimate, PairResult, Verdict
+from audit.results import AtDelta, BoundRow, Derived, Estimate, Number, PairResult, Verdict
 
 _MAX_WEIGHTS = 6  # listed
 _RELATIONS = {
@@ -207,26 +208,37 @@ _SYMBOLS = {
 }
 
 
+def lower_cell(value: float, claimed: float | None) -> Cell:
+    """Return a lower bound beside a claim, with the digits that show whether it is larger."""
+    digits = 5 if claimed is None else telling(claimed, value, 5)
+    return Cell.number(number(value, digits, Rounding.DOWN), value)
+
+
+def exact_cell(value: Number, claimed: float | None) -> Cell:
+    """Return an exact value beside a claim."""
+    text = exceeding(value.bracket, math.inf if claimed is None else claimed)
+    return Cell.number(text, value.bracket)
+
+
 def claim_cells(
-    value: float | None, ratio: float | None, verdict: Verdict, note: str = ""
+    value: float | None, ratio: float | None, verdict: Verdict, note: str, certain: float
 ) -> tuple[Cell, Cell, Verdict]:
-    """Return claimed value, ratio and verdict of a claim.
+    """Return claimed value, ratio and verdict of a claim, beside what is certain.
 
     The ratio says how tight a claim is, so a refuted claim has none.
     """
+    claimed = Cell.missing()
+    if value is not None:
+        claimed = Cell.number(number(value, telling(value, certain, 5), Rounding.UP), value)
     tightness = Cell(text="") if verdict is Verdict.REFUTED else RATIO.cell(ratio)
-    return dataclasses.replace(UPPER.cell(value), note=note), tightness, verdict
+    return dataclasses.replace(claimed, note=note), tightness, verdict
 
 
-def _claim_cells(bound: BoundRow | None) -> tuple[Cell, Cell, Verdict]:
+def _claim_cells(bound: BoundRow | None, certain: float) -> tuple[Cell, Cell, Verdict]:
     """Return the cells of a claim with its id; without a claim, that none applies."""
     if bound is None:
         return Cell(text="none applies"), Cell.missing(), Verdict.NOT_APPLICABLE
-    return claim_cells(bound.value, bound.ratio, bound.verdict, bound.id)
-
-
-def _claims_and_verdicts(bounds: Sequence[BoundRow]) -> list[tuple[Cell, Verdict]]:
-    return [_claim_cells(bound)[::2] for bound in shown_claims(bounds)]
+    return claim_cells(bound.value, bound.ratio, bound.verdict, bound.id, certain)
 
 
 def epsilon_table(caption: str, first: str, exact: str, rows: Iterable[Sequence[object]]) -> Table:
@@ -260,13 +272,14 @@ def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
             (
                 Cell(text=queries.title(setting), target=f"setting-{stem}"),
                 row.delta,
-                row.sampled.epsilon,
-                _exact_and_strongest(row),
-                *_claim_cells(bound),
+                lower_cell(row.sampled.epsilon, claimed),
+                _exact_and_strongest(row, claimed),
+                *_claim_cells(bound, queries.strongest(row)[0]),
             )
             for setting, stem in settings
             for row in setting.deltas
             for bound in shown_claims(row.bounds, row.best)
+            for claimed in [bound.value if bound else None]
         ),
     )
 
@@ -276,14 +289,15 @@ def _caption_of_strongest(settings: Sequence[ComparedResult]) -> str:
     return "; where another pair is stronger, claims are compared with that" if named else ""
 
 
-def _exact_and_strongest(row: AtDelta) -> Cell:
+def _exact_and_strongest(row: AtDelta, claimed: float | None) -> Cell:
     if row.exact is None:
         return Cell(text="not computed")
-    cell = EXACT.cell(row.exact.worst)
+    cell = exact_cell(row.exact.worst, claimed)
     value, name = queries.strongest(row)
     if not name:
         return cell
-    return dataclasses.replace(cell, note=f"{name}: {number(value, 6, Rounding.DOWN)}")
+    digits = 6 if claimed is None else telling(claimed, value, 6)
+    return dataclasses.replace(cell, note=f"{name}: {number(value, digits, Rounding.DOWN)}")
 
 
 def parameters(setting: ComparedResult) -> Table:
@@ -328,7 +342,7 @@ def claims(setting: ComparedResult) -> Table:
                 Cell.code(one.bound.id, one.bound.citation),
                 one.bound.status_text,
                 one.row.delta,
-                *claim_cells(one.epsilon, one.bound.ratio, one.bound.verdict),
+                *_claim_cells(dataclasses.replace(one.bound, id=""), queries.strongest(one.row)[0]),
             )
             for one in applied
         ),
@@ -377,9 +391,15 @@ def _widths(row: AtDelta) -> str:
 def renyi(setting: PairResult) -> Table:
     """Return Renyi divergences: sampled, exact in both orders, and the tightest claims."""
     rows = (
-        (row.order, row.sampled_lower, row.exact.forward, row.exact.reverse, *claim)
+        (
+            row.order,
+            row.sampled_lower,
+            exact_cell(row.exact.forward, bound.value if bound else None),
+            exact_cell(row.exact.reverse, bound.value if bound else None),
+            *_claim_cells(bound, row.exact.worst.low)[::2],
+        )
         for row in setting.renyi
-        for claim in _claims_and_verdicts(row.bounds)
+        for bound in shown_claims(row.bounds)
     )
     return Table.of(
         "Renyi divergences",
@@ -455,8 +475,10 @@ def positions(setting: PairResult) -> Table:
     for place in setting.positions:
         for row in place.deltas:
             strongest = max(row.pairs, key=lambda pair: pair.epsilon.low)
-            known = place.index, row.delta, strongest.epsilon, strongest.pair
-            rows += [(*known, *claim) for claim in _claims_and_verdicts(row.bounds)]
+            for bound in shown_claims(row.bounds):
+                exact = exact_cell(strongest.epsilon, bound.value if bound else None)
+                claim = _claim_cells(bound, strongest.epsilon.low)[::2]
+                rows.append((place.index, row.delta, exact, strongest.pair, *claim))
     columns = {
         "Record": PARAMETER,
         "δ": PARAMETER,

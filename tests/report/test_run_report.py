@@ -13,7 +13,7 @@ import pytest
 from audit import report
 from audit.curves import Order
 from audit.estimation import Tail
-from audit.report import queries, render, run_report, setting_section, terminal
+from audit.report import joined, queries, render, run_report, setting_section, terminal
 from audit.report.conclusion import conclusion
 from audit.report.document import TEXT, Cell, Document, Gallery, Table
 from audit.results import ByOrder, Certified, Number, SettingResult, StudyResult, Verdict
@@ -331,6 +331,44 @@ def test_a_claim_just_below_what_is_certain_is_written_apart() -> None:
     bounds = (replace(row.bounds[0], value=1.99999), row.bounds[1])
     made = result(replace(user_mechanism(), deltas=(replace(row, bounds=bounds),)))
     assert "tight claims 1.99999 where samples certify 2.00000" in conclusion(made)[1]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "low", "high", "shown"),
+    [
+        (1.00001, 1.00002, 1.2, ("≥ 1.00002", "1.00001")),
+        (1.00001, 1.00002, 1.00012, ("≥ 1.00002", "1.00001")),
+        (1.000002, 1.000004, 1.0000041, ("1.000004", "1.000002")),
+        (0.0, 1e-300, 1e-300, ("1.00000e-300", "0")),
+        (5.0, math.inf, math.inf, ("inf", "5.0000")),
+    ],
+)
+def test_what_refutes_a_claim_is_written_above_it(
+    claimed: float, low: float, high: float, shown: tuple[str, str]
+) -> None:
+    setting = pair_settings()[0]
+    exact = setting.deltas[0].exact
+    assert exact is not None
+    exact = replace(exact, worst=Number(low, low, high))
+    wrong = replace(setting.deltas[0].bounds[0], value=claimed, verdict=Verdict.REFUTED)
+    certified = replace(setting.deltas[0].certified, epsilon=low)
+    row = replace(setting.deltas[0], exact=exact, certified=certified, bounds=(wrong,), best=None)
+    setting = replace(setting, deltas=(row,), renyi=())
+    run = report.Run(Path("run"), "audit", result(setting), None)
+    for table in (setting_section.summary([(setting, "full_batch")]), joined.table([run])):
+        assert tuple(cell.text for cell in table.rows[0][3:5]) == shown
+    for text in (conclusion(result(setting))[1], joined.shown([run])):
+        first, last = re.findall(r"claims (?:epsilon )?(\S+).*?(\S+)(?: at δ| \(run)", text)[0]
+        assert float(first) < float(last)
+
+
+@pytest.mark.usefixtures("_one_pixel")
+def test_a_claim_at_the_end_of_doubles_is_drawn() -> None:
+    row = user_mechanism().deltas[0]
+    bounds = (row.bounds[0], replace(row.bounds[1], value=1.7e308, ratio=8.5e307))
+    made = result(replace(user_mechanism(), deltas=(replace(row, bounds=bounds),)))
+    assert run_report.build(made).overview.pictures
+    assert joined.build([report.Run(Path("run"), "audit", made, None)], Path()).overview.pictures
 
 
 @pytest.mark.usefixtures("_one_pixel")

@@ -96,7 +96,7 @@ def _scale(settings: Sequence[ComparedResult]) -> _Scale:
     values = [claim.epsilon for claim in queries.judged(settings)]
     for row in _rows(settings):
         values += [row.sampled.epsilon, *_worst(row), queries.strongest(row)[0]]
-    shown = [value for value in values if 1e-12 < value < math.inf] or [0.1, 10.0]
+    shown = [value for value in values if 1e-12 < value < style.LARGEST] or [0.1, 10.0]
     return _Scale(min(shown) / 10**_MARGIN_DECADES, max(shown) * 10**_MARGIN_DECADES)
 
 

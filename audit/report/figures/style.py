@@ -37,6 +37,7 @@ EXACT, SAMPLED, QUIET = "#111111", "#0065A8", "#6B6B6B"
 _LEGEND_LETTERS = 54  # letters of two legend labels that fit side by side
 _LEGEND_ROW = 0.19  # inches
 _AXIS_ZERO = 1e-9  # share of an axis
+LARGEST = 1e300  # value that an axis holds, with its margins
 
 _RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",

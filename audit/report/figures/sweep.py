@@ -54,7 +54,7 @@ def draw(rows: Sequence[JoinedRow]) -> Picture | None:
         axes.axvline(1.0, color=style.EXACT, lw=2)
         axes.plot(
             shown[~refuted], places[~refuted], "o", ms=5, color=style.SAMPLED,
-            label="claim that stands",
+            label="claim that is not refuted",
         )  # fmt: skip
         if np.any(refuted):
             axes.plot(
@@ -79,11 +79,11 @@ def draw(rows: Sequence[JoinedRow]) -> Picture | None:
 
 
 def _ratio(row: JoinedRow) -> float | None:
-    """Return claimed over certain, of a refuted claim too; None if it is not finite."""
+    """Return claimed over certain, of a refuted claim too; None if no axis holds it."""
     value = row.ratio
     if row.verdict is Verdict.REFUTED and row.claimed is not None and row.certified:
         value = row.claimed / row.certified
-    return value if value is not None and math.isfinite(value) else None
+    return value if value is not None and value < style.LARGEST else None
 
 
 def line_name(row: JoinedRow) -> str:
