@@ -12,7 +12,7 @@ from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Release
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
-from audit.numerics.number_format import Rounding, number
+from audit.numerics.number_format import Rounding, number, telling
 
 _ACCURACY = 1e-4  # relative accuracy of the curves, and of noise multipliers
 _DIGITS = 4  # digits of a printed noise multiplier
@@ -49,16 +49,16 @@ class BatchingGap(ShortRepr):
 
     def __str__(self) -> str:
         name = self.mechanism.batching.value
-        claim = (
-            f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {self._assumed.value} batches"
-        )
+        digits = telling(self.claimed, self.certified, 6)
+        epsilon, proven = (number(x, digits, Rounding.UP) for x in (self.claimed, self.proven))
+        certified = number(self.certified, digits, Rounding.DOWN)
+        claim = f"epsilon {epsilon} at delta {self.delta:g} for {self._assumed.value} batches"
         if self.refuted:
-            verdict = f"false for {name} batches, where it is at least {self.certified:.6g}"
+            verdict = f"false for {name} batches, where it is at least {certified}"
         elif self.proven <= self.claimed:
-            verdict = f"true for {name} batches, where it is at most {self.proven:.6g}"
+            verdict = f"true for {name} batches, where it is at most {proven}"
         else:
-            between = f"between {self.certified:.6g} and {self.proven:.6g}"
-            verdict = f"open for {name} batches, where it is {between}"
+            verdict = f"open for {name} batches, where it is between {certified} and {proven}"
         noise = [f"noise multiplier {self.mechanism.noise_multiplier:.4g}"]
         if self.needed is not None:
             low = number(self.needed, _DIGITS, Rounding.DOWN)

@@ -16,6 +16,7 @@ from audit.cli import help
 from audit.codec import encode
 from audit.codec.hints import did_you_mean
 from audit.mechanism import Batching, NoisySGD, Relation
+from audit.numerics.number_format import Rounding, number
 
 if TYPE_CHECKING:
     from audit.bounds import Row, TrainingEpsilon, TrainingNoise
@@ -191,7 +192,7 @@ def _print_table(rows: Sequence[Row], delta: float, *, every: bool) -> None:
 
 def _cells(row: Row) -> tuple[str, ...]:
     line = _line(row)
-    value = "" if row.value is None else f"{row.value:.6g}"
+    value = "" if row.value is None else number(row.value, 6, Rounding.UP)
     ratio = "" if line["ratio"] is None else f"{line['ratio']:.4g}"
     return row.id, line["status"], value, ratio, row.reason or ""
 

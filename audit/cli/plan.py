@@ -113,13 +113,14 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _sentence(question: PlanQuestion, plan: TrialPlan) -> str:
-    from audit.numerics.number_format import count, plain
+    from audit.numerics.number_format import Rounding, count, plain, short
 
     claim = f'"epsilon <= {plain(plan.epsilon)} at delta {plain(plan.delta)}"'
     law = f"{question.described}, where epsilon is {plan.true_epsilon:.6g}"
     if not plan.refutable:
         return f"No number of runs refutes {claim} for {law}: the claim is true."
-    chance = f"with probability {plan.reached:.3g} at confidence {plan.confidence:g}"
+    confidence = short(plan.confidence, 6, Rounding.DOWN)
+    chance = f"with probability {plan.reached:.3g} at confidence {confidence}"
     if plan.trials is None:
         runs = f"{count(question.largest)} runs of each dataset"
         return f"{runs} refute {claim} only {chance}, for {law}."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from audit.cli import help
 from audit.codec.atomic import check_place
 from audit.mechanism import NoisySGD
+from audit.numerics.number_format import Rounding, number
 
 if TYPE_CHECKING:
     from audit.search import Epsilon, Found, RenyiDivergence
@@ -106,13 +107,14 @@ def _summary(
     name = f"{quantity.name}{quantity.at_where}"
     lines = [
         f"{found.evaluations} pairs tried in {found.seconds:.1f} s.",
-        f"Certified {name}: {low:.9g} (at most {high:.9g} for this pair).",
+        f"Certified {name}: {number(low, 9, Rounding.DOWN)} "
+        f"(at most {number(high, 9, Rounding.UP)} for this pair).",
     ]
     id, value = tightest_bound(mechanism, quantity)
     if not id:
         return (*lines, "No sound bound applies.")
     ratio = f", {value / low:.4g} times as much" if low > 0 else ""
-    return (*lines, f"Tightest sound bound: {value:.9g} ({id}){ratio}.")
+    return (*lines, f"Tightest sound bound: {number(value, 9, Rounding.UP)} ({id}){ratio}.")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from audit.estimation.thresholds import FixedThresholds, Spent
 from audit.numerics import display
 from audit.numerics.arrays import Array
 from audit.numerics.display import Marks, ShortRepr
-from audit.numerics.number_format import Rounding, number
+from audit.numerics.number_format import Rounding, number, short
 from audit.numerics.roots import root_from_below
 
 # Assumed epsilon of one record when the pair's delta is planned; the scaled delta depends on it.
@@ -208,14 +208,15 @@ class Audit(_AuditBasis, display.Plotted):
         deltas = self.deltas or display.FEW_DELTAS
         lowers = ((number(self.epsilon_lower(d), 4, Rounding.DOWN), d) for d in deltas)
         bounds = "; ".join(f"epsilon >= {low} at delta {d:g}" for low, d in lowers)
-        return f"{bounds}; confidence {self.confidence:g}"
+        return f"{bounds}; confidence {short(self.confidence, 6, Rounding.DOWN)}"
 
     def _repr_html_(self) -> str:
         marks = [
             Marks(f"epsilon at delta {delta:g}", lower=self.epsilon_lower(delta))
             for delta in self.deltas or display.FEW_DELTAS
         ]
-        title = f"certified at confidence {self.confidence:g} from {self.certifying_sizes} scores"
+        confidence = short(self.confidence, 6, Rounding.DOWN)
+        title = f"certified at confidence {confidence} from {self.certifying_sizes} scores"
         return display.sandwich(title, marks)
 
     @overload

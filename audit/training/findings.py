@@ -23,6 +23,7 @@ from audit.estimation import (
 from audit.estimation.judge import distinct_if_few
 from audit.estimation.sequential import EProcesses
 from audit.numerics.arrays import Array
+from audit.numerics.number_format import Rounding, short
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, UserClaim
 from audit.results.comparisons import ScoreHistograms
 from audit.training.design import Design, Scored, Trial, analysis_seed
@@ -263,7 +264,8 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
     notes = [
         f"{judged.trainings} trainings, half of them with the canary, scored by {design.train}. "
         f"Method: {method}; all bounds hold simultaneously with confidence "
-        f"{confidence:g}. A claim is refuted if the certified lower bound exceeds it.",
+        f"{short(confidence, 6, Rounding.DOWN)}. A claim is refuted if the certified lower bound "
+        "exceeds it.",
         *_reach(design, scores, confidence),
         "The histograms only describe the scores: an epsilon read from them, or from a normal "
         "distribution fitted to them, is not a bound.",

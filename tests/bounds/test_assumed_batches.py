@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from audit import Batching, Relation, Release, bounds
+from audit.bounds.assumed_batches import BatchingGap
 from audit.exact import dominating_curve
 from tests.mechanisms import dp_sgd
 
@@ -28,6 +29,25 @@ def test_an_accountant_for_poisson_batches_is_refuted_by_a_fixed_order():
     assert gap.certified == pytest.approx(dominating_curve(m).epsilon(1e-6))
     assert gap.refuted
     assert "poisson batches: false for cyclic batches, where it is at least" in str(gap)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "certified", "proven", "shown"),
+    [
+        (1.5153701, 1.5153704, 2.0, ("1.5153701", "false", "1.5153704")),
+        (1.5153704, 1.0, 1.5153701, ("1.51538", "true", "1.51538")),
+        (1.2345612, 1.0000006, 2.9999944, ("1.23457", "open", "between 1.00000 and 3.00000")),
+    ],
+)
+def test_numbers_are_rounded_as_the_verdict_says(
+    claimed: float, certified: float, proven: float, shown: tuple[str, str, str]
+) -> None:
+    gap = BatchingGap(MADE, Batching.POISSON, 1e-6, claimed, certified, proven, None, None)
+    number, verdict, other = shown
+    assert str(gap).startswith(
+        f"epsilon {number} at delta 1e-06 for poisson batches: {verdict} for"
+    )
+    assert f" {other} (noise" in str(gap)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ def test_true_claims_and_claims_out_of_reach(ended: Command) -> None:
     assert done.out.startswith('No number of runs refutes "epsilon <= 1 at delta 0" for randomised')
     done = ended(main, *RESPONSE, "epsilon=0.99", "largest=100")
     assert done.out.startswith('100 runs of each dataset refute "epsilon <= 0.99 at delta 0" only')
+    done = ended(main, *RESPONSE[:-1], "epsilon=0.99", "largest=100", "confidence=0.9999999")
+    assert " at confidence 0.999999," in done.out
 
 
 @pytest.mark.parametrize(
