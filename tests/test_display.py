@@ -196,6 +196,7 @@ def test_text_of_marks_is_rounded_outward() -> None:
     assert Marks("", 2.000011, upper=2.000005).text == "2.000011 > 2.000005"
     assert Marks("", upper=1.23456789).text == "≤ 1.2346"
     assert Marks("", 2.0, upper=1.5).text == "2.0000 > 1.5000"
+    assert Marks("").text == ""
 
 
 def test_a_number_that_cannot_be_computed_is_said_so() -> None:

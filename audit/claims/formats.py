@@ -138,7 +138,7 @@ def _markdown(checked: Checked) -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([|\\`*<\[])", r"\\\1", text)
+    return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", " ".join(text.split()))
 
 
 def _json(checked: Checked) -> str:
@@ -207,6 +207,7 @@ def _junit(checked: Checked) -> str:
     suites: dict[str, ElementTree.Element] = {}
 
     def case(file: str, name: str, seconds: float) -> ElementTree.Element:
+        file = _legal(file)
         if file not in suites:
             suites[file] = ElementTree.SubElement(root, "testsuite", name=file)
         time = f"{seconds:.3f}"

@@ -47,7 +47,8 @@ class Judgement(ShortRepr):
     def _repr_html_(self) -> str:
         quantity = self.quantity
         label = "claim" if quantity is None else f"{quantity.name}{quantity.at_where}"
-        return display.sandwich(str(self), [Marks(label, self.certified, upper=self.claimed)])
+        upper = None if self.claim.statement.exceeded else self.claimed  # that is a lower bound
+        return display.sandwich(str(self), [Marks(label, self.certified, upper=upper)])
 
     def __str__(self) -> str:
         """Return the verdict in one line, and the expected one if it differs.

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from audit import validate
 from audit.claims import formats, lock
 from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
 from audit.cli.child_process import status_apart
 from audit.cli.errors import OneLineParser, exit_status, let_the_status_stand
-from audit.codec.atomic import check_place
+from audit.codec.atomic import check_place, write_atomic
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
 _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
@@ -41,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code does: the command runs in a child process (`audit.cli.child_process`).
     """
     options = _options(arguments)
-    sys.exit(_schema() if options.command == "schema" else status_apart(_ended, options))
+    schema = options.command == "schema"
+    sys.exit(exit_status(_schema) if schema else status_apart(_ended, options))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -202,6 +204,9 @@ def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
     locked = lock.read(options.lock) if locking else None
     if options.output is not None:
         check_place("--output", options.output)
+        read = [*options.files, *([options.lock] if locking else [])]
+        if os.path.realpath(options.output) in map(os.path.realpath, read):
+            raise validate.fail("--output", "no file that is read", str(options.output))
     seed = None
     if not locking:
         seed = secrets.randbits(32) if options.fresh_seed else options.seed
@@ -227,6 +232,13 @@ def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
         print(formats.counts(checked), file=sys.stderr)
     if options.witnesses is not None:
         _write_witnesses(checked, options.witnesses)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if form is Format.GITHUB and summary:
+        with (
+            _one_line_errors(Path(summary)),
+            open(summary, "a", encoding="utf-8", errors="backslashreplace") as page,
+        ):
+            page.write(formats.write(checked, Format.MARKDOWN))
     status = checked.status
     if locked is not None and not _keeps(locked, checked, options.lock, options.accept):
         status = max(status, _UNEXPECTED)
@@ -242,16 +254,9 @@ def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
 
 def _show(checked: Checked, form: Format, output: Path | None) -> None:
     """Write the outcome to a file or to standard output, as a coloured table on a terminal."""
-    summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
-    if form is Format.GITHUB and summary_file:
-        with (
-            _one_line_errors(Path(summary_file)),
-            open(summary_file, "a", encoding="utf-8") as page,
-        ):
-            page.write(formats.write(checked, Format.MARKDOWN))
     if output is not None:
         with _one_line_errors(output):
-            output.write_text(formats.write(checked, form), encoding="utf-8")
+            write_atomic(output, formats.write(checked, form).encode("utf-8", "backslashreplace"))
     elif form is Format.TEXT and sys.stdout.isatty():
         _show_table(checked)
     else:
@@ -282,7 +287,7 @@ def _write_witnesses(checked: Checked, folder: Path) -> None:
         file = folder / f"{judgement.claim.id}.witness.json"
         try:
             if judgement.witness is not None:
-                file.write_text(judgement.witness.to_json(), encoding="utf-8")
+                write_atomic(file, judgement.witness.to_json().encode())
             elif file.is_file():
                 file.unlink()
         except OSError as error:  # the others are written anyway

@@ -93,6 +93,8 @@ def _flushed_output() -> Iterator[None]:
     """Escape characters that standard output cannot encode, and flush it at the end."""
     if sys.stdout is None:  # closed by who started the command: ``>&-``
         sys.stdout = io.StringIO()
+    if sys.stderr is None:  # what is printed to it would be on standard output
+        sys.stderr = io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit import validate
-from audit.cli.errors import BROKEN_INPUT, BROKEN_RUNS, OneLineParser, exit_status
+from audit.cli.errors import (
+    BROKEN_INPUT,
+    BROKEN_RUNS,
+    INTERRUPTED,
+    OneLineParser,
+    exit_status,
+    let_the_status_stand,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from audit.report import Run
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the ``audit-report`` command.
 
-    The exit status is 1 if a run has no result, and 2 if nothing could be written.
+    The exit status is 1 if a run has no result or no report, and 2 if nothing could be written.
     """
     sys.exit(exit_status(lambda: run(arguments)))
 
@@ -31,6 +39,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"audit-report: error: {error}", file=sys.stderr)
         return BROKEN_INPUT
+    except KeyboardInterrupt:
+        let_the_status_stand()
+        print("audit-report: interrupted; run it again to write all files", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,20 +95,25 @@ def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int
     # a typing error must not replace a report by an empty one
     if not any(run.is_stored for run in runs):
         raise validate.fail("RUN", "a folder of stored results", " ".join(map(str, places)))
-    if full:
-        for run in runs:
-            if run.result is not None:
-                report.write(run.result, run.folder)
-                if tex:
-                    tables = latex.document(run_report.summaries(run.result))
-                    (run.folder / "report.tex").write_bytes(tables)
+    drawn = 0
+    for run in runs:
+        if run.result is None or not full:
+            continue
+        try:
+            report.write(run.result, run.folder)
+            if tex:
+                tables = latex.document(run_report.summaries(run.result))
+                (run.folder / "report.tex").write_bytes(tables)
+        except Exception as error:  # must not stop the others
+            print(f"{run.folder}: no report was written: {one_line(error)}", file=sys.stderr)
+            drawn = BROKEN_RUNS
     report.write_joined(runs, output)
     table = output / "results.tex"
     table.unlink(missing_ok=True)
     if tex:
         table.write_bytes(latex.document([joined.table(runs)]))
         print(f"LaTeX: {table}")
-    return tell(runs, output)
+    return max(drawn, tell(runs, output))
 
 
 def tell(runs: Sequence[Run], output: Path) -> int:

@@ -166,7 +166,8 @@ class Marks:
         left = "" if low is None else number(low, digits, Rounding.DOWN)
         right = "" if high is None else number(high, digits, Rounding.UP)
         both = left if left == right else f"{left} {'>' if crossed else 'to'} {right}"
-        return self.note or (both if left and right else f"≥ {left}" if left else f"≤ {right}")
+        one = f"≥ {left}" if left else f"≤ {right}" * bool(right)
+        return self.note or (both if left and right else one)
 
 
 def sandwich(title: str, rows: Sequence[Marks]) -> str:

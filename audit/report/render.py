@@ -56,7 +56,7 @@ def _breakable(text: str) -> Markup:
 
 def _escaped(text: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
-    escaped = re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", text.replace("&", "&amp;"))
+    escaped = re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", text.replace("&", "&amp;"))
     return " ".join(escaped.split())
 
 

@@ -224,6 +224,22 @@ def test_markdown_is_a_table() -> None:
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in lines[:6]]
     assert bars == [len(formats.COLUMNS) + 1] * 6
     assert "a\\|b" in "\n".join(lines)
+    odd = judged(Verdict.INCONCLUSIVE, message="$x$ __y__\n::z &lt; ~a~", certified=None)
+    *_, told, _, _ = formats.write(Checked((odd,), (), 0.01), Format.MARKDOWN).splitlines()
+    assert told.endswith(r": \$x\$ \_\_y\_\_ ::z \&lt; \~a\~")
+
+
+@pytest.mark.parametrize("name", ["a\x01.claims.yaml", "a\udcff.claims.yaml"])
+def test_junit_of_files_with_odd_names(name: str) -> None:
+    odd = judged(location=c.Location(Path(name), 1))
+    (suite,) = ElementTree.fromstring(formats.write(Checked((odd,), (), 0.01), Format.JUNIT))
+    assert suite.get("name") == "a?.claims.yaml"
+
+
+def test_what_a_claim_exceeds_is_no_upper_bound() -> None:
+    page = judged(Verdict.INCONCLUSIVE, statement=LEAKS, claimed=9.0)._repr_html_()
+    assert "≥ 4.3770" in page
+    assert "9.0000" not in page
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,32 @@ def test_github_appends_to_the_summary(
     assert run(write(tmp_path, FALSE), "--format", "github") == 1
     assert capsys.readouterr().out.startswith("::error file=")
     assert page.read_text().startswith("before\n|  | claim |")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page / "none"))
+    assert run(write(tmp_path, FALSE), "--format", "github") == 2
+    assert capsys.readouterr().out.startswith("::error file=")  # it is told anyway
+
+
+def test_no_output_replaces_what_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, lock = write(tmp_path, GOOD), tmp_path / "lock.json"
+    before = path.read_text()
+    for words in ((path, "--output", path), ("lock", lock, path, "--output", lock)):
+        assert run(*words) == 2
+        assert "--output must be no file that is read, got" in capsys.readouterr().err
+    assert path.read_text() == before
+    assert not lock.exists()
+
+
+@pytest.mark.parametrize(("words", "status"), [("a.claims.yaml 2>&-", 0), ("schema >/dev/full", 2)])
+def test_closed_and_full_outputs(words: str, status: int, tmp_path: Path) -> None:
+    write(tmp_path, GOOD).rename("a.claims.yaml")
+    command = f"{sys.executable} -m audit.cli.check --format json {words}"
+    command = command.replace("--format json schema", "schema")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment())
+    assert done.returncode == status
+    assert status or json.loads(done.stdout)["status"] == 0
+    assert "Traceback" not in done.stderr
 
 
 def test_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

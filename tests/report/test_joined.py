@@ -415,6 +415,27 @@ def test_tables_for_latex(tmp_path: Path) -> None:
     assert not list(plain.glob("*.tex"))
 
 
+def test_a_report_that_cannot_be_drawn_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = pair_settings()[0]
+    torn = replace(setting, laws=replace(setting.laws, grid=setting.laws.grid[1:]))
+    store(tmp_path / "a", result(torn))
+    store(tmp_path / "b", result(study()))
+    words = [str(tmp_path), "--full", "--output", str(tmp_path / "out")]
+    assert run(words) == 1
+    assert f"{tmp_path / 'a'}: no report was written: " in capsys.readouterr().err
+    assert (tmp_path / "b" / "report.html").is_file()
+    assert (tmp_path / "out" / "index.html").is_file()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "write_joined", interrupted)
+    assert run(words) == 130
+    assert capsys.readouterr().err.endswith("interrupted; run it again to write all files\n")
+
+
 def test_a_path_that_is_not_there_replaces_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

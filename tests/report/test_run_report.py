@@ -155,7 +155,7 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert re.search(r"(?<!\\)<script", markdown) is None
+    assert re.search(r"(?<!\\)(<script|\$)", markdown) is None
     assert r"\ud800" in html
     assert "_noise -->" in html  # in the legend
     assert r"\ud800" in markdown
