@@ -138,7 +138,9 @@ def _markdown(checked: Checked) -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", " ".join(text.split()))
+    """Return text as Markdown shows it; underscores between letters and digits need no escape."""
+    signs = r"((?<=[^\W_])_+(?=[^\W_]))|([\\`*_\[\]<>|#~$&])"
+    return re.sub(signs, lambda found: found[1] or f"\\{found[2]}", " ".join(text.split()))
 
 
 def _json(checked: Checked) -> str:
