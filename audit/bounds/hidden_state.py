@@ -75,11 +75,6 @@ def theorem_2_2(mechanism: NoisySGD) -> PrivacyCurve:
 # ----------------------------------------------------------------------------- Liang et al. (2026)
 
 
-def composed_rate(mechanism: NoisySGD) -> float:
-    """Return the first term of Theorem 3.4 over alpha: 2 C^2 T/(n b sigma^2)."""
-    return mechanism.steps * mechanism.sampling_rate / (2 * mechanism.noise_multiplier**2)
-
-
 def saturated_rate(mechanism: NoisySGD) -> float:
     """Return the second term of Theorem 3.4 over alpha, at the best split of the noise.
 
@@ -103,7 +98,8 @@ def theorem_3_4(mechanism: NoisySGD) -> PrivacyCurve:
     bound. At one step with n = 8, b = 2, C = 2, sigma = 4 and order 16 it claims .5; a record at +C
     against -C, with the others at -C, has .60823, and at order 32 2.5703 against 1.
     """
-    return RenyiCurve.linear(min(composed_rate(mechanism), saturated_rate(mechanism)))
+    composed = mechanism.steps * mechanism.sampling_rate / (2 * mechanism.noise_multiplier**2)
+    return RenyiCurve.linear(min(composed, saturated_rate(mechanism)))
 
 
 @bound("liang26.theorem_3_4_saturated")

@@ -89,12 +89,8 @@ def _described(hint: Any) -> str:
     return words.get(hint, "text")
 
 
-def pair_kinds() -> str:
-    """Return the kinds of pairs with their fields, required fields first."""
-    return table((kind, ", ".join(_own_fields(cls))) for kind, cls in kinds().items())
-
-
 def _own_fields(cls: type) -> list[str]:
+    """Return the fields of a pair, required ones first."""
     fields = {name: default_of(one) for name, one in init_fields(cls).items()}
     needed = [name for name, default in fields.items() if default is MISSING]
     others = [name for name in fields if name not in needed]
@@ -123,7 +119,7 @@ def _filled(text: str, *keys: str, **parts: str) -> str:
     return text.format(
         *keys,
         mechanism=table(fields_of(NoisySGD)),
-        pairs=pair_kinds(),
+        pairs=table((kind, ", ".join(_own_fields(cls))) for kind, cls in kinds().items()),
         values=_VALUES,
         **parts,
     )

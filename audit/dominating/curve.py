@@ -112,8 +112,8 @@ class GridComposition(ShortRepr):
 
     def _loss_error(self, epsilon: Array) -> Array:
         """Bound on the error of the sum of the losses, near ``epsilon``."""
-        total = sum(times * pair.loss_error for pair, times in self.parts)
-        stretch = max(pair.loss_stretch for pair, _ in self.parts)
+        total = sum(times * pair.loss_errors[0] for pair, times in self.parts)
+        stretch = max(pair.loss_errors[1] for pair, _ in self.parts)
         return np.asarray(total + stretch * np.abs(epsilon))
 
     def epsilon(self, delta: float) -> float:

@@ -70,16 +70,9 @@ class GridPair(ShortRepr):
     ratio_error: tuple[float, float] | None = None
 
     @property
-    def loss_error(self) -> float:
-        """Bound on the part of a cell's loss error that does not grow with the loss."""
-        if self.ratio_error is None:
-            return 2 * self.rounding + 4 * UNIT_ROUNDOFF
-        return self.ratio_error[0]
-
-    @property
-    def loss_stretch(self) -> float:
-        """Bound on the rest of the loss error, relative to the loss."""
-        return 0.0 if self.ratio_error is None else self.ratio_error[1]
+    def loss_errors(self) -> tuple[float, float]:
+        """Bounds on a cell's loss error: the part that does not grow, and that of the loss."""
+        return self.ratio_error or (2 * self.rounding + 4 * UNIT_ROUNDOFF, 0.0)
 
     @property
     def losses(self) -> Array:

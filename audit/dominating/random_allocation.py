@@ -147,13 +147,6 @@ def likelihood_ratio(
     return law
 
 
-def allocation_side(
-    noise_multiplier: float, above: bool, steps: int, of: int, *, cells: int = CELLS
-) -> GridPair:
-    """Return one side of the pair of the first ``steps`` of an epoch of ``of`` steps."""
-    return _pair(likelihood_ratio(noise_multiplier, above, steps, of, cells=cells))
-
-
 def summand(
     noise_multiplier: float, above: bool, of: int, cells: int, powers: tuple[float, ...] = ()
 ) -> GridLaw:
@@ -281,9 +274,8 @@ def shuffled(m: NoisySGD, accuracy: float) -> EnclosedCurve:
             pairs.append(mean_of_powers(noise, steps_per_epoch, (2.0, 1.0), _EXPONENT))
     one_or_none = [largest_sum(noise, seen, of, (1.0, 0.0))]
     if with_means:
-        one_or_none.append(
-            allocation_side(noise, False, seen, steps_per_epoch, cells=_SHUFFLED_CELLS)
-        )
+        ratio = likelihood_ratio(noise, False, seen, steps_per_epoch, cells=_SHUFFLED_CELLS)
+        one_or_none.append(_pair(ratio))
     # the record may have either gradient under X
     pairs += [*one_or_none, *(pair.swapped() for pair in one_or_none)]
     return EnclosedCurve(

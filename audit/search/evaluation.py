@@ -11,10 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.polynomial.legendre import legvander
 
-from audit import exact
 from audit.constructions.base import Construction
 from audit.constructions.process import Process
-from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.normal_laws import gaussian_pair, normal_law
 from audit.exact.propagation import MAX_DENSE, Counter, Runner, domain_ends, steepest
 from audit.exact.staircases import is_staircase, staircase_laws
@@ -104,14 +102,6 @@ def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLES
         states = [_state(process, panels, reach, banded, clock) for process in processes]
         value = objective.quick(*_log_masses(states, panels))
     return value
-
-
-def fine_law(pair: Construction, clock: Clock = _ENDLESS) -> LawCurve | GaussianPairCurve:
-    """Return the exact law of a pair.
-
-    Raises ``ValueError`` if there is no law, and `OutOfTime` if it takes too long.
-    """
-    return exact.curve(pair, progress=clock.check)
 
 
 def _panels(processes: Sequence[Process], tail: float) -> Panels:

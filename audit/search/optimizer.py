@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audit import validate
+from audit import exact, validate
 from audit.constructions import Construction, GradientPair, Inadmissible, suggested_members
 from audit.curves.quantities import EpsilonAtDelta
 from audit.mechanism import Losses, NoisySGD
@@ -17,7 +17,7 @@ from audit.numerics import display
 from audit.numerics.arrays import Array
 from audit.numerics.display import Marks, ShortRepr
 from audit.search.admissible import check_admissible
-from audit.search.evaluation import Clock, OutOfTime, fine_law, quick_value
+from audit.search.evaluation import Clock, OutOfTime, quick_value
 from audit.search.families import Family, all_families
 from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tightest_bound
 
@@ -240,7 +240,7 @@ class _Evaluator:
         try:
             check_admissible(pair)
             # its numbers take time too
-            law = fine_law(pair, self.clock.up_to(_LAW_SHARE))
+            law = exact.curve(pair, progress=self.clock.up_to(_LAW_SHARE).check)
             bracket = self.objective.bracket(law)
         except (ValueError, OutOfTime) as error:
             self.refusal = str(error)

@@ -614,10 +614,11 @@ def coupling_profiles(
                 )
                 rounds += 1
             for length in sorted(left):
-                row = grid.row_above(float(run.tracked(max(length - covered, 0))))
+                apart = float(run.tracked(max(length - covered, 0)))
+                row = min(int(np.searchsorted(grid.rows, apart)), grid.last)
                 best[length] = np.minimum(best[length], values[row])
-                apart = float(np.max(values[row] - values[0] * (1 + _CONVERGENCE)))
-                if covered >= length or rounds > most_rounds or apart <= 1e-13:
+                excess = float(np.max(values[row] - values[0] * (1 + _CONVERGENCE)))
+                if covered >= length or rounds > most_rounds or excess <= 1e-13:
                     left.remove(length)
             if not left:
                 return tuple(best[length] for length in lengths)

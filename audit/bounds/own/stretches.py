@@ -69,10 +69,6 @@ class DistanceGrid:
         """Row of all distances above the others."""
         return self.distances + int(self.open_end)
 
-    def row_above(self, distance: float) -> int:
-        """Return the first row whose distance is at least ``distance``."""
-        return min(int(np.searchsorted(self.rows, distance)), self.last)
-
     @property
     def log_weights(self) -> Array:
         """Logarithms of the weights of at least 1."""
