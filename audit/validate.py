@@ -263,3 +263,13 @@ def real_sample(**named: ArrayLike) -> NDArray[np.float64]:
     """Return the one named value as `sample` does, requiring `real_numbers`."""
     (name,) = named
     return sample(**{name: real_numbers(**named)})
+
+
+def same_precision(**named: ArrayLike) -> None:
+    """Require one precision of floating-point samples: rounding would tell equal ones apart."""
+    kinds = {name: np.asarray(value).dtype for name, value in named.items()}
+    floating = {name: kind.name for name, kind in kinds.items() if kind.kind == "f"}
+    for first, wanted in list(floating.items())[:1]:
+        for name, kind in floating.items():
+            if kind != wanted:
+                raise ValueError(f"{name} must be of {wanted} like {first}, got {kind}")

@@ -131,6 +131,7 @@ def audit_samples(
             favours = Order.FORWARD
     first = validate.real_sample(samples=samples)
     second = validate.real_sample(samples_prime=samples_prime)
+    validate.same_precision(samples=samples, samples_prime=samples_prime)
     size = min(first.size, second.size)
     choice = default_thresholds(size) if thresholds is None else thresholds
     if favours is not None:

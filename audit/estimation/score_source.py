@@ -31,6 +31,7 @@ from audit.estimation.scores import (
     checked_rows,
     rows_of,
     split,
+    weighted_sum,
 )
 from audit.isolation import call, load
 from audit.numerics.arrays import Array
@@ -293,7 +294,7 @@ def combine(
             raise validate.fail("weights", f"one per column ({number})", columns.weights)
         weights = np.array(columns.weights)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = first @ weights, second @ weights
+            scores = weighted_sum(first, weights), weighted_sum(second, weights)
         for name, one in zip(("samples", "samples_prime"), scores, strict=True):
             validate.sample(**{f"the weighted sum of {name}": one})
     elif number == 1 and not isinstance(columns, LearnedColumns):
@@ -310,8 +311,11 @@ def combine(
             # a power of 2 is exact to divide by, and divided columns do not overflow
             scale = np.ldexp(1.0, np.frexp(np.where(scale > 0, scale, 1.0))[1] - 1)
             weights = columns._weights(pilot, scale, delta)
-            scaled = weights * scale
-            scores = (rest.samples / scale) @ scaled, (rest.samples_prime / scale) @ scaled
+            sides = rest.samples / scale, rest.samples_prime / scale
+            scores = (
+                weighted_sum(sides[0], weights * scale),
+                weighted_sum(sides[1], weights * scale),
+            )
     return *scores, CombinedColumns(
         choice=columns,
         number=number,

@@ -153,6 +153,7 @@ def _mostly_known(rows: Array, learned: Array) -> bool:
 def checked_rows(samples: ArrayLike, samples_prime: ArrayLike) -> tuple[Array, Array]:
     """Return both samples as finite arrays of shape (n, d) with the same d."""
     first, second = rows_of("samples", samples), rows_of("samples_prime", samples_prime)
+    validate.same_precision(samples=samples, samples_prime=samples_prime)
     if first.shape[1] != second.shape[1]:
         raise validate.fail(
             "samples_prime", f"of dimension {first.shape[1]} like samples", second.shape[1]
@@ -174,6 +175,14 @@ def rows_of(name: str, value: ArrayLike) -> Array:
             f"{name} must hold finite numbers only, got {array[row, column]} in row {row}"
         )
     return array
+
+
+def weighted_sum(rows: Array, weights: Array) -> Array:
+    """Return the weighted sum of each row; products of matrices may round equal rows apart."""
+    total = np.zeros(rows.shape[0])
+    for column, weight in zip(rows.T, weights, strict=True):
+        total += weight * column
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +358,7 @@ class Logistic(_Classifier):
         penalty[0] = 0.0  # the intercept is not penalised
         model = GLM(labels, design, family=Binomial())
         coefficients = np.nan_to_num(model.fit_regularized(alpha=penalty, L1_wt=0.0).params)
-        return lambda rows: np.asarray(features(rows) @ coefficients)
+        return lambda rows: weighted_sum(features(rows), coefficients)
 
 
 @dataclass(frozen=True)

@@ -309,6 +309,7 @@ class SequentialAudit:
         """
         first = validate.real_sample(samples=samples)
         second = validate.real_sample(samples_prime=samples_prime)
+        validate.same_precision(samples=samples, samples_prime=samples_prime)
         if first.size != second.size:
             raise ValueError(
                 f"samples_prime must hold one score for each of samples ({first.size}), "

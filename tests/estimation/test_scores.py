@@ -303,6 +303,14 @@ def test_given_weights_use_all_runs_and_degenerate_columns_give_numbers() -> Non
     assert combined.weights == (1.0, 1.0, 1.0)
 
 
+def test_equal_rows_have_equal_scores_in_every_layout_and_number() -> None:
+    weights = WeightedColumns((0.3, 0.17, 0.29, -0.41, 0.73))
+    rows = np.tile([1.0, 2.0, 1.0, 2.0, 1.0], (1003, 1))
+    for other in (np.asfortranarray(rows), rows[:500]):
+        a, b, _ = combine(other, rows, columns=weights, seed=None, delta=0.0)
+        assert np.unique(np.append(a, b)).size == 1
+
+
 def test_audit_samples_takes_columns() -> None:
     generator = np.random.default_rng(6)
     x, y = generator.normal(size=(2, 3000, 5))
@@ -328,6 +336,7 @@ def test_audit_samples_takes_columns() -> None:
         ({"columns": WeightedColumns((1.0,))}, r"weights must be one per column \(12\), got \(1.0"),
         ({"seed": None}, "seed must be given to choose from columns, got None"),
         ({"samples_prime": np.zeros((9, 3))}, "samples_prime must be of dimension 12 like samples"),
+        ({"samples": np.zeros((9, 12), np.float32)}, "samples_prime must be of float32 like samp"),
         ({"samples": np.zeros((3, 12))}, "samples must hold at least 4 draws to be split, got 3"),
     ],
 )
