@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from audit import training
 from audit.claims.checking import check
 from audit.curves import Order
-from audit.estimation import ScoreSource, judge_scores
+from audit.estimation import Canaries, LinearScore, ScoreSource, judge_scores
 from audit.results import UserClaim
 from audit.scenario.run_user_mechanism import audit_scores
 from audit.scenario.user_mechanism import UserMechanismSetting
@@ -114,3 +115,28 @@ def test_a_difference_must_be_sure_and_in_the_declared_direction() -> None:
     for pair, found in (((low, high), "consistent"), ((high, low), "inconclusive")):
         (one,) = judge_scores(pair, [(2.0, DELTA)], confidence=0.95, favours=Order.REVERSE)
         assert one.verdict.value == found
+
+
+FIRST, SECOND = np.random.default_rng(2).normal(size=(2, 100, 2))
+ONE, COINS = FIRST[:, 0], (SECOND > 0)[:, 0]
+OPEN, MANY = {"anytime": True}, {"canaries": Canaries.ARBITRARY}
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        # each refuted true claims: 3.5 of 1 for one record, stopped audits, rows of sorted files
+        ((ONE, ONE), {**OPEN, "group_size": 2}, "group_size must be 1 with anytime or canaries"),
+        ((ONE, COINS), {**MANY, "group_size": 2}, "group_size must be 1 with anytime or canaries"),
+        ((ONE, COINS), {**MANY, "columns": LinearScore()}, "columns must be left out with canar"),
+        ((FIRST, SECOND), OPEN, "columns must be WeightedColumns with anytime, got None"),
+        ((ONE, np.sort(ONE)), OPEN, "x_prime must be independent draws in the order of the runs"),
+        ((ONE[np.argsort(-abs(ONE))], ONE), OPEN, "x must be independent draws in the order of"),
+        ((ONE, ONE.astype(np.float16)), {}, "x_prime must be of float64 like x, got float16"),
+    ],
+)
+def test_scores_that_a_method_cannot_take_are_refused(
+    given: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        judge_scores(given, [(1.0, DELTA)], confidence=0.95, **options)

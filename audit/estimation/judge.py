@@ -37,6 +37,7 @@ from audit.estimation.score_source import (
     CombinedColumns,
     LinearScore,
     ScoreSource,
+    WeightedColumns,
     combine,
     sample,
 )
@@ -53,6 +54,7 @@ _EQUALITY_ERROR = 0.001
 _FEW_SCORES, _COMMON_SHARE = 10, 0.9  # distinct scores of labels, and a share of all
 # Standard errors by which scores lie the other way; scores of the right sign never do.
 _REVERSED_DEVIATIONS = 5.0
+_ORDER_DEVIATIONS = 5.0  # by which scores are more like the next ones than independent draws
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ def judge_scores(
         Number of records in which the datasets differ. Claims are about one record.
     anytime : bool, optional
         Whether the number of runs was open: e-processes certify x and x_prime, pairs in order.
+        Groups of records, and columns other than `WeightedColumns`, need a fixed number.
     canaries : Canaries, optional
         The assumption about many canaries of one run; see `audit_one_run`.
     planned_delta : float, optional
@@ -172,7 +175,11 @@ def judge_scores(
     if not made:
         raise validate.fail("claims", "one or more", claims)
     strict = max(confidence, 1 - _EQUALITY_ERROR)
+    if (anytime or canaries is not None) and group_size != 1:
+        raise validate.fail("group_size", "1 with anytime or canaries", group_size)
     if canaries is not None:
+        if anytime or columns is not None:
+            raise ValueError("anytime and columns must be left out with canaries, got one of them")
         return _one_run(scores, made, canaries, planned_delta, (confidence, strict), seed)
     if isinstance(scores, ScoreSource):
         x, x_prime = scores.draw(seed)
@@ -180,10 +187,13 @@ def judge_scores(
         x, x_prime = scores.x, scores.x_prime
     else:
         x, x_prime = sample("x", scores[0]), sample("x_prime", scores[1])
+        validate.same_precision(x=scores[0], x_prime=scores[1])
     asked = (one.quantity.at for one in made if isinstance(one.quantity, EpsilonAtDelta))
     named = sorted({*deltas, *asked}, reverse=True)
     combined = None
     if x.ndim > 1 or x_prime.ndim > 1 or columns is not None:
+        if anytime and not isinstance(columns, WeightedColumns):
+            raise validate.fail("columns", "WeightedColumns with anytime", columns)
         x, x_prime, combined = combine(
             x,
             x_prime,
@@ -193,6 +203,9 @@ def judge_scores(
         )
         if combined.towards_first:  # a learned score, whatever its columns do
             favours = Order.FORWARD
+
+    if anytime:
+        _check_order(x=x, x_prime=x_prime)
 
     def audited(x: Array, x_prime: Array, confidence: float) -> Audit | EProcesses:
         if anytime:
@@ -230,6 +243,22 @@ def distinct_if_few(scores: Array) -> int:
     distinct = np.unique(scores).size
     labels = distinct <= _FEW_SCORES and np.all(scores == np.round(scores))
     return 0 if labels or distinct >= _COMMON_SHARE * scores.size else distinct
+
+
+def _check_order(**sides: Array) -> None:
+    """Refuse scores of which each resembles the next one, in value or in size."""
+    from scipy.stats import rankdata  # takes a while to import
+
+    for name, scores in sides.items():
+        if 2 * np.unique(scores).size < scores.size:
+            continue  # ranks of labels may follow each other by chance
+        centred = rankdata(scores) - (scores.size + 1) / 2
+        sizes = np.abs(centred) - np.mean(np.abs(centred))
+        for ranks in (centred, sizes):
+            alike = ranks[1:] @ ranks[:-1] * math.sqrt(scores.size)
+            if alike > _ORDER_DEVIATIONS * (ranks @ ranks):
+                requirement = "independent draws in the order of the runs"
+                raise ValueError(f"{name} must be {requirement}, got each like the one before it")
 
 
 def separated(first: int, second: int, favours: Order | None = None) -> tuple[Array, Array]:
