@@ -59,7 +59,7 @@ class CanaryScores(ShortRepr):
 
     def __post_init__(self) -> None:
         scores = validate.real_sample(scores=self.scores)
-        member = np.asarray(self.member)
+        member = np.asarray(validate.real_numbers(member=self.member))
         if member.dtype != np.bool_ or member.shape != scores.shape:
             raise ValueError(
                 f"member must be booleans of shape {scores.shape}, one a score, "

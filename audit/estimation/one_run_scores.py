@@ -311,7 +311,7 @@ def audit_one_run(
 
 
 def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> Flags:
-    array = np.asarray(coins)
+    array = np.asarray(validate.real_numbers(coins=coins))
     if array.shape != shape:
         raise ValueError(f"coins must have the shape of scores {shape}, got {array.shape}")
     if array.dtype.kind not in "biuf" or not np.all((array == 0) | (array == 1)):

@@ -199,6 +199,8 @@ def test_memberships_that_do_not_fit(tmp_path: Path):
         CanaryScores(np.arange(3.0), np.array([1, 0, 1]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"booleans of shape \(3,\).* got bool of shape \(2,\)"):
         CanaryScores(np.arange(3.0), np.array([True, False]))
+    with pytest.raises(ValueError, match="member must be an array without a mask"):
+        CanaryScores(np.arange(3.0), np.ma.masked_array([True, False, True], [True, False, False]))
 
 
 def test_the_extra_is_named_where_pyarrow_is_missing(tmp_path: Path, not_installed: None):

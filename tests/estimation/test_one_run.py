@@ -448,6 +448,7 @@ SCORES, COINS = np.arange(6.0), [0, 0, 0, 1, 1, 1]
         (lambda: FixedGuesses(()), "choices must be one or more distinct Guesses"),
         (lambda: audited(SCORES, [1, 0, 1]), r"coins must have the shape of scores \(6,\), got"),
         (lambda: audited(SCORES, [1, 0, 2, 0, 1, 0]), "coins must be True or False"),
+        (lambda: audited(SCORES, np.ma.masked_equal(COINS, 0)), "coins must be .* without a mask"),
         (
             lambda: audited(np.arange(2000), np.arange(2000) < 1180),
             "coins must be those of fair tosses, one for each canary, got 1180 of 2000 included",
