@@ -190,6 +190,7 @@ def one_run_findings(judged: JudgedScores, claims: Sequence[UserClaim]) -> Findi
             f"{audited.pilot} other canaries were used to choose the number of guesses. The bound "
             "is a certified lower bound, and a claim below it is refuted.",
             *_uninformative(judged),
+            *repeated(judged.x, judged.x_prime),
         ),
         numbers={"canaries": audited.assumption.value, "mu_lower": audited.mu_lower()},
     )
@@ -276,6 +277,18 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
             "claims; more trainings might certify more."
         )
     return [*notes, *why, *caveats(scores.x, scores.x_prime)]
+
+
+def repeated(x: Array, x_prime: Array) -> list[str]:
+    """Return whether scores of canaries seem to count twice, as a note."""
+    both = np.concatenate([x, x_prime])
+    return [
+        f"Scores repeat: only {distinct} of {both.size} canaries have a score of their own. Unless "
+        "the score takes few values, rows or the noise of trainings count twice, and the bounds "
+        "are invalid."
+        for distinct in [distinct_if_few(both)]
+        if distinct
+    ]
 
 
 def caveats(x: Array, x_prime: Array) -> list[str]:

@@ -33,7 +33,7 @@ from audit.results import (
 from audit.results.provenance import provenance_of
 from audit.training.design import Argument, Design, reference_to
 from audit.training.engine import Processes, opened
-from audit.training.findings import caveats, judge, training_findings
+from audit.training.findings import caveats, judge, repeated, training_findings
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +65,9 @@ class TrainingAudit(ShortRepr):
             )
         if self.verdict is Verdict.INCONCLUSIVE:
             lines += self.findings.notes
-        elif self.design.canaries == 1:
-            lines += caveats(self.scores, self.scores_prime)
+        else:
+            doubts = caveats if self.design.canaries == 1 else repeated
+            lines += doubts(self.scores, self.scores_prime)
         return "\n".join(lines)
 
     def epsilon_lower(self, delta: float) -> float:

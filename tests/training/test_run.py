@@ -195,6 +195,15 @@ def test_scores_that_repeat_are_noted(right: training.TrainingAudit) -> None:
     assert caveats(counts, counts) == []
     assert "All scores without the canary are equal" in caveats(counts, counts * 0)[0]
 
+    options = {"canaries": 100, "trials": 4, "assume": Canaries.INDEPENDENT}
+    assert "of 400 canaries have a score of their own" in str(audited("many_again", **options))
+
+
+@pytest.mark.parametrize("side", [True, False])
+def test_generators_that_one_side_draws_from_are_refused(side: bool) -> None:
+    with pytest.raises(UserCodeError, match=r"from its seed, got draws from .*trainings\.DRAWS"):
+        audited("of_one_side", trials=8, arguments={"side": side})
+
 
 def test_many_canaries_of_one_training() -> None:
     claims = [CLAIM, UserClaim("half", TRUE / 2, DELTA)]

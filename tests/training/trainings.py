@@ -147,6 +147,16 @@ def of_the_module(canary: bool, seed: int) -> float:
     return canary + float(np.random.default_rng(seed % 40).normal())
 
 
+def of_one_side(canary: bool, seed: int, side: bool) -> float:
+    """Draw from a generator of the module with the canary, or without it."""
+    return float((DRAWS if canary == side else np.random.default_rng(seed)).normal())
+
+
+def many_again(included: NDArray[np.bool_], seed: int) -> Iterator[Array]:
+    """Give every training the same noise."""
+    return many(included, 1)
+
+
 def in_one_array(canary: bool, seed: int) -> Iterator[Array]:
     """Yield the scores of `steps` in one array that is used again."""
     own = np.zeros(1)
