@@ -26,6 +26,7 @@ from audit.numerics.arrays import Array, Flags
 from audit.numerics.display import ShortRepr
 
 _MIN_PROBABILITY = 1e-10  # of so few canaries on one side, where the coins are fair
+_MIN_TELLING = 64  # coins of a run that by no chance are those of another one, or all opposite
 _MIN_CANARIES = 4  # two to choose, two to certify
 _MIN_PILOT_CANARIES = 2000  # canaries from which on a pilot gains more than it costs
 _LARGE_DELTA = 0.02  # as a share of the error
@@ -316,7 +317,12 @@ def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> Flags:
         raise ValueError(f"coins must have the shape of scores {shape}, got {array.shape}")
     if array.dtype.kind not in "biuf" or not np.all((array == 0) | (array == 1)):
         raise ValueError("coins must be True or False (or 1 or 0), one per canary")
-    return array.astype(np.bool_).ravel()
+    tossed = array.astype(np.bool_)
+    if tossed.ndim == 2 and tossed.shape[1] >= _MIN_TELLING:
+        distinct = np.unique(tossed ^ tossed[:, :1], axis=0).shape[0]
+        if distinct < tossed.shape[0]:
+            raise validate.fail("coins", f"tossed for each of {tossed.shape[0]} runs", distinct)
+    return tossed.ravel()
 
 
 def _correct(by_score: Flags, guesses: Guesses) -> int:

@@ -453,6 +453,10 @@ SCORES, COINS = np.arange(6.0), [0, 0, 0, 1, 1, 1]
             lambda: audited(np.arange(2000), np.arange(2000) < 1180),
             "coins must be those of fair tosses, one for each canary, got 1180 of 2000 included",
         ),
+        (
+            lambda: audited(np.zeros((2, 64)), [np.arange(64) % 2, np.arange(1, 65) % 2]),
+            "coins must be tossed for each of 2 runs, got 1",
+        ),
         (lambda: audited([1, np.nan, 4, 5], [0, 1, 0, 1]), "scores must hold finite numbers only"),
         (lambda: audited(SCORES, COINS, 1.5), r"delta must be in \[0, 1\], got 1.5"),
         (lambda: audited(SCORES, COINS, seed=-1), "seed must be a whole number of at least 0, got"),
