@@ -267,9 +267,8 @@ def real_sample(**named: ArrayLike) -> NDArray[np.float64]:
 
 def same_precision(**named: ArrayLike) -> None:
     """Require one precision of floating-point samples: rounding would tell equal ones apart."""
-    kinds = {name: np.asarray(value).dtype for name, value in named.items()}
-    floating = {name: kind.name for name, kind in kinds.items() if kind.kind == "f"}
-    for first, wanted in list(floating.items())[:1]:
-        for name, kind in floating.items():
-            if kind != wanted:
-                raise ValueError(f"{name} must be of {wanted} like {first}, got {kind}")
+    kinds = [np.asarray(value).dtype for value in named.values()]
+    floating = [kind.name for kind in kinds if kind.kind == "f"]
+    if len(set(floating)) > 1:
+        names, got = " and ".join(named), " and ".join(floating)
+        raise ValueError(f"{names} must be of one precision, got {got}")

@@ -282,12 +282,13 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
 def repeated(x: Array, x_prime: Array) -> list[str]:
     """Return whether scores of canaries seem to count twice, as a note."""
     both = np.concatenate([x, x_prime])
+    distinct = distinct_if_few(both)
+    if not distinct:
+        return []
     return [
         f"Scores repeat: only {distinct} of {both.size} canaries have a score of their own. Unless "
         "the score takes few values, rows or the noise of trainings count twice, and the bounds "
         "are invalid."
-        for distinct in [distinct_if_few(both)]
-        if distinct
     ]
 
 

@@ -336,7 +336,7 @@ def test_audit_samples_takes_columns() -> None:
         ({"columns": WeightedColumns((1.0,))}, r"weights must be one per column \(12\), got \(1.0"),
         ({"seed": None}, "seed must be given to choose from columns, got None"),
         ({"samples_prime": np.zeros((9, 3))}, "samples_prime must be of dimension 12 like samples"),
-        ({"samples": np.zeros((9, 12), np.float32)}, "samples_prime must be of float32 like samp"),
+        ({"samples": np.zeros((9, 12), np.float32)}, "samples_prime must be of one precision"),
         ({"samples": np.zeros((3, 12))}, "samples must hold at least 4 draws to be split, got 3"),
     ],
 )
