@@ -17,7 +17,7 @@ from audit.constructions.cone import check_cancelled
 from audit.constructions.gradients import GradientPair
 from audit.constructions.process import DependentStep, Path, Process, Step
 from audit.constructions.updates import UpdateMap
-from audit.mechanism import Batching, Losses, NoisySGD, Relation
+from audit.mechanism import Batching, Losses, NoisySGD, Relation, Release
 from audit.numerics.arrays import Array
 
 _POINTS = 2001
@@ -92,7 +92,7 @@ def check_admissible(pair: Construction) -> None:
 def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[int, float, Step, Step]]:
     """Yield (position in the cycle, step size, step, step); repeated steps only once."""
     length = m.dataset_size // m.batch_size
-    begun = 0
+    begun = m.steps - len(one) if m.release is Release.RANDOM_SKIP else 0
     for first, second in zip(one.segments, other.segments, strict=True):
         if (first.times, len(first.steps)) != (second.times, len(second.steps)):
             raise Inadmissible("the processes must repeat the same steps")
@@ -124,9 +124,12 @@ def _after(step: Step, memories: dict[int, float]) -> dict[int, float]:
     return {memory: probability for memory, probability in result.items() if probability > 0}
 
 
-def _in_memory(step: Step, memory: int) -> tuple[tuple[UpdateMap, ...], tuple[float, ...]]:
-    """Return the maps of a step for a given memory, and their probabilities."""
-    taken = list(step.transitions(memory))
+def _in_memory(m: NoisySGD, step: Step, memory: int) -> Mixture:
+    """Return the maps of a step for a given memory, and their probabilities.
+
+    Without the record (random allocation) only the other records that have occurred matter.
+    """
+    taken = list(step.transitions(memory)) or list(step.transitions(memory % m.dataset_size))
     return tuple(phi for phi, *_ in taken), tuple(weight for _, weight, _ in taken)
 
 
@@ -150,7 +153,7 @@ def _check_step(
         scale *= 2  # another record replaces the one that is left out
     differing = 0.0
     for memory, probability in memories.items():
-        for weight, gap in _gaps(_in_memory(a, memory), _in_memory(b, memory), grid):
+        for weight, gap in _gaps(_in_memory(m, a, memory), _in_memory(m, b, memory), grid):
             if gap > scale * (1 + _ROUNDING) + _ROUNDING * 1e-3 * a.noise_std:
                 raise Inadmissible(f"updates must differ by at most {scale:g}, got {gap:g}")
             differing += probability * weight * (gap > _ROUNDING * scale)
@@ -239,10 +242,13 @@ def _check_holder(m: NoisySGD, eta: float, moves: Array, grid: Array) -> None:
 
 
 def _batch_factor(m: NoisySGD) -> float:
-    """Return the largest size of a batch divided by the divisor, if batches vary in size."""
+    """Return the largest size of a batch divided by the divisor, if batches vary in size.
+
+    At least 1: a regulariser enters a step whole, however few records a batch has.
+    """
     if not m.batching.has_random_size:
         return 1.0
-    return min(m.max_batch_size or m.dataset_size, m.dataset_size) / m.batch_size
+    return max(min(m.max_batch_size or m.dataset_size, m.dataset_size) / m.batch_size, 1.0)
 
 
 def _grid(m: NoisySGD, first: Process, second: Process) -> Array:

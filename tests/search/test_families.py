@@ -5,14 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from audit import Batching, Losses, Relation, bounds, exact
+from audit import Batching, Losses, Relation, Release, bounds, exact
 from audit.constructions import (
     ChangingPair,
+    Construction,
     GradientPair,
     Inadmissible,
     Process,
     Segment,
     TwoSidedWalk,
+    suggested_members,
 )
 from audit.constructions.process import Path
 from audit.search import check_admissible, worst_case
@@ -67,6 +69,32 @@ def test_every_point_is_admissible(name):
             size = len(family.names(stage))
             for point in [np.zeros(size), np.ones(size), *rng.random((6, size))]:
                 check_admissible(family.pair(point, stage))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        # step sizes are those of the steps that are left
+        {"release": Release.RANDOM_SKIP, "step_size": (1.0, 1.0, 0.5, 0.25), "steps": 4},
+        # an empty batch has the whole regulariser
+        {
+            "batching": Batching.TRUNCATED_POISSON,
+            "batch_size": 2,
+            "max_batch_size": 1,
+            "strong_convexity": 0.6,
+        },
+        # the dataset without the record has fewer memories
+        {"batching": Batching.RANDOM_ALLOCATION, "relation": Relation.ADD_REMOVE},
+    ],
+    ids=str,
+)
+def test_what_is_suggested_is_admissible_and_found(changes):
+    m = noisy_sgd(**{"steps": 6, "dataset_size": 4, "diameter": 3.0, **changes})
+    pairs = [pair for pair in suggested_members(m) if isinstance(pair, Construction)]
+    for pair in pairs:
+        check_admissible(pair)
+    found = worst_case(m, delta=1e-3, evaluations=20, seed=0).bracket[0]
+    assert found >= 0.999 * max(exact.curve(pair).epsilon_bracket(1e-3)[0] for pair in pairs) > 0
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
