@@ -18,7 +18,7 @@ import numpy as np
 from audit import validate
 from audit.constructions.base import Pair
 from audit.constructions.registry import construction
-from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Composition, Losses, NoisySGD, Relation, Release
 
 _LINE_TOLERANCE = 1e-13  # tolerated offset from the line: rounding of its longest distance
 _MIN_SHARE = 0.1  # smallest ratio of the sum to that of absolute values; the rest is rounding
@@ -231,7 +231,7 @@ class Repeated(ExplicitPair):
     def __post_init__(self) -> None:
         super().__post_init__()
         m = self.mechanism
-        self._require_covered(m)
+        self._require_covered(m, Losses.CHANGING)
         validate.integer(1, times=self.times)
         got = f"steps={m.steps} and dataset_size={m.dataset_size}"
         self._require(m.steps == m.dataset_size == 1, "steps=1 and dataset_size=1", got)

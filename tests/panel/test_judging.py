@@ -342,3 +342,9 @@ def test_several_runs_are_judged_where_no_wall_clamps_them() -> None:
     for number in several:
         Repeated(drawn(number), 2)  # type: ignore[arg-type]
     assert not all(drawn(n).diameter is None for n in numbers)  # type: ignore[union-attr]
+    # a statement may cover more than the pair of several runs does: it was not judged at all
+    values = panel_file.Values(epsilons=(1.0, 1.0, 1.0))
+    for number, pair in ((6004, "Repeated(times=10000)"), (405, "")):
+        [point] = panel._points(number, [panel._Asked(asked, number, {"tasks": 10_000}, values)])
+        assert point.pair == pair
+        assert pair or "got release='all iterates'" in point.message

@@ -257,16 +257,16 @@ def _point(
     if not numbers:
         return replace(point, message=values.nothing or "the claimed numbers are infinite")
     runs = asked.options.get(entry.runs_option or "", 1)
-    claim = Claim(
-        id=f"{entry.id}.{number}",
-        mechanism=mechanism,
-        statement=Numbers(numbers),
-        citation=str(entry.source),
-        budget=Budget(seconds=_SECONDS),
-        pair=Repeated(mechanism, runs) if runs > 1 else None,
-    )
     batches = entry.record_scope.batches(mechanism, asked.options)
     try:
+        claim = Claim(
+            id=f"{entry.id}.{number}",
+            mechanism=mechanism,
+            statement=Numbers(numbers),
+            citation=str(entry.source),
+            budget=Budget(seconds=_SECONDS),
+            pair=Repeated(mechanism, runs) if runs > 1 else None,
+        )
         found = judge_numbers(claim, batches=batches, shared=shared)
     except (ValueError, ArithmeticError) as error:  # one pair must not stop the panel
         text = " ".join(str(error).split())
