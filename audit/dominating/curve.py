@@ -30,6 +30,8 @@ from audit.numerics.roots import certified_crossing
 _TILT_EXCESS, _TILT_ROUNDS = 6.0, 4
 # Layers with a smaller share of delta (in logs) need no better tilt.
 _LOG_SMALL_SHARE = -30.0
+# A delta above this is found to its last digits by transforms whose errors are absolute.
+_ABSOLUTE_FROM = 1e-3
 
 
 class GridComposition(ShortRepr):
@@ -187,11 +189,16 @@ class GridComposition(ShortRepr):
 
     def profile(self, epsilons: Array) -> Array:
         """Return `delta` at many epsilons >= 0 from one transform, whose error is absolute."""
+        if self._proves_nothing:
+            return self.deltas(epsilons)
         return np.clip(self._bound([0] * len(self._layers))(epsilons), 0.0, 1.0)
 
     def _below_zero(self, epsilon: float) -> float:
         # P(S) - e^eps Q(S) = 1 - e^eps + e^eps (Q - e^-eps P)(complement of S)
-        value = math.exp(epsilon) * self.swapped.delta(-epsilon) - math.expm1(epsilon)
+        least = -math.expm1(epsilon)
+        # beside a large term an absolute error will do, for which one transform serves all epsilons
+        ask = self.swapped.profile if least > _ABSOLUTE_FROM else self.swapped.deltas
+        value = math.exp(epsilon) * float(ask(np.array([-epsilon]))[0]) + least
         return value * (1 + (8 if self.above else -8) * UNIT_ROUNDOFF)
 
     def _bound(self, tilts: Sequence[int]) -> Callable[[Array], Array]:

@@ -40,6 +40,7 @@ _CELLS_PER_ACCURACY = 90  # cells of the first grid, times the root of the accur
 _MIN_DELTA = 1e-9  # delta of the last point of a tradeoff function
 _MAX_FIRST_CELLS = 1 << 20  # largest number of cells of the first grid
 _MAX_LAYER = 1 << 20  # cells of any grid, whatever the accuracy
+_MAX_DELTA_LAYER = 1 << 16  # likewise, for delta, which moves less than epsilon
 _MAX_REACH = 1e12
 _ROUGH_CELLS = 1 << 12
 # Ratio of the grid width of a layer to that of the previous one. Few losses are in later layers, so
@@ -155,7 +156,7 @@ class RefinedCurve(DominatingCurve):
     accuracy: float
     moments: Moments | None
     same: bool
-    _known: dict[tuple[float, Tails, float, Order], ComposedCurve] = field(
+    _known: dict[tuple[float, Tails, float, int, Order], ComposedCurve] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -205,11 +206,13 @@ class RefinedCurve(DominatingCurve):
         sides = _sides(self.runs, tails, interval, bounds)
         return ComposedCurve(*sides, moments=self.moments, same=self.same)
 
-    def _composed(self, interval: float, tails: Tails, tilt: float, order: Order) -> ComposedCurve:
+    def _composed(
+        self, interval: float, tails: Tails, tilt: float, order: Order, most: int = _MAX_LAYER
+    ) -> ComposedCurve:
         """Return the composition on a grid, with layers for a tilt; that of interval 0 is rough."""
         # tilts are rounded up, so that similar ones share layers
         rounded = math.exp(math.ceil(2 * math.log(tilt)) / 2) if tilt > 1e-3 else 0.0
-        key = interval, tails, rounded, order
+        key = interval, tails, rounded, most, order
         found = self._known.get(key)
         if found is None:
             found = self._discretised(*key)
@@ -219,7 +222,7 @@ class RefinedCurve(DominatingCurve):
         return found
 
     def _discretised(
-        self, interval: float, tails: Tails, tilt: float, order: Order
+        self, interval: float, tails: Tails, tilt: float, most: int, order: Order
     ) -> ComposedCurve:
         reach = self._reach(tails)
         if not interval:
@@ -230,8 +233,8 @@ class RefinedCurve(DominatingCurve):
             bounds = _bounds(self.runs, interval, reach, 0.0, order) or bounds
         if not bounds:
             interval *= max(1.0, reach / (_FIRST_CELLS * self._width))
-        while (cells := _largest_layer(bounds, interval, reach)) > _MAX_LAYER:
-            interval *= max(cells / _MAX_LAYER, 1.01)
+        while (cells := _largest_layer(bounds, interval, reach)) > most:
+            interval *= max(cells / most, 1.01)
             bounds = _bounds(self.runs, interval, reach, 0.0, order)
         return self._of(interval, tails, bounds)
 
@@ -343,7 +346,7 @@ class RefinedCurve(DominatingCurve):
         tilt, interval = rough.tilt(epsilon), self._width
         while True:
             try:
-                return asked(self._composed(interval, tails, tilt, order))
+                return asked(self._composed(interval, tails, tilt, order, _MAX_DELTA_LAYER))
             except TooManyCells:
                 interval = self._wider(interval, tails)
                 if interval == math.inf:
@@ -354,8 +357,10 @@ class RefinedCurve(DominatingCurve):
             return self._closed.delta_bracket(epsilon, order)
         if epsilon == 0:
             order = Order.REVERSE  # delta is that of the other order, and losses are bounded here
+        # below 0 it is that of the other order, too, but for a term that is known
+        place = (0.0, order.other) if epsilon < 0 else (epsilon, order)
         try:
-            return self._on_first_grid(epsilon, order, lambda one: one._delta_ends(epsilon, order))
+            return self._on_first_grid(*place, lambda one: one._delta_ends(epsilon, order))
         except TooManyCells:
             return (0.0 if self._fewer is None else self._fewer._delta_ends(epsilon, order)[0]), 1.0
 

@@ -14,8 +14,8 @@ from scipy.stats import norm
 from audit import Batching, Composition, Divisor, NoisySGD, Relation, exact
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import GaussianCurve, Order
-from audit.dominating import dominating_curve, runs
-from audit.dominating.layer import TooManyCells
+from audit.dominating import dominating_curve, layer, runs
+from audit.dominating.layer import TooManyCells, _Transform
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, RefinedCurve
@@ -272,6 +272,20 @@ def test_the_total_variation_takes_the_order_of_bounded_losses():
     near = curve.delta_bracket(1e-9, Order.FORWARD)
     assert low <= near[1] + 1e-9
     assert near[0] <= high < low * (1 + 1e-6)
+
+
+def test_powers_at_little_noise_need_few_cells(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(
+        layer, "_Transform", lambda size, low: sizes.append(size) or _Transform(size, low)
+    )
+    curve = poisson_curve(0.04, 0.1, 3, Relation.ADD_REMOVE, accuracy=1e-5)
+    met = 1 - 0.9**3  # steps that meet the record show it
+    for order, power in ((Order.FORWARD, 0.5 / (1 - met)), (Order.REVERSE, met + 0.5 * (1 - met))):
+        low, high = curve.power_bracket(0.5, order)
+        assert power - 1e-3 < low <= power <= high < power + 1e-3
+    assert max(sizes) < 2**20
+    assert len(sizes) < 150
 
 
 def test_parts_without_a_pair_are_refused():
