@@ -73,7 +73,7 @@ def power_risk(goal: float, fpr: float) -> Risk:
         both = [curve.power_bracket(fpr, order) for order in Order]
         return max(low for low, _ in both), max(high for _, high in both)
 
-    text = f"the true positive rate of an attack at false positive rate {fpr:g}"
+    text = f"the true positive rate of an attack at false positive rate {fpr:.15g}"
     return Risk(text, goal, bracket, lambda curve: 1 - curve.beta(fpr))
 
 
@@ -258,7 +258,7 @@ def noise_multiplier(
     name, most = "noise multiplier", float(risk.goal)
     enough = calibration.least_noise(lambda z: ends(z)[1], most, 1.0, name, goal=risk.text)
     needed = calibration.needed_noise(lambda z: ends(z)[0], most, enough)
-    return TrainingNoise(needed, enough, f"{risk.text} <= {risk.goal:g}", ends(enough)[2])
+    return TrainingNoise(needed, enough, f"{risk.text} <= {risk.goal:.15g}", ends(enough)[2])
 
 
 def _goal(

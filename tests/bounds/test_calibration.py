@@ -265,6 +265,8 @@ def test_print() -> None:
     goal = audit.noise_multiplier(tpr=0.3, fpr=0.01, **FULL).goal
     assert goal == "the true positive rate of an attack at false positive rate 0.01 <= 0.3"
     assert epsilon_risk(0.1).text == "epsilon at delta 0.1"
+    exact = audit.noise_multiplier(tpr=0.9999999, fpr=0.00012345678, **FULL)
+    assert exact.goal.endswith("positive rate 0.00012345678 <= 0.9999999")
 
 
 @pytest.mark.parametrize(
