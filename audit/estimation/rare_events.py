@@ -150,9 +150,9 @@ class AffineWalk:
     Raises
     ------
     ValueError
-        If there are walls in several dimensions or beside a direction that is not 1, a slope below
-        0 in one dimension, or a start that is not between the walls, or a million deviations of a
-        step away from 0 or the lower wall.
+        If there are no steps, a direction of 0, walls in several dimensions or beside a direction
+        that is not 1, a slope below 0 in one dimension, or a start that is not between the walls,
+        or a million deviations of a step away from 0 or the lower wall.
     """
 
     start: Array  #: The start point, shape (d,).
@@ -163,6 +163,10 @@ class AffineWalk:
 
     def __post_init__(self) -> None:
         walls = self.lower, self.upper
+        if not self.steps:
+            raise validate.fail("steps", "one or more", self.steps)
+        if not np.any(self.direction):
+            raise validate.fail("direction", "other than 0", self.direction.tolist())
         if any(map(math.isfinite, walls)) and (self.start.size > 1 or self.direction[0] != 1):
             raise validate.fail("walls", "infinite but for direction 1 in one dimension", walls)
         if np.any((self.start < self.lower) | (self.start > self.upper)):
@@ -340,7 +344,7 @@ class Tilt:
         if step.weights.size == 1:
             return np.zeros(tilted.size, dtype=np.intp)
         lots = rng.random(tilted.size)
-        exponents = step.shifts @ a
+        exponents = np.where(step.weights > 0, step.shifts @ a, -math.inf)
         chances = step.weights * np.exp(exponents - np.max(exponents))
         plain = np.searchsorted(np.cumsum(step.weights), lots, side="right")
         pushed = np.searchsorted(np.cumsum(chances / np.sum(chances)), lots, side="right")

@@ -110,6 +110,13 @@ def test_every_strength_is_unbiased_and_below_its_maximum() -> None:
         assert abs(np.mean(draws.values) - exact) < 4 * error + 1e-12
 
 
+def test_a_shift_without_probability_is_never_drawn() -> None:
+    step = AffineStep(np.eye(1), np.array([[1e5], [1.0]]), np.array([0.0, 1.0]), 1.0)
+    walk = AffineWalk(np.zeros(1), (step,) * 3, np.ones(1))
+    draws = Tilt.of(walk, 6.0).draw(10_000, np.random.SeedSequence(4)).values
+    assert np.mean(draws) == pytest.approx(ndtr(-np.sqrt(3)), rel=0.03)
+
+
 def test_many_dimensions_are_normal() -> None:
     for steps in (1, 12):
         walk = linear(-1.0, steps)
@@ -234,6 +241,8 @@ def test_limits_of_bounded_draws() -> None:
         ),
         (lambda: replace(WALKS["mirrored"], start=np.full(1, 4.1)), "start must be between the wa"),
         (lambda: replace(linear(1.0, 2), start=np.full(10, 2e6)), "start must be within 1e.06 "),
+        (lambda: replace(linear(1.0, 2), steps=()), r"steps must be one or more, got \(\)"),
+        (lambda: replace(linear(1.0, 2), direction=np.zeros(10)), r"direction must be other than"),
         (
             lambda: replace(WALKS["mirrored"].steps[0], weights=np.full(1, 2.0)),
             r"weights must be probabilities of the shifts, got \[2.0\]",
