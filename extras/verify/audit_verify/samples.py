@@ -112,15 +112,14 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
     rest = error - guards[0] - guards[1]
     weights = arb(angle).cos(), arb(angle).sin()
 
-    def excluded(low: arb, high: arb) -> bool:
-        """Return whether all rates with q in an interval are excluded."""
+    def excluded(low: arb, high: arb, room: float = 1.0) -> bool:
+        """Return whether all rates with q in an interval are excluded, at errors times ``room``."""
         u = _at_least(first, first_total, bound(high))
         v = _at_least(second_total - second, second_total, 1 - low)
-        if u <= guards[0] or v <= guards[1]:
-            return True
-        if flat or not (0 < u < 1 and 0 < v < 1):
-            return False
-        return bool(normal(weights[0] * _score(u) + weights[1] * _score(v)) <= rest)
+        alone = u <= guards[0] * room or v <= guards[1] * room
+        if alone or flat or not (0 < u < 1 and 0 < v < 1):
+            return bool(alone)
+        return bool(normal(weights[0] * _score(u) + weights[1] * _score(v)) <= rest * room)
 
     waiting = [(arb(0), arb(1))]
     for _ in range(_MAX_CELLS):
@@ -131,6 +130,8 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
             continue
         middle = arb(((low + high) / 2 if low > 0 else high / 64).mid())
         if not low < middle < high or not excluded(middle, middle):
+            if excluded(middle, middle, 1.0001):
+                break  # scores, and the limits that were compared with the claim, are rounded
             return False  # the claim allows a rate that is not excluded
         waiting += [(low, middle), (middle, high)]
     raise TooLongError("the counts exceed the claim by too little")
@@ -152,8 +153,7 @@ def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
 
     def interval(low: Place, high: Place) -> tuple[float, Place, Place, arb]:
         mass = (high[1] - low[1]).nonnegative_part()
-        excess = float((mass * (high[2] - low[2])).upper())
-        return -excess, low, high, mass * high[2]
+        return -float((mass * (high[2] - low[2])).upper()), low, high, mass * high[2]
 
     middle = rank / (second_total + 1)
     centre, reach = math.log(middle / (1 - middle)), 9 / math.sqrt(rank * (1 - middle)) + 1

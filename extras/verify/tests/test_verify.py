@@ -836,7 +836,8 @@ def test_two_rates_are_excluded_at_their_shares() -> None:
     """All of 30 draws and none of 20: a rate q has p-values q^30 and (1 - q)^20, each at half."""
     shape = {"angle": math.pi / 2, "first_guard": 0.5, "second_guard": 0.0}
     worst = root(lambda q: (1 - q) ** 20 - q**30, 0.0, 0.0, 1.0) ** 30
-    for factor, answer in ((2.002, Answer.REFUTED), (1.998, Answer.NOT_REFUTED)):
+    answers = {2.002: Answer.REFUTED, 1.99999: Answer.TOO_LONG, 1.998: Answer.NOT_REFUTED}
+    for factor, answer in answers.items():  # a difference like that of rounding contradicts nothing
         found = verify(counted((30, 30, 0, 20), factor * worst, **shape))
         assert found.answer is answer, found
 
