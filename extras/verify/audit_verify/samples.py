@@ -85,7 +85,8 @@ def _claim(quantity: str, at: arb, claimed: arb, size: int) -> Curve:
 
 def _score(p: arb) -> arb:
     """Return a normal score that is certainly above Phi^-1(p), p < 1; at 60 only 1e-784 is left."""
-    score = arb(_SCORES.inv_cdf(min(max(float(p.upper()), 1e-300), 1 - 1e-16)) + 1e-9)
+    low, high = (max(float(tail), 1e-300) for tail in (p.upper(), (1 - p).lower()))
+    score = arb(_SCORES.inv_cdf(low) if low < high else -_SCORES.inv_cdf(high)) + 1e-9
     return score if normal(score) >= p else arb(60)
 
 

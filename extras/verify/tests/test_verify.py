@@ -25,6 +25,7 @@ from flint import arb, arb_mat, ctx
 from audit_verify import Answer, laws, main, verify, walks
 from audit_verify.laws import Draw, between, composed, excess, normal_tail, power, renyi_sum
 from audit_verify.runs import _draws, chains
+from audit_verify.samples import _score
 from audit_verify.walks import chain_cells, chains_of
 
 PACKAGE = Path(__file__).parents[1]
@@ -840,6 +841,13 @@ def test_two_rates_are_excluded_at_their_shares() -> None:
     for factor, answer in answers.items():  # a difference like that of rounding contradicts nothing
         found = verify(counted((30, 30, 0, 20), factor * worst, **shape))
         assert found.answer is answer, found
+
+
+def test_scores_of_both_tails_are_close_from_above() -> None:
+    """Doubles next to 1 are coarse: a score of 5.7 was 60, and a true refutation was denied."""
+    ctx.prec = 400
+    for z in (-30.0, -5.7, 0.0, 1.0, 5.7, 9.0, 20.0):
+        assert z < _score(laws.normal(arb(z))) < z + 1e-6
 
 
 def test_counts_are_of_the_draws_that_certify() -> None:
