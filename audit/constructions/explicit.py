@@ -18,7 +18,7 @@ import numpy as np
 from audit import validate
 from audit.constructions.base import Pair
 from audit.constructions.registry import construction
-from audit.mechanism import Batching, Composition, Losses, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Choice, Composition, Losses, NoisySGD, Relation, Release
 
 _LINE_TOLERANCE = 1e-13  # tolerated offset from the line: rounding of its longest distance
 _MIN_SHARE = 0.1  # smallest ratio of the sum to that of absolute values; the rest is rounding
@@ -226,12 +226,13 @@ class Repeated(ExplicitPair):
     mechanism: NoisySGD  #: One step on one record.
     times: int  #: Number of runs.
 
+    covers: ClassVar[tuple[Choice, ...]] = (Losses.CHANGING,)  # one step has one loss
     unsuggested: ClassVar[str] = "the number of runs is a claim's"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         m = self.mechanism
-        self._require_covered(m, Losses.CHANGING)
+        self._require_covered(m)
         validate.integer(1, times=self.times)
         got = f"steps={m.steps} and dataset_size={m.dataset_size}"
         self._require(m.steps == m.dataset_size == 1, "steps=1 and dataset_size=1", got)
