@@ -40,7 +40,7 @@ _CELLS_PER_ACCURACY = 90  # cells of the first grid, times the root of the accur
 _MIN_DELTA = 1e-9  # delta of the last point of a tradeoff function
 _MAX_FIRST_CELLS = 1 << 20  # largest number of cells of the first grid
 _MAX_LAYER = 1 << 20  # cells of any grid, whatever the accuracy
-_MAX_DELTA_LAYER = 1 << 16  # likewise, for delta, which moves less than epsilon
+_MAX_DELTA_LAYER = 1 << 16  # likewise where deltas are asked: a power asks for many of them
 _MAX_REACH = 1e12
 _ROUGH_CELLS = 1 << 12
 # Ratio of the grid width of a layer to that of the previous one. Few losses are in later layers, so

@@ -166,8 +166,9 @@ class Marks:
         left = "" if low is None else number(low, digits, Rounding.DOWN)
         right = "" if high is None else number(high, digits, Rounding.UP)
         both = left if left == right else f"{left} {'>' if crossed else 'to'} {right}"
-        one = f"≥ {left}" if left else f"≤ {right}" * bool(right)
-        return self.note or (both if left and right else one)
+        if self.note or (left and right):
+            return self.note or both
+        return f"≥ {left}" if left else f"≤ {right}" if right else ""
 
 
 def sandwich(title: str, rows: Sequence[Marks]) -> str:

@@ -246,7 +246,7 @@ def _table(
                 (None, None, row.verdict)
                 if row.claimed_by is None
                 else claim_cells(
-                    row.claimed, row.ratio, row.verdict, row.claimed_by, row.certified or 0.0
+                    row.claimed, row.ratio, row.verdict, row.certified or 0.0, row.claimed_by
                 )
             ),
         )

@@ -221,7 +221,7 @@ def exact_cell(value: Number, claimed: float | None) -> Cell:
 
 
 def claim_cells(
-    value: float | None, ratio: float | None, verdict: Verdict, note: str, certain: float
+    value: float | None, ratio: float | None, verdict: Verdict, certain: float, note: str = ""
 ) -> tuple[Cell, Cell, Verdict]:
     """Return claimed value, ratio and verdict of a claim, beside what is certain.
 
@@ -238,7 +238,7 @@ def _claim_cells(bound: BoundRow | None, certain: float) -> tuple[Cell, Cell, Ve
     """Return the cells of a claim with its id; without a claim, that none applies."""
     if bound is None:
         return Cell(text="none applies"), Cell.missing(), Verdict.NOT_APPLICABLE
-    return claim_cells(bound.value, bound.ratio, bound.verdict, bound.id, certain)
+    return claim_cells(bound.value, bound.ratio, bound.verdict, certain, bound.id)
 
 
 def epsilon_table(caption: str, first: str, exact: str, rows: Iterable[Sequence[object]]) -> Table:
@@ -342,7 +342,9 @@ def claims(setting: ComparedResult) -> Table:
                 Cell.code(one.bound.id, one.bound.citation),
                 one.bound.status_text,
                 one.row.delta,
-                *_claim_cells(dataclasses.replace(one.bound, id=""), queries.strongest(one.row)[0]),
+                *claim_cells(
+                    one.epsilon, one.bound.ratio, one.bound.verdict, queries.strongest(one.row)[0]
+                ),
             )
             for one in applied
         ),
