@@ -166,9 +166,8 @@ class Marks:
         left = "" if low is None else number(low, digits, Rounding.DOWN)
         right = "" if high is None else number(high, digits, Rounding.UP)
         both = left if left == right else f"{left} {'>' if crossed else 'to'} {right}"
-        if self.note or (left and right):
-            return self.note or both
-        return f"≥ {left}" if left else f"≤ {right}" if right else ""
+        one = f"≥ {left}" if left else f"≤ {right}" if right else ""
+        return self.note or (both if left and right else one)
 
 
 def sandwich(title: str, rows: Sequence[Marks]) -> str:

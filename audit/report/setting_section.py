@@ -342,11 +342,10 @@ def claims(setting: ComparedResult) -> Table:
                 Cell.code(one.bound.id, one.bound.citation),
                 one.bound.status_text,
                 one.row.delta,
-                *claim_cells(
-                    one.epsilon, one.bound.ratio, one.bound.verdict, queries.strongest(one.row)[0]
-                ),
+                *claim_cells(one.epsilon, one.bound.ratio, one.bound.verdict, certain),
             )
             for one in applied
+            for certain, _ in [queries.strongest(one.row)]
         ),
     )
 

@@ -155,5 +155,4 @@ def _without_finite(row: AtDelta) -> str:
     """Return why there is no tightest claim."""
     if queries.shown_claims(row.bounds)[-1] is None:
         return "none applies"
-    standing = any(bound.stands for bound in row.bounds)
-    return "none is finite" if standing else "none stands"
+    return "none is finite" if any(bound.stands for bound in row.bounds) else "none stands"
