@@ -34,6 +34,7 @@ from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.brackets import Bracket, BracketError
 from audit.curves.quantities import ClaimedNumber, Mu
+from audit.numerics.number_format import Rounding, short
 
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
 # stops the work only if an estimate was wrong by this factor.
@@ -270,7 +271,8 @@ def _too_coarse(number: ClaimedNumber, bracket: Bracket, known: KnownPair) -> st
     open_ended = (unknown or wide) and high - number.value > 1e-3 * (1 + number.value)
     if not open_ended or not isinstance(known.pair, ExplicitPair) or number.refuted_by(low):
         return ""
-    return f"{quantity.name} of {known.name} is only known to be from {low:.6g} to {high:.6g}"
+    ends = f"{short(low, 6, Rounding.DOWN)} to {short(high, 6, Rounding.UP)}"
+    return f"{quantity.name} of {known.name} is only known to be from {ends}"
 
 
 def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:

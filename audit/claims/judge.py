@@ -250,10 +250,9 @@ def _judgement(found: Collected) -> Judgement:
 def _verdict(found: Collected) -> tuple[Verdict, str]:
     """Return the verdict of the closest bound, and why."""
     claim, closest = found.claim, found.closest
-    quantity, claimed = closest.number.quantity, closest.number.value
-    numbers = (
-        f"certified {quantity.name} {closest.low:.6g}{quantity.at_where}, claimed {claimed:.6g}"
-    )
+    quantity = closest.number.quantity
+    low, claimed = _digits(closest)
+    numbers = f"certified {quantity.name} {low}{quantity.at_where}, claimed {claimed}"
     exceeded, verb = claim.statement.exceeded, "exceed" if claim.statement.exceeded else "refute"
     known = closest.known
     if isinstance(known, Recorded):
@@ -274,6 +273,12 @@ def _verdict(found: Collected) -> tuple[Verdict, str]:
     return verdict, f"{reason}; {says}" if reason else says
 
 
+def _digits(closest: LowerBound) -> list[str]:
+    """Write the certified and the claimed number with the digits that tell them apart."""
+    texts = apart(closest.low, closest.number.value, 6)
+    return [short(float(text), len(text), Rounding.NEAREST) for text in texts]
+
+
 def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
     """Return why the number of the closest bound is at most the claimed one; empty if unknown."""
     claim, number = found.claim, found.closest.number
@@ -286,16 +291,17 @@ def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
         high = max(one.high for one in own)  # the worse of both orders
         if high > number.value:
             return ""
-        return f"the dominating pair has at most {high:.6g}: {numbers}"
+        return f"the dominating pair has at most {short(high, 6, Rounding.UP)}: {numbers}"
     if claim.mechanism is None:
         law = known.law()  # the laws are all that the claim is about
         high = max(quantity.bracket(law, order)[1] for order in Order)
         if high < number.value - number.slack:
-            return f"the laws have {quantity.name} at most {high:.6g}{quantity.at_where}"
+            most = short(high, 6, Rounding.UP)
+            return f"the laws have {quantity.name} at most {most}{quantity.at_where}"
     id, least = _least_upper_bound(claim.mechanism, quantity, slow=True)
     if least >= number.value:
         return ""
-    return f"{id} proves: {quantity.name} at most {least:.6g}{quantity.at_where}"
+    return f"{id} proves: {quantity.name} at most {short(least, 6, Rounding.UP)}{quantity.at_where}"
 
 
 def _of_scores(found: Collected, recorded: Recorded) -> str:
@@ -304,10 +310,11 @@ def _of_scores(found: Collected, recorded: Recorded) -> str:
     samples = found.claim.samples
     group = "" if samples is None or samples.group_size == 1 else " of one record"
     says = "exceed" if closest.refutes else "do not exceed"
+    low, claimed = _digits(closest)
     confidence = short(1 - found.spent, 6, Rounding.DOWN)
     return (
         f"the samples {says} it at confidence {confidence}: {number.quantity.name}{group} "
-        f"at least {closest.low:.6g}{number.quantity.at_where}, claimed {number.value:.6g}"
+        f"at least {low}{number.quantity.at_where}, claimed {claimed}"
         f"{recorded.how}; {recorded.digests}"
     )
 

@@ -16,17 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtr, ndtri
+from scipy.special import betainc, betainccinv, betaincinv, betaln, expit, logit, ndtr, ndtri
 
 from audit.curves import Order
 from audit.estimation.evidence import BOTH, Certificate, CountedTest, Evidence, Tail, ThresholdTest
 from audit.estimation.regions import Counts, hull_points
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
 from audit.numerics.arrays import Array, Indices, Integers
-from audit.numerics.panels import Panels
 
 _MAX_EPSILON = 700.0
 _MAX_MU = 75.0
@@ -35,16 +34,14 @@ _POINTS = np.array([0.5, 2.0])
 # Spawn key of the random numbers that break ties: those of a seed's own streams may be the ones
 # that drew the scores.
 _TIES = 0x7469_6573
-# Ends of the quadrature panels: normal scores of quantiles of B and of V, and multiples of the
-# second rate at a kink, where the integrand may be narrow.
-_OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
+# Normal scores of quantiles of B and, nearly, of V, between which panels are divided into cells.
+_OWN_SCORES = np.array([-10.0, -5, -2.5, 0, 2.5, 5, 10])
 _OTHER_SCORES = np.array([-5.0, -2.5, -1, 1, 2.5, 5])
-_KINK_FACTORS = (0.9, 1.0, 1.1)
-_NODES = 6  # of a panel
-# Relative and absolute error of a p-value by quadrature, taken against rejection: at least twice
-# the largest error in 3,000 tests of 10 to a million scores (``tests/estimation``).
-_RELATIVE_ERROR, _ABSOLUTE_ERROR = 1e-3, 1e-10
-_NEGLIGIBLE = 1e-14  # mass of a node that is counted in full, whatever its share
+_CELLS = 12  # of a panel
+_NEGLIGIBLE = 1e-16  # mass of a cell that is counted in full, whatever its share
+_STEEP = 0.5  # log ratio of shares in half a cell
+# Relative error of a p-value from functions of SciPy, and units of rounding in an exponent.
+_LIBRARY, _UNITS = 1e-8, 16 * np.finfo(np.float64).eps
 _CONVERGENCE = 1e-7
 _MIN_RATE = 1e-300
 
@@ -57,7 +54,7 @@ _HALF_STEP = 0.5
 _EVENNESS = 6.0
 _DRAWS = 2000  # draws of the counts, to plan an audit
 
-Ordered = tuple[Array, Array]  # ascending scores, and random numbers that order ties
+Ordered = tuple[Array, Indices]  # ascending scores, and how many of the other law's lie below each
 Side = tuple[bool, bool]  # whether a claim holds in a test's own order, and in the other one
 Curve = Callable[[Array], Array]
 
@@ -66,29 +63,29 @@ Curve = Callable[[Array], Array]
 class Hypothesis:
     """The hypothesis that the first rate of an event is at most ``highest`` of its second rate."""
 
-    highest: Curve  # increasing, [0, 1] -> [0, 1], of arrays (tests, nodes); and its inverse
+    highest: Curve  # increasing, [0, 1] -> [0, 1], of arrays (tests, points); and its inverse
     lowest: Curve
+    slope: Curve  # derivative of `highest` below 1, monotone between kinks
     kinks: Array  # second rates at and near which `highest` has no derivative, shape (tests, kinks)
 
 
 @lru_cache(maxsize=4096)
 def _own_edges(rank: int, total: int) -> tuple[float, ...]:
     """Return the log odds of the quantiles of Beta(rank, total - rank + 1)."""
-    a, b = float(rank), float(total - rank + 1)
-    tail = ndtr(-np.abs(_OWN_SCORES))
-    low = _OWN_SCORES < 0
-    rate = np.where(low, betaincinv(a, b, tail), betainccinv(a, b, tail))
-    rest = np.where(low, betainccinv(b, a, tail), betaincinv(b, a, tail))
+    a, b, tail = rank, total - rank + 1, ndtr(-np.abs(_OWN_SCORES))
+    rate = np.where(_OWN_SCORES < 0, betaincinv(a, b, tail), betainccinv(a, b, tail))
+    rest = np.where(_OWN_SCORES < 0, betainccinv(b, a, tail), betaincinv(b, a, tail))
     edges = np.log(np.maximum(rate, _MIN_RATE)) - np.log(np.maximum(rest, _MIN_RATE))
     return tuple(np.maximum.accumulate(edges).tolist())
 
 
 def p_values(tests: Counts, hypothesis: Hypothesis) -> Array:
-    """Return the p-value of each test against its own hypothesis.
+    """Return an upper end of the p-value of each test against its own hypothesis.
 
     An event holds the scores beyond one of the second law, which is not counted: its rank is the
-    second count and 1. The integral runs over the log odds of B, in panels between quantiles of B
-    and of V and kinks.
+    second count and 1. The integral runs over the log odds of B, in cells between quantiles of B
+    and of V and kinks. There the density of B and the distribution function of V are log-concave,
+    so that each lies below its tangent in the middle of a cell.
     """
     rank = tests.second + 1
     a = rank.astype(np.float64)[:, None]
@@ -97,24 +94,74 @@ def p_values(tests: Counts, hypothesis: Hypothesis) -> Array:
     d = tests.first_total[:, None] - c + 1
     cuts = zip(rank.tolist(), tests.second_total.tolist(), strict=True)
     own = np.array([_own_edges(*cut) for cut in cuts])
-    middle, spread = np.log(c) - np.log(d), np.sqrt(1 / c + 1 / d)
-    with np.errstate(over="ignore"):
-        first_rates = 1 / (1 + np.exp(-(middle + spread * _OTHER_SCORES)))
+    first_rates = expit(np.log(c) - np.log(d) + np.sqrt(1 / c + 1 / d) * _OTHER_SCORES)
     met = np.concatenate([hypothesis.lowest(first_rates), hypothesis.kinks], axis=1)
-    met = np.clip(met, _MIN_RATE, 1 - 1e-16)
-    inner = np.clip(np.log(met) - np.log1p(-met), own[:, :1], own[:, -1:])
-    edges = np.sort(np.concatenate([own, inner], axis=1), axis=1)
-    panels = Panels(edges, _NODES)
-    t, weight = panels.nodes.reshape(len(a), -1), panels.weights.reshape(len(a), -1)
-    log_rest = -np.logaddexp(0.0, t)
-    log_rate = t + log_rest
-    mass = weight * np.exp(a * log_rate + b * log_rest - betaln(a, b))
-    highest = np.clip(hypothesis.highest(np.exp(log_rate)), 0.0, 1.0)
-    share = np.ones_like(mass)
-    rows, nodes = np.nonzero(mass > _NEGLIGIBLE)
-    share[rows, nodes] = betainc(c[rows, 0], d[rows, 0], highest[rows, nodes])
-    value = (1 + _RELATIVE_ERROR) * np.sum(mass * share, axis=1) + _ABSOLUTE_ERROR
+    inner = np.clip(logit(np.clip(met, 0.0, 1.0)), own[:, :1], own[:, -1:])
+    panels = np.sort(np.concatenate([own, inner], axis=1), axis=1)
+    halves = panels[:, :-1, None] + np.diff(panels)[..., None] * np.arange(0, 1, 0.5 / _CELLS)
+    points = np.append(halves.reshape(len(a), -1), panels[:, -1:], axis=1)
+    log_rest = -np.logaddexp(0.0, points)
+    log_rate = points + log_rest
+    rate = np.exp(log_rate)
+    middle, right = np.s_[:, 1::2], np.s_[:, 2::2]
+    half = points[right] - points[middle]
+    mass = half * np.exp(a * log_rate[middle] + b * log_rest[middle] - betaln(a, b))
+    bend = (a - (a + b) * rate[middle]) * half
+    upper = mass * (_mean_growth(-bend) + _mean_growth(bend))
+
+    counted = upper > _NEGLIGIBLE
+    highest = np.clip((1 + _UNITS) * hypothesis.highest(rate), 0.0, 1.0)
+    least, most = odds_slopes(hypothesis.slope(rate), rate, np.exp(log_rate + log_rest), highest)
+    c, d = (np.broadcast_to(one, counted.shape)[counted] for one in (c, d))
+    f, half, bend = highest[middle][counted], half[counted], bend[counted]
+    share = betainc(c, d, f)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        growth = half * np.exp(c * np.log(f) + d * np.log1p(-f) - betaln(c, d)) / share
+        fall, rise = np.nan_to_num(growth * least[counted]), growth * most[counted]
+        share = share * (_mean_growth(-bend - fall) + _mean_growth(bend + rise))
+    # where the tangent is too steep, the share at the right end holds on the cell
+    steep = ~(rise < _STEEP)
+    at_end = betainc(c[steep], d[steep], highest[right][counted][steep])
+    crude = at_end * (upper[counted] / mass[counted])[steep]
+    share[steep] = np.fmin(share[steep], crude)
+    upper[counted] = mass[counted] * share
+    beyond = betainc(a, b, rate[:, :1]) + betainc(b, a, np.exp(log_rest[:, -1:]))
+    units = (tests.first_total + tests.second_total) * (30 + np.max(np.abs(panels), axis=1))
+    value = (1 + _LIBRARY + _UNITS * units) * (np.sum(upper, axis=1) + beyond[:, 0])
     return np.where(tests.first == 0, 1.0, np.minimum(value, 1.0))
+
+
+def odds_slopes(slope: Array, rate: Array, variance: Array, highest: Array) -> tuple[Array, Array]:
+    """Bound the derivative of f's log odds by the rate's: slope rate (1 - rate) / (f (1 - f)).
+
+    Arrays hold ends and middles of cells by turns. Return the least before each middle and the
+    largest behind it.
+    """
+    left, middle, right = np.s_[:, :-1:2], np.s_[:, 1::2], np.s_[:, 2::2]
+    met = highest * (1 - highest)
+    most_met = _largest_variance(highest, met, left, middle)
+    most = _largest_variance(rate, variance, middle, right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (
+            _least(slope, left, middle) * _least(variance, left, middle) / most_met,
+            np.maximum(slope[middle], slope[right]) * most / _least(met, middle, right),
+        )
+
+
+def _least(curve: Array, low: Any, high: Any) -> Array:
+    return np.asarray(np.minimum(curve[low], curve[high]))
+
+
+def _largest_variance(rate: Array, variance: Array, low: Any, high: Any) -> Array:
+    """Return the largest rate (1 - rate) between two points."""
+    around = (rate[low] < 0.5) & (rate[high] > 0.5)
+    return np.asarray(np.where(around, 0.25, np.maximum(variance[low], variance[high])))
+
+
+def _mean_growth(exponent: Array) -> Array:
+    """Return the mean of e^(xu) over u in [0, 1]."""
+    x = np.where(exponent == 0, 1e-300, exponent)
+    return np.asarray(np.expm1(x) / x)
 
 
 def epsilon_hypothesis(epsilon: Array, deltas: float | Array, own: bool, other: bool) -> Hypothesis:
@@ -123,19 +170,20 @@ def epsilon_hypothesis(epsilon: Array, deltas: float | Array, own: bool, other: 
     delta = np.broadcast_to(deltas, epsilon.shape)[:, None]
     corner = (1 - delta) / (1 + e)
 
-    def highest(rate: Array) -> Array:
-        steep = delta + e * rate if own else 1.0
-        flat = 1 - (1 - delta - rate) / e if other else 1.0
-        return np.asarray(np.minimum(np.minimum(steep, flat), 1.0))
+    def lines(rate: Array) -> tuple[Array | float, Array | float]:
+        return delta + e * rate if own else 1.0, 1 - (1 - delta - rate) / e if other else 1.0
 
     def lowest(rate: Array) -> Array:
         steep = (rate - delta) / e if own else 0.0
         flat = 1 - delta - (1 - rate) * e if other else 0.0
         return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
 
-    ends = (1 - delta) / e, 1 - delta
-    near = [part * corner for part in _KINK_FACTORS]
-    return Hypothesis(highest, lowest, np.concatenate([*near, *ends], axis=1))
+    return Hypothesis(
+        lambda rate: np.minimum(np.minimum(*lines(rate)), 1.0),
+        lowest,
+        lambda rate: np.where(np.less(*lines(rate)), e, 1 / e if other else 0.0),
+        np.concatenate([corner, (1 - delta) / e, 1 - delta], axis=1),
+    )
 
 
 def gaussian_hypothesis(mu: Array) -> Hypothesis:
@@ -144,6 +192,7 @@ def gaussian_hypothesis(mu: Array) -> Hypothesis:
     return Hypothesis(
         lambda rate: np.asarray(ndtr(ndtri(rate) + m)),
         lambda rate: np.asarray(ndtr(ndtri(rate) - m)),
+        lambda rate: np.exp(-m * (np.clip(ndtri(rate), -40, 40) + 0.5 * m)),
         np.zeros((mu.size, 0)),
     )
 
@@ -154,6 +203,7 @@ def point_hypothesis(second: Array, first: Array) -> Hypothesis:
     return Hypothesis(
         lambda rate: np.asarray(np.minimum(r * np.maximum(rate / a, 1.0), 1.0)),
         lambda rate: np.asarray(np.where(rate <= r, 0.0, np.minimum(rate / r * a, 1.0))),
+        lambda rate: np.where(rate > a, r / a, 0.0),
         np.concatenate([a, np.minimum(a / r, 1.0)], axis=1),
     )
 
@@ -334,13 +384,15 @@ class OrderStatistics(Thresholds):
     def certify(self, question: Question) -> CertifiedTests:
         """Return every test with its share of the error; needs a seed, which breaks ties."""
         scores, error = (question.first, question.second), question.error
-        seed = question.seed_for(self.title)
-        streams = np.random.SeedSequence(seed, spawn_key=(_TIES,)).spawn(2)
+        streams = np.random.SeedSequence(question.seed_for(self.title), spawn_key=(_TIES,)).spawn(2)
+        lots = [
+            np.random.default_rng(stream).random(own.size)
+            for own, stream in zip(scores, streams, strict=True)
+        ]
+        first = np.lexsort((np.concatenate(lots), np.concatenate(scores))) < scores[0].size
         laws = {}
-        for order, own, stream in zip(BOTH, scores, streams, strict=True):
-            lots = np.random.default_rng(stream).random(own.size)
-            places = np.lexsort((lots, own))
-            laws[order] = own[places], lots[places]
+        for order, own, places in zip(BOTH, scores, (first, ~first), strict=True):
+            laws[order] = np.sort(own), np.flatnonzero(places) - np.arange(own.size)
         tests = tuple(
             test
             for high in self.favours
@@ -384,35 +436,28 @@ class OrderStatistics(Thresholds):
     ) -> list[CountedTest]:
         """Cut one tail, if high scores are suspected to favour the law ``high``."""
         order = high if upper else high.other
-        first, second = laws[order], laws[order.other]
-        size = second[0].size
-        ranks, errors = self._planned(size, upper, error)
-        places = size - ranks if upper else ranks - 1
-        thresholds, lots = second[0][places], second[1][places]
-        below = _count_below(first, thresholds, lots)
-        counts = first[0].size - below if upper else below
+        total = laws[order][0].size
+        scores, below = laws[order.other]
+        ranks, errors = self._planned(scores.size, upper, error)
+        places = scores.size - ranks if upper else ranks - 1
+        counts = total - below[places] if upper else below[places]
         tail = Tail.ABOVE if upper else Tail.BELOW
         return [
             CountedTest(
                 test=ThresholdTest(order, tail, threshold),
-                counts=Counts(count, first[0].size, rank - 1, size),
+                counts=Counts(count, total, rank - 1, scores.size),
                 error=part,
                 region=None,
                 planned_delta=None,
             )
             for threshold, count, rank, part in zip(
-                thresholds.tolist(), counts.tolist(), ranks.tolist(), errors.tolist(), strict=True
+                scores[places].tolist(),
+                counts.tolist(),
+                ranks.tolist(),
+                errors.tolist(),
+                strict=True,
             )
         ]
-
-
-def _count_below(law: Ordered, thresholds: Array, lots: Array) -> Indices:
-    """Count the scores below each threshold, or tied with it and with a smaller random number."""
-    start = np.searchsorted(law[0], thresholds, side="left")
-    end = np.searchsorted(law[0], thresholds, side="right")
-    for k in np.flatnonzero(end > start).tolist():
-        start[k] += np.searchsorted(law[1][start[k] : end[k]], lots[k])
-    return np.asarray(start)
 
 
 @lru_cache(maxsize=256)

@@ -33,8 +33,8 @@ def number(value: float, digits: int = 5, rounding: Rounding = Rounding.NEAREST)
 
 
 def short(value: float, digits: int, rounding: Rounding) -> str:
-    """Return a number with at most ``digits`` (six or fewer) significant ones, without zeros."""
-    return plain(float(number(value, digits, rounding)))
+    """Return a number with at most ``digits`` significant digits, without zeros behind them."""
+    return _without_zeros(number(value, digits, rounding))
 
 
 def telling(low: float, high: float, least: int, most: int = 17) -> int:
@@ -54,7 +54,7 @@ def plain(value: object) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return f"{value:g}" if not math.isfinite(value) or value == 0 else _trimmed(value)
+        return short(value, 6, Rounding.NEAREST)
     if isinstance(value, (list, tuple)):
         return ", ".join(plain(item) for item in value)
     return str(value)
@@ -145,8 +145,7 @@ def _written(value: Decimal) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def _trimmed(value: float) -> str:
-    text = _written(_rounded(Decimal(repr(value)), 6, Rounding.NEAREST))
+def _without_zeros(text: str) -> str:
     mantissa, mark, exponent = text.partition("e")
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")

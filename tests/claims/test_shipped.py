@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,10 @@ def test_what_is_refuted_has_a_witness_that_is_verified(id: str) -> None:
     assert judged.as_expected, judged.message
     assert judged.witness is not None
     assert is_refuted(judged.witness)
+    # what is told is certified, and shows the verdict
+    told = re.findall(r"(?:certified [A-Za-z ]+|claimed) ([\d.e-]+)", judged.message)
+    certified, claimed = (float(number) for number in told)
+    assert judged.claimed <= claimed < certified <= judged.certified
 
 
 EXAMPLE = TOP / "scenarios" / "claims" / "example.claims.yaml"
