@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -225,13 +225,19 @@ class BracketedCurve(PrivacyCurve):
         lows, highs = np.max([self._checked(asked, at, one) for one in Order], axis=0)
         return lows, highs
 
+    @property
+    def unrefined(self) -> Self:
+        """The curve for where many deltas are asked; its brackets may be wider."""
+        return self
+
     def _checked(self, asked: Measure, at: Array, order: Order) -> Brackets:
         quantity, most = asked.value
         return checked_all(quantity, at, self._brackets(asked, at, order), order, most=most)
 
     def _brackets(self, asked: Measure, at: Array, order: Order) -> Brackets:
-        """Return brackets at several places, in one order of the pair."""
-        ask = getattr(self, f"_{asked.name.lower()}_bracket")
+        """Return brackets at several places, in one order; no grid is refined for many deltas."""
+        many = asked in (Measure.POWER, Measure.BETA) or (asked is Measure.DELTA and at.size > 1)
+        ask = getattr(self.unrefined if many else self, f"_{asked.name.lower()}_bracket")
         lows, highs = np.array([ask(float(place), order) for place in at]).reshape(-1, 2).T
         return lows, highs
 

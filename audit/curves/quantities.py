@@ -192,7 +192,7 @@ class EpsilonAtDelta(Quantity):
     @classmethod
     def may_exceed(cls, law: BracketedCurve, places: Array, levels: Array, order: Order) -> Flags:
         """Return whether epsilon at each delta can exceed a level, without finding a root."""
-        return law.delta_bracket(levels, order)[1] > places
+        return law.unrefined.delta_bracket(levels, order)[1] > places
 
     def sampled_bound(self, audit: SampledBounds) -> tuple[float, Order]:
         """Return the lower confidence bound on the epsilon of one record, and the pair's order."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Self
 
 import numpy as np
 
@@ -379,6 +380,11 @@ class EnclosedCurve(DominatingCurve):
     def limits(self) -> DeltaLimits | None:  # type: ignore[override]
         """Proven bounds that every bracket is compared with: those of the upper bound."""
         return self.upper.limits
+
+    @property
+    def unrefined(self) -> Self:
+        """The curve with upper ends for which no grid is refined."""
+        return replace(self, upper=self.upper.unrefined)
 
     def errors(self, delta: float, order: Order | None = None) -> dict[str, float]:
         """Return what the width of the bracket of epsilon at ``delta`` consists of."""

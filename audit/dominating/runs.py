@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -40,7 +40,7 @@ _CELLS_PER_ACCURACY = 90  # cells of the first grid, times the root of the accur
 _MIN_DELTA = 1e-9  # delta of the last point of a tradeoff function
 _MAX_FIRST_CELLS = 1 << 20  # largest number of cells of the first grid
 _MAX_LAYER = 1 << 20  # cells of any grid, whatever the accuracy
-_MAX_DELTA_LAYER = 1 << 16  # likewise where deltas are asked: a power asks for many of them
+_MAX_UNREFINED_LAYER = 1 << 16  # likewise where many deltas are asked, as for a power
 _MAX_REACH = 1e12
 _ROUGH_CELLS = 1 << 12
 # Ratio of the grid width of a layer to that of the previous one. Few losses are in later layers, so
@@ -149,14 +149,16 @@ def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> floa
 class RefinedCurve(DominatingCurve):
     """Curve of independent runs on a grid that is refined where a bracket of epsilon is wide.
 
-    ``accuracy`` is the target for its relative width.
+    ``accuracy`` is the target for its relative width. Unless it ``refines``, the first grid has to
+    do, with fewer cells.
     """
 
     runs: tuple[MixtureRun, ...]
     accuracy: float
     moments: Moments | None
     same: bool
-    _known: dict[tuple[float, Tails, float, int, Order], ComposedCurve] = field(
+    refines: bool = True
+    _known: dict[tuple[float, Tails, float, Order], ComposedCurve] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -206,13 +208,16 @@ class RefinedCurve(DominatingCurve):
         sides = _sides(self.runs, tails, interval, bounds)
         return ComposedCurve(*sides, moments=self.moments, same=self.same)
 
-    def _composed(
-        self, interval: float, tails: Tails, tilt: float, order: Order, most: int = _MAX_LAYER
-    ) -> ComposedCurve:
+    @cached_property
+    def unrefined(self) -> Self:
+        """The curve on the first grid only."""
+        return replace(self, refines=False)
+
+    def _composed(self, interval: float, tails: Tails, tilt: float, order: Order) -> ComposedCurve:
         """Return the composition on a grid, with layers for a tilt; that of interval 0 is rough."""
         # tilts are rounded up, so that similar ones share layers
         rounded = math.exp(math.ceil(2 * math.log(tilt)) / 2) if tilt > 1e-3 else 0.0
-        key = interval, tails, rounded, most, order
+        key = interval, tails, rounded, order
         found = self._known.get(key)
         if found is None:
             found = self._discretised(*key)
@@ -222,9 +227,9 @@ class RefinedCurve(DominatingCurve):
         return found
 
     def _discretised(
-        self, interval: float, tails: Tails, tilt: float, most: int, order: Order
+        self, interval: float, tails: Tails, tilt: float, order: Order
     ) -> ComposedCurve:
-        reach = self._reach(tails)
+        reach, most = self._reach(tails), _MAX_LAYER if self.refines else _MAX_UNREFINED_LAYER
         if not interval:
             return self._of(max(reach, _DEVIATIONS * self._deviation) / _ROUGH_CELLS, tails, ())
         bounds = _bounds(self.runs, interval, reach, tilt, order)
@@ -264,7 +269,7 @@ class RefinedCurve(DominatingCurve):
             return self._closed.epsilon_bracket(delta, order)
         order = Order.FORWARD if self.same else order
         tails = log_tails(self._steps, delta, order)
-        rough, interval, finest = self._rough(tails, order), self._width, self._finest
+        rough = self._rough(tails, order)
         tilt = rough.tilt(rough.epsilon_guess(delta))
         bounded = math.isfinite(self.limits.largest(order))
         if bounded:
@@ -273,10 +278,44 @@ class RefinedCurve(DominatingCurve):
                 ends = self._composed(0.0, tails, 0.0, Order.FORWARD)._epsilon_ends(delta, order)
                 if ends[1] <= enough or self._relative_width(delta, ends, order) <= _TOLERANCE:
                     return ends
+
+        def wide(ends: Bracket) -> float:
+            found = self._relative_width(delta, ends, order)
+            near = bounded and self._limited(delta, ends, order)[1] < ends[1]
+            # the limits are the upper end there, and finer grids cost much for little
+            return 0.0 if near and found * self.accuracy < _NEAR_WIDTH else found
+
+        low, high = self._narrowed(
+            lambda one: one._epsilon_ends(delta, order), tails, tilt, order, wide, enough
+        )
+        if high == math.inf and self._fewer is not None:
+            low = max(low, self._fewer._epsilon_ends(delta, order)[0])
+        if self.moments is not None and (high - low) > _NEAR_WIDTH * low:
+            # some orders, of which every one is a bound
+            renyi = partial(self._renyi, order=order)
+            curve = RenyiCurve(renyi, search=(1e-4, 1e6), points=241, refinements=3)
+            high = min(high, curve.epsilon(delta))
+        return low, high
+
+    def _narrowed(
+        self,
+        ask: Callable[[ComposedCurve], Bracket],
+        tails: Tails,
+        tilt: float,
+        order: Order,
+        wide: Callable[[Bracket], float],
+        enough: float = 0.0,
+    ) -> Bracket:
+        """Return what compositions on finer and finer grids say together.
+
+        ``wide`` is the width of a bracket in units of what is aimed at. A bracket that lies below
+        ``enough`` may be wide.
+        """
+        interval, finest = self._width, self._finest
         low, high, rounds, fitting = 0.0, math.inf, 0, 0.0
-        while rounds < _ROUNDS:
+        while rounds < (_ROUNDS if self.refines else 1):
             try:
-                ends = self._composed(interval, tails, tilt, order)._epsilon_ends(delta, order)
+                ends = ask(self._composed(interval, tails, tilt, order))
             except TooManyCells:
                 if fitting:  # between this grid and the last one that fitted
                     interval = finest = math.sqrt(interval * fitting)
@@ -292,21 +331,10 @@ class RefinedCurve(DominatingCurve):
             grid = (before - (high - low)) / max(fitting / interval - 1, 1e-9)
             if grid < _MIN_SHARE * (high - low):
                 break  # the rest is rounding
-            rounds, fitting = rounds + 1, interval
-            wide = self._relative_width(delta, (low, high), order)
-            if wide <= _TOLERANCE or interval <= finest or high <= enough:
+            rounds, fitting, found = rounds + 1, interval, wide((low, high))
+            if found <= _TOLERANCE or interval <= finest or high <= enough:
                 break
-            near = bounded and self._limited(delta, (low, high), order)[1] < high
-            if near and wide * self.accuracy < _NEAR_WIDTH:
-                break  # the limits are the upper end, and finer grids cost much for little
-            interval = max(interval * min(max(0.8 / wide**0.5, 0.03), 0.5), finest)
-        if high == math.inf and self._fewer is not None:
-            low = max(low, self._fewer._epsilon_ends(delta, order)[0])
-        if self.moments is not None and (high - low) > _NEAR_WIDTH * low:
-            # some orders, of which every one is a bound
-            renyi = partial(self._renyi, order=order)
-            curve = RenyiCurve(renyi, search=(1e-4, 1e6), points=241, refinements=3)
-            high = min(high, curve.epsilon(delta))
+            interval = max(interval * min(max(0.8 / found**0.5, 0.03), 0.5), finest)
         return low, high
 
     @cached_property
@@ -335,18 +363,26 @@ class RefinedCurve(DominatingCurve):
             return 2 * interval
         return max(2 * interval, 2 * reach / _MAX_LAYER)  # no layer has the most cells
 
+    def _at(self, epsilon: float, order: Order) -> tuple[Tails, float, Order]:
+        """Return tails, a tilt and the order of compositions for an epsilon."""
+        order = Order.FORWARD if self.same else order
+        if epsilon == 0:
+            order = Order.REVERSE  # delta is that of the other order, and losses are bounded here
+        elif epsilon < 0:  # it is that of the other order, too, but for a term that is known
+            epsilon, order = 0.0, order.other
+        rough = self._rough(log_tails(self._steps), order)
+        delta = math.exp(min(rough.log_bound(epsilon), 0.0))
+        return log_tails(self._steps, delta, order), rough.tilt(epsilon), order
+
     def _on_first_grid(
         self, epsilon: float, order: Order, asked: Callable[[ComposedCurve], Answer]
     ) -> Answer:
         """Return what a composition for an epsilon says, on the first grid or one that fits."""
-        order = Order.FORWARD if self.same else order
-        rough = self._rough(log_tails(self._steps), order)
-        delta = math.exp(min(rough.log_bound(epsilon), 0.0))
-        tails = log_tails(self._steps, delta, order)
-        tilt, interval = rough.tilt(epsilon), self._width
+        tails, tilt, order = self._at(epsilon, order)
+        interval = self._width
         while True:
             try:
-                return asked(self._composed(interval, tails, tilt, order, _MAX_DELTA_LAYER))
+                return asked(self._composed(interval, tails, tilt, order))
             except TooManyCells:
                 interval = self._wider(interval, tails)
                 if interval == math.inf:
@@ -355,14 +391,16 @@ class RefinedCurve(DominatingCurve):
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         if self._closed is not None:
             return self._closed.delta_bracket(epsilon, order)
-        if epsilon == 0:
-            order = Order.REVERSE  # delta is that of the other order, and losses are bounded here
-        # below 0 it is that of the other order, too, but for a term that is known
-        place = (0.0, order.other) if epsilon < 0 else (epsilon, order)
-        try:
-            return self._on_first_grid(*place, lambda one: one._delta_ends(epsilon, order))
-        except TooManyCells:
-            return (0.0 if self._fewer is None else self._fewer._delta_ends(epsilon, order)[0]), 1.0
+
+        def wide(ends: Bracket) -> float:
+            return (ends[1] - ends[0]) / (self.accuracy * ends[1]) if ends[1] else 0.0
+
+        low, high = self._narrowed(
+            lambda one: one._delta_ends(epsilon, order), *self._at(epsilon, order), wide
+        )
+        if high == math.inf and self._fewer is not None:
+            low = self._fewer._delta_ends(epsilon, order)[0]
+        return low, min(high, 1.0)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.array([self._epsilon_bracket(float(d), order)[1] for d in delta])

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -56,6 +57,11 @@ class RepeatedCurve(BracketedCurve):
     dominating: DominatingCurve
     pure: Callable[[Order], Bracket]  # bracket of epsilon at delta = 0
     divergence: Callable[[float, Order], Bracket]  # bracket of the divergence of a Renyi order
+
+    @property
+    def unrefined(self) -> Self:
+        """The curve from compositions for which no grid is refined."""
+        return replace(self, dominating=self.dominating.unrefined)
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         if delta == 0:

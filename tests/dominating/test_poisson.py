@@ -164,6 +164,19 @@ def test_a_grid_is_refined_where_a_bracket_is_wide():
     assert wide[1] - wide[0] > 2 * (high - low)
 
 
+@pytest.mark.parametrize(("relation", "epsilon"), [(ONE_SIDED, 0.5), (TWO_SIDED, 1.0)])
+def test_a_grid_is_refined_for_one_delta_and_not_for_many(relation, epsilon):
+    curve = poisson_curve(1.0, 0.01, 1000, relation, accuracy=3e-7)
+    low, high = curve.delta_bracket(epsilon, Order.FORWARD)
+    assert 0 < low < high < low * (1 + 5e-7)
+    lows, highs = curve.delta_bracket(np.full(2, epsilon), Order.FORWARD)
+    assert lows[0] < low < high < highs[0]
+    assert highs[0] - lows[0] > 10 * (high - low)
+    # the inverse function says the same
+    assert curve.epsilon_bracket(low, Order.FORWARD)[1] >= epsilon
+    assert curve.epsilon_bracket(high, Order.FORWARD)[0] <= epsilon
+
+
 def test_a_grid_is_refined_as_far_as_cells_allow():
     curve = poisson_curve(0.274, 0.378, 72_600, ONE_SIDED, accuracy=3e-7)
     low, high = curve.epsilon_bracket(1e-3, Order.FORWARD)
