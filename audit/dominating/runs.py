@@ -365,11 +365,9 @@ class RefinedCurve(DominatingCurve):
 
     def _at(self, epsilon: float, order: Order) -> tuple[Tails, float, Order]:
         """Return tails, a tilt and the order of compositions for an epsilon."""
-        order = Order.FORWARD if self.same else order
-        if epsilon == 0:
-            order = Order.REVERSE  # delta is that of the other order, and losses are bounded here
-        elif epsilon < 0:  # it is that of the other order, too, but for a term that is known
+        if epsilon < 0:  # delta is that of the other order, but for a term that is known
             epsilon, order = 0.0, order.other
+        order = Order.FORWARD if self.same else order
         rough = self._rough(log_tails(self._steps), order)
         delta = math.exp(min(rough.log_bound(epsilon), 0.0))
         return log_tails(self._steps, delta, order), rough.tilt(epsilon), order
@@ -391,6 +389,8 @@ class RefinedCurve(DominatingCurve):
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         if self._closed is not None:
             return self._closed.delta_bracket(epsilon, order)
+        if epsilon == 0:
+            order = Order.REVERSE  # delta is that of the other order, and losses are bounded here
 
         def wide(ends: Bracket) -> float:
             return (ends[1] - ends[0]) / (self.accuracy * ends[1]) if ends[1] else 0.0
