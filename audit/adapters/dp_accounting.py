@@ -182,12 +182,8 @@ def _step(event: Any, place: str, shared: Mapping[str, Any]) -> NoisySGD:
     elif _is(event, "TruncatedSubsampledGaussianDpEvent"):
         _check_size(f"{place}.dataset_size", event.dataset_size, shared)
         validate.integer(1, **{f"{place}.truncated_batch_size": event.truncated_batch_size})
-        noise, rate, most = (
-            event.noise_multiplier,
-            event.sampling_probability,
-            int(event.truncated_batch_size),
-        )
-        batching = Batching.TRUNCATED_POISSON
+        noise, rate = event.noise_multiplier, event.sampling_probability
+        most, batching = int(event.truncated_batch_size), Batching.TRUNCATED_POISSON
     else:
         raise _refused(event, place, _READ)
     try:
@@ -350,7 +346,7 @@ def claimed_curve(source: Any) -> ClaimedCurve:
     Raises
     ------
     ValueError
-        If ``source`` is neither.
+        If ``source`` is neither, or an optimistic estimate, which claims no upper bounds.
     ImportError
         If dp-accounting is not installed.
 
@@ -374,6 +370,9 @@ def claimed_curve(source: Any) -> ClaimedCurve:
             divergences,
         )
     if isinstance(source, modules.pld.privacy_loss_distribution.PrivacyLossDistribution):
+        parts = source._pmf_remove, source._pmf_add  # there is no public name
+        if not all(getattr(part, "_pessimistic_estimate", True) for part in parts):
+            raise ValueError("source must be a pessimistic estimate, got an optimistic one")
         return ClaimedCurve(
             "dp-accounting's PrivacyLossDistribution",
             source.get_epsilon_for_delta,

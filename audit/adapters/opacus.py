@@ -367,12 +367,9 @@ class Loader:
         return 1 / self.batches
 
     def __str__(self) -> str:
-        drawn = (
-            f"{self.batching.value} batches at rate {self.rate:.6g}"
-            if self.batch_size is None
-            else f"{self.batching.value} batches of {self.batch_size}"
-        )
-        return f"{drawn} from {self.records} records, {self.batches} an epoch ({self.sampler})"
+        drawn = f"at rate {self.rate:.6g}" if self.batch_size is None else f"of {self.batch_size}"
+        source = f"{self.records} records, {self.batches} an epoch ({self.sampler})"
+        return f"{self.batching.value} batches {drawn} from {source}"
 
     def mechanism(
         self, history: History, *, relation: Relation, clip_norm: float
@@ -645,10 +642,8 @@ def from_private(
     clipping, clip_norm = _read_clipping(optimizer)
     loader = read_loader(data_loader)
     if (history is None) == (epochs is None):
-        raise ValueError(
-            "history or epochs must be given, and not both, got "
-            + ("neither" if history is None else "both")
-        )
+        got = "neither" if history is None else "both"
+        raise ValueError(f"history or epochs must be given, and not both, got {got}")
     if epochs is not None:
         validate.integer(1, epochs=epochs)
         history = [(optimizer.noise_multiplier, loader.assumed_rate, epochs * loader.batches)]
