@@ -193,9 +193,9 @@ class Finite(ExplicitPair):
         _check_one_each("second", self.second, "outcomes", self.first)
 
     @property
-    def counts(self) -> int:
-        """Number of distinct counts of outcomes that the draws can have."""
-        return math.comb(self.times + len(self.first) - 1, len(self.first) - 1)
+    def entries(self) -> int:
+        """Numbers in the table of all counts of outcomes that the draws can have."""
+        return len(self.first) * math.comb(self.times + len(self.first) - 1, self.times)
 
 
 @construction

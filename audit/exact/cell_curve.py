@@ -273,30 +273,27 @@ class FiniteCells(Grid):
         logarithm, a product with it and a sum over outcomes err by a unit of rounding each, and
         log n! by five. Probabilities that are written down need not sum to 1 in their last digits.
         """
-        counts = _counts(pair.times, len(pair.first))
-        table = _log_factorials(pair.times)
-        factorials = table[counts.astype(np.intp)]
-        ways = table[-1] - factorials.sum(axis=1)
-        units = UNIT * (6 + counts.shape[1])
-        logs, errors, sizes = [], [], []
-        for law in (pair.first, pair.second):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                terms = np.where(counts > 0, counts * np.log(law), 0.0)
-            log_power = terms.sum(axis=1)
-            size = np.where(np.isfinite(log_power), -log_power, 0.0)
-            own = units * (size + table[-1] + factorials.sum(axis=1) + 2)
-            sums = 2 * pair.times * abs(math.fsum(law) - 1)
-            logs.append(log_power)
-            sizes.append(units * (size + 1) + sums)
-            errors.append(own + sums)
-        some = (logs[0] > -np.inf) | (logs[1] > -np.inf)
-        loss, slack = (logs[0] - logs[1])[some], (sizes[0] + sizes[1])[some]
+        with np.errstate(divide="ignore"):
+            logs = np.log([pair.first, pair.second])
+        ways, factors, added = np.zeros(len(pair.first)), 0.0, 1
+        if pair.times > 1:  # one draw needs no table, which many outcomes would make too large
+            counts = _counts(pair.times, len(pair.first))
+            table = _log_factorials(pair.times)
+            factorials = table[counts.astype(np.intp)].sum(axis=1)
+            ways, factors, added = table[-1] - factorials, table[-1] + factorials, counts.shape[1]
+            with np.errstate(invalid="ignore"):
+                logs = np.stack([np.where(counts > 0, counts * k, 0.0).sum(axis=1) for k in logs])
+        units = UNIT * (6 + added)
+        size = np.where(np.isfinite(logs), -logs, 0.0)
+        off = np.abs([math.fsum(law) - 1 for law in (pair.first, pair.second)])[:, None]
+        errors = units * (size + factors + 2) + 2 * pair.times * off
+        some = (logs > -np.inf).any(axis=0)
+        loss = logs[0, some] - logs[1, some]
+        slack = (units * (size + 1) + 2 * pair.times * off).sum(axis=0)[some]
         low, high = loss - slack, loss + slack
-        if open_ends:  # of one draw, in whose counts the last outcome comes first
-            low[[0, -1]], high[[0, -1]] = (low[1], -np.inf), (np.inf, high[-2])
-        log_p, log_q = ((ways + log)[some] for log in logs)
-        error_p, error_q = (error[some] for error in errors)
-        return cls(Cells(log_p, log_q, low, high, error_p, error_q))
+        if open_ends:  # of one draw
+            low[[0, -1]], high[[0, -1]] = (-np.inf, low[-2]), (high[1], np.inf)
+        return cls(Cells(*(ways + logs)[:, some], low, high, *errors[:, some]))
 
     def cells(self) -> Cells:
         """Return the cells."""

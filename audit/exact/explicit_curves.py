@@ -38,7 +38,7 @@ from audit.numerics.arrays import Array
 
 Drawn = Mixtures | LaplaceMixtures | Finite
 
-_MAX_COUNTS = 300_000  # counts of repeated draws that are listed one by one
+_MAX_ENTRIES = 1_000_000  # numbers in a table of the counts of repeated draws
 # Points of the losses of one draw in a standard deviation of them, and losses that are kept.
 _POINTS, _MAX_POINTS = 150, 1_000_000
 _NEGLIGIBLE = math.log(1e-60)  # log probability of a draw's losses that are merged
@@ -120,7 +120,7 @@ def explicit_curve(pair: ExplicitPair) -> ExplicitCurve:
         )
     if isinstance(pair, DiscreteGaussian):
         return _discrete_gaussian(pair)
-    few = isinstance(distributions, Finite) and distributions.counts <= _MAX_COUNTS
+    few = isinstance(distributions, Finite) and distributions.entries <= _MAX_ENTRIES
     if few or isinstance(distributions, Densities) or distributions.times == 1:
         return single_curve(distributions)
     return _composed(distributions)
