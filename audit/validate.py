@@ -12,6 +12,7 @@ ValueError: noise_std must be a positive finite number, got -1.0
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -25,6 +26,7 @@ _REAL_KINDS = "biufO"
 
 _BOOLEANS = bool | np.bool_
 _MAX_SHOWN = 100  # characters of a value quoted in a message
+_MET_BY_CHANCE = 100.0  # units of rounding: share of numbers that others may be in fewer bits
 
 
 def shown(value: object) -> str:
@@ -266,9 +268,20 @@ def real_sample(**named: ArrayLike) -> NDArray[np.float64]:
 
 
 def same_precision(**named: ArrayLike) -> None:
-    """Require one precision of floating-point samples: rounding would tell equal ones apart."""
-    kinds = [np.asarray(value).dtype for value in named.values()]
-    floating = [kind.name for kind in kinds if kind.kind == "f"]
-    if len(set(floating)) > 1:
-        names, got = " and ".join(named), " and ".join(floating)
-        raise ValueError(f"{names} must be of one precision, got {got}")
+    """Require one precision of two samples: rounding would tell equal scores apart.
+
+    Files have no types: values of one must not be those of the other in fewer bits, but by chance.
+    """
+    wrong = f"{' and '.join(named)} must be of one precision, got"
+    given = [np.asarray(value) for value in named.values()]
+    kinds = dict.fromkeys(value.dtype.name for value in given if value.dtype.kind == "f")
+    if len(kinds) > 1:
+        raise ValueError(f"{wrong} {' and '.join(kinds)}")
+    sides = [value.astype(np.float64) for value in given]
+    for (coarse, fine), kind in itertools.product((sides, sides[::-1]), (np.float32, np.float16)):
+        with np.errstate(over="ignore"):
+            if np.array_equal(coarse, coarse.astype(kind)):
+                rounded = fine.astype(kind)
+                met = np.count_nonzero(np.isin(rounded[rounded != fine], coarse))
+                if met > 1 + _MET_BY_CHANCE * np.finfo(kind).eps * fine.size:
+                    raise ValueError(f"{wrong} one that is rounded to {kind.__name__}")

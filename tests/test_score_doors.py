@@ -119,6 +119,8 @@ def test_a_difference_must_be_sure_and_in_the_declared_direction() -> None:
 
 FIRST, SECOND = np.random.default_rng(2).normal(size=(2, 100, 2))
 ONE, COINS = FIRST[:, 0], (SECOND > 0)[:, 0]
+TENTHS = np.random.default_rng(3).integers(0, 10, 100) / 10
+SINGLE = TENTHS.astype(np.float32).astype(np.float64)
 OPEN, MANY = {"anytime": True}, {"canaries": Canaries.ARBITRARY}
 
 
@@ -132,11 +134,11 @@ OPEN, MANY = {"anytime": True}, {"canaries": Canaries.ARBITRARY}
         ((FIRST, SECOND), OPEN, "columns must be WeightedColumns with anytime, got None"),
         ((ONE, np.sort(ONE)), OPEN, "x_prime must be independent draws in the order of the runs"),
         ((ONE[np.argsort(-abs(ONE))], ONE), OPEN, "x must be independent draws in the order of"),
-        (
-            (ONE, ONE.astype(np.float16)),
-            {},
-            "x and x_prime must be of one precision",
-        ),
+        # files and lists have no type: 3.5 of 0 from scores in tenths
+        ((ONE, ONE.astype(np.float16)), {}, "x and x_prime must be of one precision"),
+        (ScoreSource(x=tuple(SINGLE), x_prime=tuple(TENTHS)), {}, "one that is rounded to float32"),
+        ((TENTHS, SINGLE), OPEN, "x and x_prime must be of one precision"),
+        ((np.where(COINS, SINGLE, TENTHS), COINS), MANY, "scores of included canaries and .*one p"),
     ],
 )
 def test_scores_that_a_method_cannot_take_are_refused(

@@ -187,7 +187,7 @@ def judge_scores(
         x, x_prime = scores.x, scores.x_prime
     else:
         x, x_prime = sample("x", scores[0]), sample("x_prime", scores[1])
-        validate.same_precision(x=scores[0], x_prime=scores[1])
+    validate.same_precision(x=x, x_prime=x_prime)
     asked = (one.quantity.at for one in made if isinstance(one.quantity, EpsilonAtDelta))
     named = sorted({*deltas, *asked}, reverse=True)
     combined = None

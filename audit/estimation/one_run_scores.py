@@ -261,6 +261,8 @@ def audit_one_run(
     flat = np.ravel(given) if isinstance(given, np.ndarray) and given.ndim == 2 else given
     seen = validate.real_sample(scores=flat)
     tossed = _coins(coins, np.shape(given))
+    sides = {"included": seen[tossed], "excluded": seen[~tossed]}
+    validate.same_precision(**{f"scores of {side} canaries": of for side, of in sides.items()})
     validate.closed_unit(delta=delta)
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)

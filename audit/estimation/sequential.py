@@ -309,7 +309,6 @@ class SequentialAudit:
         """
         first = validate.real_sample(samples=samples)
         second = validate.real_sample(samples_prime=samples_prime)
-        validate.same_precision(samples=samples, samples_prime=samples_prime)
         if first.size != second.size:
             raise ValueError(
                 f"samples_prime must hold one score for each of samples ({first.size}), "
@@ -365,18 +364,12 @@ class SequentialAudit:
     def _renew(self) -> None:
         for past in self._past:  # stable sort merges sorted runs fast
             past[:] = [np.sort(np.concatenate(past), kind="stable")]
-        b = self._betting
-        self._bets = choose_bets(
-            self._past[0][0],
-            self._past[1][0],
-            candidate_ranks(self.pairs),
-            self._ratios,
-            self._deltas,
-            self._orders,
-            b.pseudo_count,
-            b.caution,
-            b.shrinkage,
-        )
+        (first,), (second,) = self._past
+        validate.same_precision(samples=first, samples_prime=second)
+        b, ranks = self._betting, candidate_ranks(self.pairs)
+        claims = self._ratios, self._deltas, self._orders
+        how = b.pseudo_count, b.caution, b.shrinkage
+        self._bets = choose_bets(first, second, ranks, *claims, *how)
         self._renewal = max(self.pairs + 2, int(min(self.pairs * b.renewal, 2.0**62)))
 
 

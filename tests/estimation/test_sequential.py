@@ -21,7 +21,7 @@ from audit.estimation.sequential import candidate_ranks, choose_bets, nearest_nu
 from .audited_laws import BINOMIAL, CLAMPED, COIN, GAUSSIAN, IDENTICAL, LAPLACE, KnownPair, allowed
 
 DELTA = 1e-2
-ONE = [(1.0, 0.1)]
+ONE, SINGLE = [(1.0, 0.1)], float(np.float32(0.1))
 TRUTH = GaussianCurve(1.0).epsilon(DELTA)  # 2.318
 
 
@@ -238,6 +238,7 @@ def test_trivial_data_and_claims_win_nothing() -> None:
     [
         (lambda: audited(ONE, [1.0, np.nan], [1, 2]), "samples must hold finite numbers only, got"),
         (lambda: audited(ONE, [1, 2], [1, -np.inf]), "samples_prime must hold finite numbers only"),
+        (lambda: [*map(audited(ONE).update, [[SINGLE]] * 11, [[0.1]] * 11)], "be of one precision"),
         (lambda: audited([]), "claims must be at least one pair"),
         (lambda: audited([1.0]), "claims must be a sequence of pairs"),
         (lambda: audited([(-1.0, 0.1)]), "epsilon must be a finite number of at least 0, got -1.0"),

@@ -419,6 +419,7 @@ HARD = {
     "wide": (np.linspace(-1, 1, 1000) * 1e308, np.linspace(-1, 1, 999) * 1.7e308),
     "tiny": (np.arange(4000) * 5e-324, np.arange(900) * 1e-323),
     "integers": (np.arange(1000, dtype=np.int64), np.arange(1000, dtype=np.float32)),
+    "labels": (np.arange(3000) % 3, np.random.default_rng(0).normal(size=3000)),
     "heavy": (np.random.default_rng(0).standard_cauchy(3000) ** 3, np.arange(3000.0)),
 }
 
