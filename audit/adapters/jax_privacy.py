@@ -60,14 +60,11 @@ def from_auditor(auditor: Any) -> CanaryScores:
     try:
         sides = [getattr(auditor, name) for name in (_HELD_IN, _HELD_OUT)]
     except AttributeError as error:
-        raise ValueError(
-            f"auditor must keep its scores as that of jax-privacy 2.0 does, got {error}"
-        ) from None
+        wrong = "auditor must keep its scores as that of jax-privacy 2.0 does"
+        raise ValueError(f"{wrong}, got {error}") from None
     held_in, held_out = (validate.real_sample(scores=side) for side in sides)
-    return CanaryScores(
-        np.concatenate([held_in, held_out]),
-        np.repeat([True, False], [held_in.size, held_out.size]),
-    )
+    member = np.repeat([True, False], [held_in.size, held_out.size])
+    return CanaryScores(np.concatenate([held_in, held_out]), member)
 
 
 def from_execution_plan(

@@ -293,7 +293,8 @@ class FiniteCells(Grid):
         low, high = loss - slack, loss + slack
         if open_ends:  # of one draw
             low[[0, -1]], high[[0, -1]] = (-np.inf, low[-2]), (high[1], np.inf)
-        return cls(Cells(*(ways + logs)[:, some], low, high, *errors[:, some]))
+        log_p, log_q = (ways + logs)[:, some]
+        return cls(Cells(log_p, log_q, low, high, *errors[:, some]))
 
     def cells(self) -> Cells:
         """Return the cells."""

@@ -420,6 +420,7 @@ HARD = {
     "tiny": (np.arange(4000) * 5e-324, np.arange(900) * 1e-323),
     "integers": (np.arange(1000, dtype=np.int64), np.arange(1000, dtype=np.float32)),
     "labels": (np.arange(3000) % 3, np.random.default_rng(0).normal(size=3000)),
+    "saturated": (np.ones(50), 1 - np.arange(1.0, 61.0) / 2**20),
     "heavy": (np.random.default_rng(0).standard_cauchy(3000) ** 3, np.arange(3000.0)),
 }
 

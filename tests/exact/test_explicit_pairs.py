@@ -90,8 +90,7 @@ def test_outcomes_of_one_law_count_in_both_orders_of_a_composition():
     """Of a symmetric pair; with probability 1 - (1 - 1e-5)^1000 an outcome tells the law."""
     p = 0.5249739376870652
     rest = 1 - 1e-5 - p
-    pair = Finite((1e-5, 0.0, p, rest), (0.0, 1e-5, rest, p), 1000)
-    curve = exact.curve(pair)
+    curve = exact.curve(Finite((1e-5, 0.0, p, rest), (0.0, 1e-5, rest, p), 1000))
     for order in ORDERS:
         assert curve.epsilon_bracket(1e-3, order)[1] == math.inf
         low, high = curve.epsilon_bracket(0.1, order)
