@@ -73,20 +73,15 @@ def test_it_is_the_formulas():
     run = WorstRun.of(mechanism(1.0, 0.2, 100))
     values = ClosedForms(run, GRID).before(50)
     # all together from the start: (r + 50 v)/(s sqrt(50)), and from any later step
+    walk = walk_of(1.0, run.noise, 1.0, 1.0)
     for row in (0, 16, 32):
-        mus = [
-            (min(GRID.rows[row] + (50 - j) * run.shift, 1.0) + j * run.shift)
-            / (run.noise * math.sqrt(j))
-            for j in range(1, 51)
-        ]
-        walk = walk_of(1.0, run.noise, 1.0, 1.0)
-        sums = []
+        forms = []
         for j in range(1, 51):
             start = min(GRID.rows[row] + (50 - j) * run.shift, 1.0)
             alive = walk.bounds(np.full(j, start))[-1] if start > 0 else 0.0
-            mu = np.array(run.shift / run.noise * math.sqrt(j))
-            sums.append(gaussian_delta(GRID.log_weights, mu) + alive)
-        best = np.min([gaussian_delta(GRID.log_weights, np.array(min(mus))), *sums], axis=0)
+            mus = np.array([start + j * run.shift, j * run.shift]) / (run.noise * math.sqrt(j))
+            forms += [*np.add(gaussian_delta(GRID.log_weights, mus[:, None]), [[0.0], [alive]])]
+        best = np.min(forms, axis=0)
         # not every j is tried, and starts are rounded up to 1/512
         assert np.all(values[row] >= best * (1 - 1e-9))
         assert np.all(values[row] <= best * 1.05 + 1e-12)
@@ -95,22 +90,16 @@ def test_it_is_the_formulas():
 def plain_loop(known, covered):
     """What `ClosedForms.before` says, one row and one length at a time."""
     run, grid = known.run, known.grid
-    rows = grid.distances + 1
     values = np.ones((grid.last + 1, grid.count + 1))
     lengths, alive, profiles = known._reflected
-    for row in range(rows):
+    for row in range(grid.distances + 1):
         if run.rate == 1:
             mu = np.array(known._parallel(covered)[row])
             values[row] = np.minimum(gaussian_delta(grid.log_weights, mu), 1)
-        for j, length in enumerate(lengths):
-            if length <= covered:
-                start = float(known._grown(covered - int(length))[row])
-                place = int(np.searchsorted(known._distances, start))
-                if place < known._distances.size:
-                    chance = alive[j][place]
-                else:
-                    chance = 1.0 if grid.open_end else alive[j][-1]
-                values[row] = np.minimum(values[row], chance + profiles[j])
+        for j, length in enumerate(lengths[lengths <= covered].tolist()):
+            place = int(np.searchsorted(known._distances, known._grown(covered - length)[row]))
+            chances = np.append(alive[j], 1.0 if grid.open_end else alive[j][-1])
+            values[row] = np.minimum(values[row], chances[place] + profiles[j])
     return values
 
 

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from audit import Batching, bounds, exact
 from audit.bounds.own.coupling import coupling_at, coupling_curves
 from audit.bounds.own.kernels import PADDING, mirror, reflect, split, weigh
-from audit.bounds.own.recursion import SingleLayer, coupling_profiles, reflection_of
+from audit.bounds.own.recursion import SingleLayer, coupling_profiles, layer_of, reflection_of
 from audit.bounds.own.run import WorstRun
 from audit.bounds.own.stretches import DistanceGrid, Stretch, landing, layouts
 from audit.constructions import DriftedWalk
@@ -149,6 +149,16 @@ def test_reflections_are_above_their_integrals_and_close(start, near):
         # maximal reflection with all of the noise, another coupling of the same means
         maximal = integral(ONE.noise, lambda distance, g=g: two_steps(distance, g))
         assert cost[j] == pytest.approx(maximal, rel=0.06, abs=1e-12)
+
+
+def test_equal_stretches_are_made_once(monkeypatch):
+    """The 199 idle steps of a cycle are alike, and took most of the time when each was made."""
+    made = []
+    name = "audit.bounds.own.recursion.layer_of"
+    monkeypatch.setattr(name, lambda *both: made.append(both) or layer_of(*both))
+    run = WorstRun(steps=1, noise=0.2, shift=0.1, gap=0.0, diameter=1.0, period=200, rate=1.0)
+    assert coupling_curves(run, (1,), 8, 32)[0].delta(0.1) > 0
+    assert 0 < len(made) <= 3
 
 
 def test_options_that_are_left_out_cost_little():
