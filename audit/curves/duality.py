@@ -12,8 +12,8 @@ from audit.numerics.arrays import Array
 
 _MIN_LOG = -50.0  # smallest logarithm of a tangent's slope
 _ROUNDING = 2.0**-44  # relative error of a slope
-_SLOPES = 160  # where the profile is looked at if it has no best tangent
-_STEPS = (1e-3, 1e-2, 0.1)  # relative steps of slopes around the best tangent
+_FIRST_SLOPES, _MAX_SLOPES = 12, 60
+_TOLERANCE = 1e-9  # relative width of a power
 
 
 def tradeoff_from_profile(alpha: Array, epsilon: Array, delta: Array) -> Array:
@@ -50,40 +50,58 @@ def profile_points(largest: float, count: int = 1024) -> Array:
 def power_bracket(delta_bracket: Callable[[float], Bracket], alpha: float) -> Bracket:
     """Return a bracket of the power at ``alpha``: min over x of f(x) = delta(log x) + x alpha.
 
-    Every x gives an upper end. The lower end rests on f being convex: where f is larger at both
-    neighbours of x, its minimum is between them, and above the lines through x and a neighbour.
-    Else it follows from some slopes; f is at least 1 beyond 1/alpha.
+    Every x gives an upper end. The lower end rests on f being convex (see `_least_between`), delta
+    falling, and f being at least 1 beyond 1/alpha. Points are added where f may be least.
     """
-    from scipy.optimize import minimize_scalar  # takes a while to import
-
-    def ends(log_x: float) -> Bracket:
-        low, high = delta_bracket(log_x)
-        cost = alpha * math.exp(log_x)
+    known: dict[float, Bracket] = {}
+    added = {*np.geomspace(math.exp(_MIN_LOG), 1 / alpha, _FIRST_SLOPES).tolist(), 1.0}
+    while True:
+        known |= {x: delta_bracket(math.log(x)) for x in added}
+        x = np.array(sorted(known))
+        deltas = np.array([known[slope] for slope in x.tolist()])
         # a slope and its logarithm agree but for some units of the last place of the latter
-        return (low + cost) * (1 - _ROUNDING), (high + cost) * (1 + _ROUNDING)
+        lows, highs = ((deltas + alpha * x[:, None]) * (1 - _ROUNDING, 1 + _ROUNDING)).T
+        between, places = _least_between(x, lows, highs)
+        between = np.maximum(between, (deltas[1:, 0] + alpha * x[:-1]) * (1 - _ROUNDING))
+        low, high = min(float(np.min(between)), deltas[0, 0]), float(np.min(highs))
+        # the part of the gap that the widths of deltas do not explain
+        width = highs - lows
+        unexplained = (
+            high - between - np.maximum(2 * np.minimum(width[1:], width[:-1]), _TOLERANCE * high)
+        )
+        worst = int(np.argmax(unexplained))
+        left, right = x[worst : worst + 2]
+        # lines of wide deltas meet beside the least value
+        halved = right > 3 * left or len(known) % 4 == 0
+        place = float(math.sqrt(left * right) if halved else places[worst])
+        if unexplained[worst] <= 0 or len(known) >= _MAX_SLOPES or place in known:
+            return min(max(low, alpha), 1.0), min(max(high, alpha), 1.0)
+        added = {place}
 
-    found = minimize_scalar(
-        lambda log_x: ends(log_x)[1],
-        bounds=(_MIN_LOG, -math.log(alpha)),
-        method="bounded",
-        options={"xatol": _STEPS[0]},
+
+def _least_between(x: Array, lows: Array, highs: Array) -> tuple[Array, Array]:
+    """Bound a convex function from below between neighbouring points, given its brackets there.
+
+    Between two points it is above the lines through the next ones on either side. Return the bounds
+    and where these lines meet, or else the middle.
+    """
+    width, inner = np.diff(x), lows[1:-1]
+    before, behind = (inner - highs[:-2]) / width[:-1], (highs[2:] - inner) / width[1:]
+    left, right, rise, fall, w = inner[:-1], inner[1:], before[:-1], behind[1:], width[1:-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        meeting = (left - right + fall * w) / (fall - rise)
+    meeting = np.where((meeting > 0) & (meeting < w), meeting, 0.5 * w)
+    least = np.min(
+        [
+            np.maximum(left, right - fall * w),
+            np.maximum(right, left + rise * w),
+            np.maximum(left + rise * meeting, right - fall * (w - meeting)),
+        ],
+        axis=0,
     )
-    low, high = ends(found.x)
-    most = min(high, ends(0.0)[1])  # for pairs that hardly differ, the best slope is near 1
-    for step in _STEPS:
-        left, right = ends(found.x + math.log1p(-step)), ends(found.x + math.log1p(step))
-        if min(left[0], right[0]) > high:
-            return max(2 * low - max(left[1], right[1]), alpha), min(max(most, alpha), 1.0)
-    # between two slopes f is above the lines through the next ones, and delta falls
-    slopes = np.exp(np.linspace(_MIN_LOG, -math.log(alpha), _SLOPES))
-    deltas = np.array([delta_bracket(float(e)) for e in np.log(slopes)])
-    lows, highs = (deltas + alpha * slopes[:, None]).T
-    falls = (lows[1:-1] - highs[:-2]) / np.diff(slopes)[:-1]
-    rises = (highs[2:] - lows[1:-1]) / np.diff(slopes)[1:]
-    widths = np.diff(slopes)
-    from_left = np.append(-np.inf, np.minimum(lows[1:-1], lows[1:-1] + falls * widths[1:]))
-    from_right = np.append(np.minimum(lows[1:-1], lows[1:-1] - rises * widths[:-1]), -np.inf)
-    flat = deltas[1:, 0] + alpha * slopes[:-1]
-    inside = np.maximum(np.maximum(from_left, from_right), flat).min(initial=deltas[0, 0])
-    least = float(inside) * (1 - _ROUNDING)
-    return min(max(least, alpha), 1.0), min(max(most, alpha), 1.0)
+    ends = np.minimum(
+        inner[[0, -1]], inner[[0, -1]] + [-behind[0] * width[0], before[-1] * width[-1]]
+    )
+    middle = 0.5 * (x[1:] + x[:-1])
+    middle[1:-1] = x[1:-2] + meeting
+    return np.concatenate([ends[:1], least, ends[1:]]), middle
