@@ -70,12 +70,10 @@ def count_test(ascending: Mapping[Order, Array], test: ThresholdTest) -> Counts:
 
 def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> Indices:
     """Count the ascending scores in the event; ties at the threshold count exactly."""
-    total = sorted_scores.size
-    if tail in (Tail.AT_LEAST, Tail.BELOW):
-        below = np.searchsorted(sorted_scores, threshold, side="left")
-        return np.asarray(below if tail is Tail.BELOW else total - below)
-    at_most = np.searchsorted(sorted_scores, threshold, side="right")
-    return np.asarray(at_most if tail is Tail.AT_MOST else total - at_most)
+    left = tail in (Tail.AT_LEAST, Tail.BELOW)
+    before = np.searchsorted(sorted_scores, threshold, side="left" if left else "right")
+    low = tail in (Tail.BELOW, Tail.AT_MOST)
+    return np.asarray(before if low else sorted_scores.size - before)
 
 
 def count_tails(ascending: Array, at_least: Array, at_most: Array) -> Indices:

@@ -444,19 +444,13 @@ class OrderStatistics(Thresholds):
         tail = Tail.ABOVE if upper else Tail.BELOW
         return [
             CountedTest(
-                test=ThresholdTest(order, tail, threshold),
-                counts=Counts(count, total, rank - 1, scores.size),
-                error=part,
+                test=ThresholdTest(order, tail, float(scores[place])),
+                counts=Counts(int(count), total, int(rank) - 1, scores.size),
+                error=float(part),
                 region=None,
                 planned_delta=None,
             )
-            for threshold, count, rank, part in zip(
-                scores[places].tolist(),
-                counts.tolist(),
-                ranks.tolist(),
-                errors.tolist(),
-                strict=True,
-            )
+            for place, count, rank, part in zip(places, counts, ranks, errors, strict=True)
         ]
 
 

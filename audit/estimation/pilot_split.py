@@ -35,21 +35,16 @@ _HAZARD = np.linspace(-4.0, 20.0, 1025)
 _MILLS = np.exp(-0.5 * _HAZARD**2 - log_ndtr(-_HAZARD)) / math.sqrt(2 * math.pi)
 _VARIATION = (1 - _MILLS * (_MILLS - _HAZARD)) / (_MILLS - _HAZARD) ** 2
 
-# A fitted tail is clipped to the two-sided interval of this error around the observed rate.
-_CLIP_ERROR = 0.05
-# Below this, a scale is too small to divide by.
-_MIN_SCALE = 1e-290
-# A fitted rate is never 0.
-_MIN_RATE = 1e-30
-# Fewest exceedances for a fit.
-_MIN_EXCEEDANCES = 20
+_MIN_EXCEEDANCES = 20  # for a fit of a tail
+_MIN_SCALE = 1e-290  # below this, a scale is too small to divide by
+_MIN_RATE = 1e-30  # a fitted rate is never 0
+_CLIP_ERROR = 0.05  # of the two-sided interval around the observed rate that clips a fitted one
 
 _SIGN = {Tail.AT_LEAST: 1.0, Tail.AT_MOST: -1.0}  # lower tails are upper tails of minus the scores
 # Standard errors of the pilot by which each candidate's estimate is lowered before the best one is
 # taken, so that the choice does not overfit the pilot.
 _CAUTION = 1.0
-# Candidates this close in predicted epsilon are ties; the middle one is taken.
-_TIE_TOLERANCE = 1e-3
+_TIE_TOLERANCE = 1e-3  # of predicted epsilons; of ties the middle candidate is taken
 # Joint regions to choose from; at an angle of pi/2 they are rectangles.
 _SHAPES = {
     Rates.JOINT: [
@@ -163,16 +158,13 @@ class Pilot:
         favours: tuple[Order, ...] = BOTH,
     ) -> None:
         self._favours = favours
-        up = np.sort(first), np.sort(second)
-        down = -up[0][::-1], -up[1][::-1]
-        with np.errstate(over="ignore"):
-            self._tails = {
-                Tail.AT_LEAST: tuple(SmoothTail.fit(scores) for scores in up),
-                Tail.AT_MOST: tuple(SmoothTail.fit(scores) for scores in down),
-            }
+        self._tails = {}
         self._candidates = {}  # thresholds to choose from, and the estimated rates of both laws
-        for tail, sides in self._tails.items():
+        for tail, sign in _SIGN.items():
+            with np.errstate(over="ignore"):
+                sides = [SmoothTail.fit(np.sort(sign * scores)) for scores in (first, second)]
             grid = _grid(*sides)
+            self._tails[tail] = sides
             self._candidates[tail] = grid, [side.rate(grid) for side in sides]
         self._totals = {
             Order.FORWARD: (first_total, second_total),
@@ -213,12 +205,16 @@ class Pilot:
     def _candidate(
         self, delta: float, order: Order, tail: Tail, error: float
     ) -> tuple[float, ThresholdTest, Counts]:
+        """Return the largest epsilon that one tail is predicted to certify, and its test."""
         threshold, rates = self._candidates[tail]
         (p, p_error), (q, q_error) = rates if order is Order.FORWARD else rates[::-1]
         p_total, q_total = self._totals[order]
-        value = _predicted_epsilon(p, q, p_total, q_total, delta, error)
+        # from limits at expected counts; the second one gets most of the error
+        low = lower_limit(np.minimum(p, 1.0) * p_total, p_total, 0.2 * error)
+        high = upper_limit(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
+        gap = np.maximum(low - delta, 1e-9 * np.minimum(low + 1e-300, delta))
         doubt = np.hypot(p * p_error / np.maximum(p - delta, 1e-3 * p), q_error)
-        value -= _CAUTION * doubt
+        value = np.log(np.maximum(gap, 1e-300)) - np.log(high) - _CAUTION * doubt
         equals = np.flatnonzero(value >= np.max(value) - _TIE_TOLERANCE)
         best = int(equals[equals.size // 2])
         counts = Counts(float(p[best]) * p_total, p_total, float(q[best]) * q_total, q_total)
@@ -242,16 +238,6 @@ def _grid(first: SmoothTail, second: SmoothTail) -> Array:
     between = [ends[0] * (1 - share) + ends[1] * share, ends[1] * (1 - share) + reach * share]
     grid: Array = np.unique(np.concatenate([*quantiles, *between]))
     return grid
-
-
-def _predicted_epsilon(
-    p: Array, q: Array, p_total: int, q_total: int, delta: float, error: float
-) -> Array:
-    """Return the epsilon of limits at expected counts; the second gets most of the error."""
-    low = lower_limit(np.minimum(p, 1.0) * p_total, p_total, 0.2 * error)
-    high = upper_limit(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
-    gap = np.maximum(low - delta, 1e-9 * np.minimum(low + 1e-300, delta))
-    return np.asarray(np.log(np.maximum(gap, 1e-300)) - np.log(high))
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,7 @@ def _quantile(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
         left = a[wrong], b[wrong], x[wrong]
         wrong[wrong] = ~(np.abs(tail(*left) / error[wrong] - 1) <= _AGREEMENT_TOLERANCE)
     if wrong.any():
-        ends = _around_quantile(a[wrong], b[wrong], error[wrong], upper=upper)
-        x[wrong] = ends[int(upper)]
+        x[wrong] = _beside_quantile(a[wrong], b[wrong], error[wrong], upper=upper)
     return np.where(error < _UNDERFLOW, float(upper), x)
 
 
@@ -150,7 +149,7 @@ def _start(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
     return x
 
 
-def _around_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> tuple[Array, Array]:
+def _beside_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> Array:
     """Bracket quantiles by bisection of their logarithms, where SciPy's inverses are wrong."""
     low, high = np.zeros(a.shape), np.ones(a.shape)
     for _ in range(_HALVINGS):
@@ -158,7 +157,7 @@ def _around_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> tuple[
         # NaN moves the end that is not returned
         below = ~(betaincc(a, b, middle) <= error) if upper else betainc(a, b, middle) <= error
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return low, high
+    return high if upper else low
 
 
 def _checked(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> tuple[Array, Array, Array]:

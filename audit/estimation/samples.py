@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from audit import validate
@@ -122,7 +121,8 @@ def audit_samples(
     record_deltas: tuple[float, ...] = ()
     if group_size > 1:
         named, record_deltas = pair_deltas(named, group_size), named
-    if columns is not None or _several(samples):
+    # ragged samples have no dimension, and are refused below
+    if columns is not None or getattr(validate.real_numbers(samples=samples), "ndim", 0) == 2:
         delta = min(named, default=0.0)
         samples, samples_prime, combined = combine(
             samples, samples_prime, columns=columns or LinearScore(), seed=seed, delta=delta
@@ -222,14 +222,6 @@ def audit_counts(
 def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
     """Return the tighter choice for ``size`` scores, which carry no information about the laws."""
     return OrderStatistics() if size < MIN_FOR_PILOT else PilotSplit()
-
-
-def _several(samples: ArrayLike) -> bool:
-    """Return whether a sample holds several numbers per run; invalid arrays are refused later."""
-    try:
-        return np.ndim(samples) == 2
-    except ValueError:  # ragged
-        return False
 
 
 def _named(deltas: Sequence[float]) -> tuple[float, ...]:

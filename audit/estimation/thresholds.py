@@ -188,19 +188,12 @@ class Thresholds(Tagged, ABC):
         generator = np.random.default_rng(0)  # the same draws for every plan
         refuted = 0
         for _ in range(_SIMULATIONS):
-            first, second = rates.draw(trials, generator)
+            x, x_prime = rates.draw(trials, generator)
             question = Question(
-                first=first,
-                second=second,
-                error=error,
-                planned_error=error,
-                deltas=(delta,),
-                seed=0,
+                first=x, second=x_prime, error=error, planned_error=error, deltas=(delta,), seed=0
             )
-            bounds = self.certificate(self.certify(question).tests).epsilons(
-                np.array([delta]), None
-            )
-            refuted += bool(bounds[0] > epsilon)
+            certified = self.certificate(self.certify(question).tests)
+            refuted += bool(certified.epsilons(np.array([delta]), None)[0] > epsilon)
         return refuted / _SIMULATIONS
 
 
