@@ -328,12 +328,14 @@ def _uninformative(first: Array, second: Array, *, directed: bool, informative: 
     if np.all(both == both[0]):
         return "all scores are equal, so they carry no information"
     if directed and first.size and second.size:
-        scaled = both / np.max(np.abs(both))  # sums of large scores would overflow
-        # means detect a few large scores, ranks detect shifts under heavy tails
         from scipy.stats import rankdata  # takes a while to import
 
-        gaps = [_standard_errors(of_all, first.size) for of_all in (scaled, rankdata(both))]
-        if min(gaps) < -_REVERSED_DEVIATIONS:
+        # means detect a few large scores, ranks detect shifts under heavy tails
+        scaled = both / np.max(np.abs(both))  # sums of large scores would overflow
+        sides = np.split(np.stack([scaled, rankdata(both)]), [first.size], axis=1)
+        gap = np.mean(sides[0], axis=1) - np.mean(sides[1], axis=1)
+        error = np.hypot(*(np.std(side, axis=1) / math.sqrt(side.shape[1]) for side in sides))
+        if np.any(gap < -_REVERSED_DEVIATIONS * error):
             return "scores are low where they should be high: return minus the score"
     if not informative:
         return (
@@ -342,11 +344,3 @@ def _uninformative(first: Array, second: Array, *, directed: bool, informative: 
             "refuted, or run more often"
         )
     return ""
-
-
-def _standard_errors(values: Array, first: int) -> float:
-    """Return the difference of the means of the first and the other values, in standard errors."""
-    sides = values[:first], values[first:]
-    gap = float(np.mean(sides[0]) - np.mean(sides[1]))
-    error = math.hypot(*(np.std(side) / math.sqrt(side.size) for side in sides))
-    return gap / error if error > 0 else math.copysign(math.inf, gap)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betainc, gammaln
+from scipy.special import betainc, gammaln, xlogy
 
 from audit.curves import Order
 from audit.estimation.evidence import BOTH, CountedTest, Tail, ThresholdTest, count_tails, tails
@@ -33,10 +33,8 @@ _BODY = 0.02  # the body is where both tails are heavier than this
 _BINS = 48  # bins of the bound on failing at one rank but not at the previous
 _WINDOW = 8.0  # standard deviations that the sum spans
 _NEGLIGIBLE = 1e-30
-# The level is found to this relative accuracy, from below.
-_LEVEL_TOLERANCE = 0.01
-# Below this error rounding affects the exact probability, and the union bound is used.
-_MIN_EXACT_ERROR = 1e-9
+_LEVEL_TOLERANCE = 0.01  # relative accuracy of the level, from below
+_MIN_EXACT_ERROR = 1e-9  # below it rounding affects the exact probability: the union bound is used
 _MAX_ERROR = 1 - 2.0**-53  # a confidence of 1e-300 leaves an error that rounds to 1
 
 
@@ -167,11 +165,11 @@ def _level(size: int, ranks: Integers, error: float) -> float:
     The probability divided by the level changes slowly, so a few proportional steps suffice.
     """
     exactly = size <= EXACT_UP_TO and error >= _MIN_EXACT_ERROR
-    failure = failure_exactly if exactly else failure_at_most
     wanted = (1 - 0.5 * _LEVEL_TOLERANCE) * error
     level = wanted / (1 + 2 * math.log1p(size) * (1 if exactly else 2.5))
     for _ in range(60):
-        chance = failure(size, ranks, lower_limit(ranks, size, level))
+        cuts = lower_limit(ranks, size, level)
+        chance = failure_exactly(cuts) if exactly else failure_at_most(size, ranks, cuts)
         if (1 - _LEVEL_TOLERANCE) * error <= chance <= error:
             return level
         level *= min(max(wanted / max(chance, 1e-300), 1e-3), 1e3)
@@ -180,38 +178,26 @@ def _level(size: int, ranks: Integers, error: float) -> float:
     return error / ranks.size  # the plain union bound needs no search
 
 
-def failure_exactly(size: int, ranks: Integers, cuts: Array) -> float:
-    """Return P(N(c_i) >= i for some rank i), for all ranks from 1 to ``size``.
+def failure_exactly(cuts: Array) -> float:
+    """Return P(N(c_i) >= i for some rank i), for cuts at all ranks 1, 2, ..., n.
 
     By convolution (Noe 1972; Moscovich and Nadler 2017); mass that is dropped counts as failed.
     """
-    del ranks  # 1, 2, ..., size
-    law, lowest, last = np.ones(1), 0, 0.0
+    size, law, lowest = cuts.size, np.ones(1), 0
     gaps = size * np.diff(cuts, prepend=0.0)
-    for rank, (gap, cut) in enumerate(zip(gaps.tolist(), cuts.tolist(), strict=True), start=1):
-        last = cut
-        law = np.convolve(law, _poisson(gap))[: rank - lowest]
+    for rank, gap in enumerate(gaps.tolist(), start=1):
+        likely = np.arange(int(gap + 12 * math.sqrt(gap) + 18))
+        law = np.convolve(law, _poisson(likely, gap))[: rank - lowest]
         if law[0] < _NEGLIGIBLE:
             start = int(np.argmax(law >= _NEGLIGIBLE))
             law, lowest = law[start:], lowest + start
-    missing = size - lowest - np.arange(law.size)
-    mean = size * (1 - last)
-    if mean <= 0:
-        end = (missing == 0).astype(np.float64)
-    else:
-        end = np.exp(missing * math.log(mean) - mean - gammaln(missing + 1))
+    end = _poisson(size - lowest - np.arange(law.size), size * (1 - cuts[-1]))
     all_points = math.exp(size * math.log(size) - size - math.lgamma(size + 1))
     return max(0.0, 1 - float(law @ end) / all_points)
 
 
-def _poisson(mean: float) -> Array:
-    if mean <= 0:
-        return np.ones(1)
-    counts = np.arange(int(mean + 12 * math.sqrt(mean) + 18))
-    return np.asarray(np.exp(counts * math.log(mean) - mean - _LOG_FACTORIAL[: counts.size]))
-
-
-_LOG_FACTORIAL = gammaln(np.arange(4 * EXACT_UP_TO + 400) + 1.0)
+def _poisson(counts: Indices, mean: float) -> Array:
+    return np.asarray(np.exp(xlogy(counts, mean) - mean - gammaln(counts + 1)))
 
 
 def failure_at_most(size: int, ranks: Integers, cuts: Array) -> float:

@@ -453,7 +453,7 @@ def test_exact_probability_agrees_with_enumeration(size: int) -> None:
     ranks = np.arange(1, size + 1)
     cuts = np.sort(np.random.default_rng(size).uniform(0, ranks / size * 0.7))
     twin = failure_twin(size, [Fraction(float(c)) for c in cuts])
-    assert failure_exactly(size, ranks, cuts) == pytest.approx(float(twin), rel=1e-11)
+    assert failure_exactly(cuts) == pytest.approx(float(twin), rel=1e-11)
     # Two ranks make the second-order union exact; more make it larger.
     bound = failure_at_most(size, ranks, cuts)
     assert bound >= float(twin) * (1 - 1e-12)
@@ -464,7 +464,7 @@ def test_exact_probability_agrees_with_enumeration(size: int) -> None:
 def test_second_order_union_is_above_the_exact_probability_and_below_the_plain_union() -> None:
     for size in (40, 400, 3000):
         found = limits(size, 0.05)
-        exact = failure_exactly(size, found.ranks, found.lower)
+        exact = failure_exactly(found.lower)
         bound = failure_at_most(size, found.ranks, found.lower)
         assert exact < bound < size * found.level
         assert bound < 4 * exact
@@ -475,8 +475,8 @@ def test_second_order_union_is_above_the_exact_probability_and_below_the_plain_u
 def test_the_error_is_spent_and_not_exceeded(size: int, error: float) -> None:
     found = limits(size, error)
     exactly = size <= EXACT_UP_TO and error > 1e-9
-    failure = failure_exactly if exactly else failure_at_most
-    chance = failure(size, found.ranks, found.lower)
+    union = failure_at_most(size, found.ranks, found.lower)
+    chance = failure_exactly(found.lower) if exactly else union
     assert 0.49 * error <= chance <= 0.5 * error
     assert np.all(np.diff(found.lower) > 0)
     assert found.ranks[0] == 1
