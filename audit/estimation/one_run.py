@@ -166,21 +166,16 @@ def one_run_bound(
     _check(counts, canaries)
     if delta is not None:
         validate.closed_unit(delta=delta)
+        delta = float(delta)
     validate.open_unit(confidence=confidence)
-    error = 1 - float(confidence)
-
-    def lower(seen: GuessCounts) -> float:
-        if delta is None:
-            return _THEOREMS[canaries].mu_lower(seen, error)
-        return _epsilon_lower(seen, canaries, float(delta), error)
-
-    limit = lower(counts.all_correct)
+    asked = canaries, delta, 1 - float(confidence)
+    limit = _lower(counts.all_correct, *asked)
     return OneRunBound(
         assumption=canaries,
-        value=limit if counts == counts.all_correct else lower(counts),
+        value=limit if counts == counts.all_correct else _lower(counts, *asked),
         quantity="mu" if delta is None else "epsilon",
         counts=counts,
-        delta=None if delta is None else float(delta),
+        delta=delta,
         confidence=float(confidence),
         sampling_limit=limit,
     )
@@ -218,15 +213,18 @@ def _check(counts: GuessCounts, canaries: Canaries) -> None:
     validate.instance(Canaries, canaries=canaries)
 
 
-def _epsilon_lower(counts: GuessCounts, canaries: Canaries, delta: float, error: float) -> float:
-    """Return the largest epsilon whose p-value is below ``error``.
+def _lower(counts: GuessCounts, canaries: Canaries, delta: float | None, error: float) -> float:
+    """Return the largest epsilon at ``delta``, or mu, whose p-value is below ``error``.
 
     For arbitrary canaries the recursion of `_refuted` also bounds the probability of this many
     correct guesses, so the minimum of both bounds does too, without a correction for multiplicity.
     """
+    theorem = _THEOREMS[canaries]
+    if delta is None:
+        return theorem.mu_lower(counts, error)
     if counts.correct == 0 or delta == 1:
         return 0.0
-    p_value = _THEOREMS[canaries].p_value(counts, delta)
+    p_value = theorem.p_value(counts, delta)
     lower = root_from_below(lambda e: p_value(e) - error, _MAX_EPSILON)
     if canaries is Canaries.INDEPENDENT or delta == 0 or lower == _MAX_EPSILON:
         return lower  # the binomial is exact for delta = 0

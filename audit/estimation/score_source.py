@@ -294,31 +294,25 @@ def combine(
             raise validate.fail("weights", f"one per column ({number})", columns.weights)
         weights = np.array(columns.weights)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = weighted_sum(first, weights), weighted_sum(second, weights)
-        for name, one in zip(("samples", "samples_prime"), scores, strict=True):
-            validate.sample(**{f"the weighted sum of {name}": one})
+            first, second = (weighted_sum(rows, weights) for rows in (first, second))
+        for name, scores in (("samples", first), ("samples_prime", second)):
+            validate.sample(**{f"the weighted sum of {name}": scores})
     elif number == 1 and not isinstance(columns, LearnedColumns):
-        scores, weights = (first[:, 0], second[:, 0]), np.ones(1)
+        first, second, weights = first[:, 0], second[:, 0], np.ones(1)
     else:
         if seed is None:
             raise validate.fail("seed", "given to choose from columns", seed)
         pilot, rest = split(first, second, fraction=columns.fraction, seed=seed)
         choosing = pilot.samples.shape[0], pilot.samples_prime.shape[0]
         if isinstance(columns, LearnedColumns):
-            scores = columns.learner.fit(pilot).apply(rest)
+            first, second = columns.learner.fit(pilot).apply(rest)
         else:
             scale = np.max(np.abs(np.concatenate([pilot.samples, pilot.samples_prime])), axis=0)
             # a power of 2 is exact to divide by, and divided columns do not overflow
             scale = np.ldexp(1.0, np.frexp(np.where(scale > 0, scale, 1.0))[1] - 1)
             weights = columns._weights(pilot, scale, delta)
             sides = rest.samples / scale, rest.samples_prime / scale
-            scores = (
-                weighted_sum(sides[0], weights * scale),
-                weighted_sum(sides[1], weights * scale),
-            )
-    return *scores, CombinedColumns(
-        choice=columns,
-        number=number,
-        weights=None if weights is None else tuple(weights.tolist()),
-        choosing=choosing,
-    )
+            first, second = (weighted_sum(rows, weights * scale) for rows in sides)
+    used = None if weights is None else tuple(weights.tolist())
+    combined = CombinedColumns(choice=columns, number=number, weights=used, choosing=choosing)
+    return first, second, combined

@@ -57,25 +57,21 @@ class SimultaneousBand(Thresholds):
         """Return the tests at the vertices of the tradeoff bounds, where all bounds are largest."""
         first, second, error = np.sort(question.first), np.sort(question.second), question.error
         laws = {Order.FORWARD: first, Order.REVERSE: second}
+        # error of a band; that both err is counted for the second one only
+        own = -math.expm1(0.5 * math.log1p(-min(error, _MAX_ERROR)))
         # `limits` divides its error between two sides
-        sides = 1 if len(self.favours) == 2 else 2
-        each = min(sides * _each(error), _MAX_ERROR)
+        each = own if len(self.favours) == 2 else min(2 * own, _MAX_ERROR)
         bounds = {order: limits(scores.size, each) for order, scores in laws.items()}
         tests = tuple(
             test
             for order in Order
             for test in _vertices(order, laws, bounds, error, tails(self.favours, order))
         )
-        own = _each(error)  # that both bands err is counted for the second one only
         spent = tuple(
             Spent(f"band on the {law} distribution function", part)
             for law, part in (("first", own), ("second", error - own))
         )
         return CertifiedTests(tests=tests, spent=spent, certifying_sizes=(first.size, second.size))
-
-
-def _each(error: float) -> float:
-    return -math.expm1(0.5 * math.log1p(-min(error, _MAX_ERROR)))
 
 
 def _vertices(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,9 +22,6 @@ Argument = bool | int | float | str
 
 _MIN_TRAININGS = 8  # fewest trainings with one canary: four with it, four without
 _MIN_CANARIES = 4
-# No score depends on these, and an anytime-valid audit may run longer than was planned.
-_NO_SAMPLE = ("seconds", "gigabytes")
-_LENGTH = ("trials", "minutes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +115,8 @@ class Design:
 
         The length of an anytime-valid audit is not among them: it may change after looking.
         """
-        left_out = (*_NO_SAMPLE, *_LENGTH) if self.anytime else _NO_SAMPLE
+        length = ("trials", "minutes") if self.anytime else ()
+        left_out = "seconds", "gigabytes", *length  # no score depends on the limits
         return {name: value for name, value in encode(self).items() if name not in left_out}
 
 
@@ -176,10 +175,8 @@ def _stream(seed: int, purpose: int, number: int) -> np.random.SeedSequence:
 def _distinct_seeds(seed: int) -> Iterator[int]:
     """Yield distinct 32-bit seeds, which every library accepts."""
     used: set[int] = set()
-    number = 0
-    while True:
+    for number in itertools.count():
         found = int(_stream(seed, _SEEDS, number).generate_state(1)[0])
-        number += 1
         if found not in used:
             used.add(found)
             yield found

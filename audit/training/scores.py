@@ -267,18 +267,14 @@ def _generators(function: Any, reference: str) -> dict[Any, tuple[bytes, str]]:
             seen.add(id(one))
             inside: list[Any] = []
             if issubclass(kind, kinds) and not issubclass(kind, random.SystemRandom):
-                states[one] = pickle.dumps(_state(one)), name
+                get = getattr(one, "get_state", getattr(one, "getstate", None))
+                states[one] = pickle.dumps(one.state if get is None else get()), name
             if kind is FunctionType:  # its globals are those of a module
                 inside = [one.__closure__, one.__defaults__, one.__kwdefaults__, vars(one)]
             elif not issubclass(kind, type) or one.__module__ in modules:
                 inside = gc.get_referents(one)
             left += [x for x in inside if gc.is_tracked(x) or type(x) in kinds]
     return states
-
-
-def _state(one: Any) -> Any:
-    get = getattr(one, "get_state", getattr(one, "getstate", None))
-    return one.state if get is None else get()
 
 
 def trial(
@@ -306,14 +302,13 @@ def trial(
             scores = np.concatenate(rows) if one else np.sum(rows, axis=0)
         scores = validate.sample(**{f"what {reference} returns": scores})
         if scores.size > _MAX_SCORES:
-            requirement = f"at most {_MAX_SCORES} numbers"
             raise ValueError(
-                f"what {reference} returns must be {requirement}, got {scores.size}; sum some of "
-                "them"
+                f"what {reference} returns must be at most {_MAX_SCORES} numbers, "
+                f"got {scores.size}; sum some of them"
             )
     except ValueError as error:
         raise UserCodeError(str(error)) from None
-    return [float(score) for score in scores]
+    return list(scores.tolist())
 
 
 def _trained(
