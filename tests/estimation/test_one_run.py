@@ -243,15 +243,11 @@ def test_never_below_the_bound_for_every_mechanism(delta: float | None) -> None:
         assert sharp.sampling_limit >= sharp.value
 
 
-def randomised_response(epsilon: float, delta: float, canaries: int, seed: int) -> np.ndarray:
-    """Right guesses in RUNS runs: each coin is revealed with probability delta, else noisy."""
-    rate = delta + (1 - delta) / (1 + np.exp(-epsilon))
-    return np.random.default_rng(seed).binomial(canaries, rate, RUNS)
-
-
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.02), (2.0, 0.1)])
 def test_coverage_of_epsilon_and_a_forgotten_delta(epsilon: float, delta: float) -> None:
-    correct = randomised_response(epsilon, delta, 80, 1)
+    # randomised response: each coin is revealed with probability delta, else noisy
+    rate = delta + (1 - delta) / (1 + np.exp(-epsilon))
+    correct = np.random.default_rng(1).binomial(80, rate, RUNS)
     wrong = np.sum(bounds(80, 80, ARBITRARY, delta)[correct] > epsilon)
     assert wrong <= allowed(0.1, RUNS)
     if delta == 0:  # the error is used
@@ -357,23 +353,15 @@ def test_a_pilot_certifies_nothing_itself() -> None:
     assert wrong <= allowed(0.1, runs)
 
 
-def leaky(generator: np.random.Generator, coins: np.ndarray) -> np.ndarray:
-    """A (0, 0.03)-DP mechanism whose canaries depend on each other.
-
-    In one run of five it reveals each coin with probability 0.15.
-    """
-    told = (generator.random() < 0.2) & (generator.random(coins.size) < 0.15)
-    noise = generator.random(coins.size) - 0.5
-    return np.where(told, 2.0 * coins - 1, noise)
-
-
 def test_independence_is_needed_and_the_general_bound_stands() -> None:
+    # (0, 0.03)-DP with dependent canaries: one run of five reveals each coin with probability 0.15
     wrong = dict.fromkeys(Canaries, 0)
     guesses = FixedGuesses((Guesses(10, 10),))
     for run in range(500):
         generator = np.random.default_rng([run, 12])
         coins = generator.integers(0, 2, 200)
-        scores = leaky(generator, coins)
+        told = (generator.random() < 0.2) & (generator.random(200) < 0.15)
+        scores = np.where(told, 2.0 * coins - 1, generator.random(200) - 0.5)
         for canaries in Canaries:
             found = audited(scores, coins, 0.03, seed=run, canaries=canaries, guesses=guesses)
             wrong[canaries] += refutes(found, 0.0, 0.03)

@@ -21,11 +21,11 @@ from audit.estimation import (
     audit_samples,
     plan,
 )
-from audit.estimation.evidence import Tail, count_event
+from audit.estimation.evidence import Tail
 from audit.estimation.pilot_split import Pilot, SmoothTail, _refutes
 from audit.estimation.samples import smallest
 from audit.estimation.thresholds import EventRates, Thresholds
-from audit.mechanism import NoisySGD
+from tests.mechanisms import noisy_sgd
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -161,10 +161,7 @@ def test_the_rates_are_those_of_the_curve() -> None:
 
 
 def test_the_exact_law_of_a_pair_is_planned_for() -> None:
-    m = NoisySGD(
-        steps=4, dataset_size=1, batch_size=1, step_size=1.0, noise_std=1.0, lipschitz=0.5,
-        diameter=200.0,
-    )  # fmt: skip
+    m = noisy_sgd(steps=4, lipschitz=0.5, diameter=200.0)
     law = exact.curve(TwoSidedWalk(m))  # unclamped: N(0, 1) against N(2, 1)
     asked = {"epsilon": 2.0, "delta": 1e-2, "confidence": CONFIDENCE}
     found, known = plan(law, **asked).trials, plan(GaussianCurve(2.0), **asked).trials
@@ -242,11 +239,3 @@ def test_threshold_does_not_chase_luck() -> None:
     pilot = Pilot(generator.laplace(1, 1, 10_000), generator.laplace(0, 1, 10_000), 90_000, 90_000)
     plan = pilot.plan(1e-5, Order.FORWARD, 0.05)
     assert 0.5 < plan.test.threshold < 2.0
-
-
-def test_counts_treat_ties_exactly() -> None:
-    scores = np.array([0.0, 1.0, 1.0, 1.0, 2.0])
-    counts = {tail: int(count_event(scores, tail, 1.0)) for tail in Tail}
-    assert counts == {Tail.AT_LEAST: 4, Tail.AT_MOST: 4, Tail.ABOVE: 1, Tail.BELOW: 1}
-    for tail in Tail:
-        assert counts[tail] + counts[tail.complement] == 5

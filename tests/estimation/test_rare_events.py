@@ -6,6 +6,7 @@ Coverage checks allow the stated error and three standard errors, with fixed see
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import audit
 from audit.constructions import BiasedWalk, TwoSidedWalk
 from audit.curves import GaussianCurve, Order
 from audit.estimation import AffineStep, AffineWalk, BoundedDraws, Stakes, Tilt, event_epsilon
+from tests.mechanisms import noisy_sgd
 
 from .audited_laws import allowed
 
@@ -22,17 +24,12 @@ ERROR = 0.05
 
 
 def walled(steps: int = 20, lipschitz: float = 0.5, **changes: object) -> audit.NoisySGD:
-    given = {
-        "steps": steps,
-        "dataset_size": 1,
-        "batch_size": 1,
-        "step_size": 1.0,
-        "noise_std": 1.0,
-        "lipschitz": lipschitz,
-        "diameter": 8.0,
-        **changes,
-    }
-    return audit.NoisySGD(**given)
+    given = {"diameter": 8.0, "smoothness": None, **changes}
+    return noisy_sgd(steps=steps, lipschitz=lipschitz, **given)
+
+
+def certified(pair: Any, trials: int = 1000) -> Any:
+    return event_epsilon(pair, delta=0.1, trials=trials, confidence=0.9, seed=1)
 
 
 def twin_rate(walk: AffineWalk, threshold: float, nodes: int = 400) -> float:
@@ -67,13 +64,11 @@ def linear(sign: float, steps: int, dimension: int = 10) -> AffineWalk:
     return replace(walk, direction=np.array(mean) / np.square(std))
 
 
-SAMPLED = audit.NoisySGD(
-    steps=20,
-    dataset_size=3,
-    batch_size=1,
-    step_size=1.0,
-    noise_std=0.6,
+LINEAR = linear(1.0, 2)
+SAMPLED = walled(
     lipschitz=1.0,
+    dataset_size=3,
+    noise_std=0.6,
     diameter=6.0,
     batching=audit.Batching.POISSON,
     relation=audit.Relation.ZERO_OUT,
@@ -84,6 +79,7 @@ WALKS = {
     "sampled batches": AffineWalk.of(BiasedWalk(SAMPLED).processes()[0]),
     "mirrored": AffineWalk.of(TwoSidedWalk(walled()).processes()[0], mirrored=True),
 }
+MIRRORED = WALKS["mirrored"]
 
 
 @pytest.mark.parametrize("name", WALKS)
@@ -182,7 +178,7 @@ def test_each_law_has_half_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None
         limit = getattr(BoundedDraws, name)
         spied = lambda *given, limit=limit: asked.append(given[-1]) or limit(*given)  # noqa: E731
         monkeypatch.setattr(BoundedDraws, name, spied)
-    event_epsilon(TwoSidedWalk(walled()), delta=0.1, trials=1000, confidence=0.9, seed=1)
+    certified(TwoSidedWalk(walled()))
     assert asked == pytest.approx([0.05, 0.05])
 
 
@@ -234,34 +230,23 @@ def test_limits_of_bounded_draws() -> None:
         (lambda: BoundedDraws(np.array([0.1, -0.1]), 1.0), r"values must be in \[0, 1.0\], got -0"),
         (lambda: BoundedDraws(np.array([0.1]), 0.0), "largest must be a positive finite number"),
         (lambda: Stakes(0.1, 1.5), r"upper must be in \(0, 1\), got 1.5"),
-        (lambda: Tilt.of(WALKS["mirrored"], -4.0), r"threshold must be above .* \(-4\), got -4.0"),
+        (lambda: Tilt.of(MIRRORED, -4.0), r"threshold must be above .* \(-4\), got -4.0"),
+        (lambda: replace(MIRRORED, direction=np.full(1, 2.0)), "walls must be infinite but"),
+        (lambda: replace(MIRRORED, start=np.full(1, 4.1)), "start must be between the walls"),
+        (lambda: replace(LINEAR, start=np.full(10, 2e6)), "start must be within 1e.06 "),
+        (lambda: replace(LINEAR, steps=()), r"steps must be one or more, got \(\)"),
+        (lambda: replace(LINEAR, direction=np.zeros(10)), "direction must be other than"),
         (
-            lambda: replace(WALKS["mirrored"], direction=np.full(1, 2.0)),
-            "walls must be infinite but",
-        ),
-        (lambda: replace(WALKS["mirrored"], start=np.full(1, 4.1)), "start must be between the wa"),
-        (lambda: replace(linear(1.0, 2), start=np.full(10, 2e6)), "start must be within 1e.06 "),
-        (lambda: replace(linear(1.0, 2), steps=()), r"steps must be one or more, got \(\)"),
-        (lambda: replace(linear(1.0, 2), direction=np.zeros(10)), r"direction must be other than"),
-        (
-            lambda: replace(WALKS["mirrored"].steps[0], weights=np.full(1, 2.0)),
+            lambda: replace(MIRRORED.steps[0], weights=np.full(1, 2.0)),
             r"weights must be probabilities of the shifts, got \[2.0\]",
         ),
         (
-            lambda: event_epsilon(
-                (linear(1.0, 2), replace(linear(1.0, 2), direction=np.ones(10))),
-                delta=0.1,
-                trials=1000,
-                confidence=0.9,
-                seed=1,
-            ),
+            lambda: certified((LINEAR, replace(LINEAR, direction=np.ones(10)))),
             "pair must be two walks with one direction, got",
         ),
-        (lambda: replace(linear(1.0, 2), lower=-1.0), "walls must be infinite but for direction 1"),
+        (lambda: replace(LINEAR, lower=-1.0), "walls must be infinite but for direction 1"),
         (
-            lambda: event_epsilon(
-                TwoSidedWalk(walled()), delta=0.1, trials=10, confidence=0.9, seed=1
-            ),
+            lambda: certified(TwoSidedWalk(walled()), 10),
             "trials must be a whole number of at least 1000, got 10",
         ),
     ],

@@ -134,16 +134,13 @@ def test_nearest_null_is_nearest() -> None:
 # Factor, and pairs that the best fixed plans need for power .9: Clopper and Pearson's limit on each
 # rate, of the best event {x >= t} and split of the error (exact sums over the counts), and the most
 # powerful test of both rates against the nearest null (normal approximation).
-PLANS = [(4.0, 249, 126), (2.0, 1194, 650), (1.2, 28_288, 16_696)]
-
-
 @pytest.mark.parametrize(
-    ("plan", "runs", "size"),
-    [(PLANS[0], 100, 1000), (PLANS[1], 80, 5000), (PLANS[2], 30, 80_000)],
-    ids=["4", "2", "1.2"],
+    ("factor", "clopper_pearson", "joint", "runs", "size"),
+    [(4.0, 249, 126, 100, 1000), (2.0, 1194, 650, 80, 5000), (1.2, 28_288, 16_696, 30, 80_000)],
 )
-def test_wrong_claims_fall_soon(plan: tuple[float, int, int], runs: int, size: int) -> None:
-    factor, clopper_pearson, joint = plan
+def test_wrong_claims_fall_soon(
+    factor: float, clopper_pearson: int, joint: int, runs: int, size: int
+) -> None:
     # Medians are .9 to 1.1 of the joint plan's numbers over 300 to 1,000 other seeds.
     stops = []
     for run in range(runs):

@@ -28,7 +28,7 @@ from audit.estimation import (
     rate_lower,
     rate_upper,
 )
-from audit.estimation.evidence import count_tails
+from audit.estimation.evidence import count_event, count_tails
 from audit.estimation.order_statistics import ladder
 from audit.estimation.pilot_split import Pilot
 from audit.estimation.samples import MIN_FOR_PILOT
@@ -538,6 +538,10 @@ def test_bad_input_is_one_line(function: Any, given: dict[str, Any], message: st
     assert "\n" not in str(caught.value)
 
 
-def test_tails_hold_their_thresholds() -> None:
-    scores = np.array([1.0, 2.0, 2.0, 3.0])
-    assert count_tails(scores, np.array([2.0, 3.0]), np.array([1.0, 2.0])).tolist() == [3, 1, 1, 3]
+def test_counts_treat_ties_exactly() -> None:
+    scores = np.array([0.0, 1.0, 1.0, 1.0, 2.0])
+    counts = {tail: int(count_event(scores, tail, 1.0)) for tail in Tail}
+    assert counts == {Tail.AT_LEAST: 4, Tail.AT_MOST: 4, Tail.ABOVE: 1, Tail.BELOW: 1}
+    for tail in Tail:
+        assert counts[tail] + counts[tail.complement] == 5
+    assert count_tails(scores, np.array([1.0, 2.0]), np.array([0.0, 1.0])).tolist() == [4, 1, 1, 4]

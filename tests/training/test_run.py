@@ -411,41 +411,32 @@ def test_helper_modules_belong_to_the_training(
 @pytest.mark.parametrize(
     ("body", "shared"),
     [
-        ("def train(canary, seed):\n    return G.normal()", "own.G"),
-        ("def train(canary, seed):\n    return H.random()", "own.H"),
-        ("def train(canary, seed):\n    H.seed(seed)\n    return H.random()", ""),
-        ("def train(canary, seed):\n    return default_rng(seed).normal()", ""),
-        ("def train(canary, seed):\n    return np.random.normal()", ""),
-        ("def train(canary, seed):\n    return R.normal()", ""),
-        ("def train(canary, seed, g=default_rng(0)):\n    return g.normal()", "own.train"),
-        ("def train(canary, seed):\n    return Noise.g.normal()", "own.Noise"),
-        ("n = Noise()\ndef train(canary, seed):\n    return n.own.normal()", "own.n"),
-        ("def train(canary, seed):\n    return HELD['g'].normal()", "own.HELD"),
-        ("def train(canary, seed):\n    return LIST[0].normal()", "own.LIST"),
-        ("def train(canary, seed):\n    return DEEP['a'][0].g.normal()", "own.DEEP"),
-        ("def train(canary, seed):\n    return next(STREAM)", "own.STREAM"),
-        ("def train(canary, seed):\n    return draw()", "own.draw"),
+        ("G.normal()", "own.G"),
+        ("H.random()", "own.H"),
+        ("H.seed(seed) or H.random()", ""),
+        ("default_rng(seed).normal()", ""),
+        ("np.random.normal()", ""),
+        ("R.normal()", ""),
+        ("def train(canary, seed, g=default_rng(0)): return g.normal()", "own.train"),
+        ("Noise.g.normal()", "own.Noise"),
+        ("NOISE.own.normal()", "own.NOISE"),
+        ("HELD['g'].normal()", "own.HELD"),
+        ("LIST[0].normal()", "own.LIST"),
+        ("DEEP['a'][0].g.normal()", "own.DEEP"),
+        ("next(STREAM)", "own.STREAM"),
+        ("draw()", "own.draw"),
         ("train = closed(default_rng(0))", "own.train"),
-        ("def train(canary, seed):\n    return cached().normal()", "own.cached"),
-        ("def train(canary, seed, *, g=default_rng(0)):\n    return g.normal()", "own.train"),
-        (
-            "def train(canary, seed):\n    return train.g()\ntrain.g = default_rng(0).normal",
-            "own.train",
-        ),
-        ("def train(canary, seed):\n    KEPT.append(default_rng(seed))\n    return 0.0", ""),
-        (
-            "__own = default_rng(0)\ndef train(canary, seed):\n    return __own.normal()",
-            "own.__own",
-        ),
-        ("def train(canary, seed):\n    return default_rng(BITS).normal()", "own.BITS"),
-        (
-            "def train(canary, seed):\n    return default_rng(SEEDS.spawn(1)[0]).normal()",
-            "own.SEEDS",
-        ),
-        ("def train(canary, seed):\n    return DEEP['a'][0].g.spawn(1)[0].normal()", "own.DEEP"),
+        ("cached().normal()", "own.cached"),
+        ("def train(canary, seed, *, g=default_rng(0)): return g.normal()", "own.train"),
+        ("train.g()\ntrain.g = default_rng(0).normal", "own.train"),
+        ("KEPT.append(default_rng(seed)) or 0.0", ""),
+        ("__own.normal()\n__own = default_rng(0)", "own.__own"),
+        ("default_rng(BITS).normal()", "own.BITS"),
+        ("default_rng(SEEDS.spawn(1)[0]).normal()", "own.SEEDS"),
+        ("DEEP['a'][0].g.spawn(1)[0].normal()", "own.DEEP"),
         # what has no state, or is made anew, does not go on
-        ("def train(canary, seed):\n    return choice([0.0, 0.0])", ""),
-        ("def train(canary, seed):\n    DEEP['new'] = default_rng()\n    return 0.0", ""),
+        ("choice([0.0, 0.0])", ""),
+        ("DEEP.update(new=default_rng()) or 0.0", ""),
     ],
 )
 def test_generators_made_on_import_are_refused(
@@ -460,12 +451,15 @@ def test_generators_made_on_import_are_refused(
         "HELD, LIST = {'g': default_rng(0)}, [default_rng(0)]\n"
         "class Noise:\n    g = default_rng(0)\n"
         "    def __init__(self): self.own = default_rng(1)\n"
+        "NOISE = Noise()\n"
         "DEEP, KEPT, draw = {'a': [SimpleNamespace(g=default_rng(0))]}, [], default_rng(0).normal\n"
         "def stream(g):\n    while True: yield g.normal()\n"
         "STREAM = stream(default_rng(0))\n"
         "def closed(g): return lambda canary, seed: g.normal()\n"
         "@lru_cache\ndef cached(): return default_rng(0)\n"
     )
+    if not body.startswith(("def ", "train =")):
+        body = f"def train(canary, seed): return {body}"
     (tmp_path / "own.py").write_text(f"{head}{made}\n{body}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "own", raising=False)

@@ -13,6 +13,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,28 +81,25 @@ def slow(canary: bool, seed: int, pause: float = 0.05) -> float:
     return score(canary, seed)
 
 
-def fails_at(canary: bool, seed: int, how: str = "raise", at: int = 0) -> float:
+def fails_at(canary: bool, seed: int, how: str = "raise", at: int = 0) -> Any:
     """Fail in some way for the one seed ``at``."""
-    if seed == at:
-        if how == "raise":
-            raise RuntimeError("loss diverged")
-        if how == "nan":
-            return math.nan
-        if how == "masked":
-            return np.ma.masked_array([1.0, 2.0], [True, False])  # type: ignore[return-value]
-        if how == "exit":
-            os._exit(3)
-        if how == "text":
-            return "a score"  # type: ignore[return-value]
-        if how == "none":
-            return None  # type: ignore[return-value]
-        if how == "midway":
-            return (int("one") for _ in range(2))  # type: ignore[return-value]
-        if how == "nothing":
-            return iter(())  # type: ignore[return-value]
-        while True:
-            time.sleep(1)
-    return float(canary)
+    returned: dict[str, Any] = {
+        "nan": math.nan,
+        "masked": np.ma.masked_array([1.0, 2.0], [True, False]),
+        "text": "a score",
+        "none": None,
+        "midway": (int("one") for _ in range(2)),
+        "nothing": iter(()),
+    }
+    if seed != at:
+        return float(canary)
+    if how == "raise":
+        raise RuntimeError("loss diverged")
+    if how == "exit":
+        os._exit(3)
+    if how == "hang":
+        time.sleep(60)
+    return returned[how]
 
 
 def constant(canary: bool, seed: int) -> float:
