@@ -49,8 +49,7 @@ from audit.numerics.display import Marks, ShortRepr
 
 AnyAudit = Audit | EProcesses | OneRunAudit
 
-# Error at which the two sides are certified to differ, if the audit's own is larger.
-_EQUALITY_ERROR = 0.001
+_EQUALITY_ERROR = 0.001  # at which the sides are certified to differ, if the audit's is larger
 _FEW_SCORES, _COMMON_SHARE = 10, 0.9  # distinct scores of labels, and a share of all
 # Standard errors by which scores lie the other way; scores of the right sign never do.
 _REVERSED_DEVIATIONS = 5.0
@@ -82,14 +81,11 @@ class JudgedScores(ShortRepr):
     uninformative: str  #: Why the scores could refute no claim, in one line; empty if they could.
 
     def _repr_html_(self) -> str:
-        marks = [
-            Marks(
-                f"{one.claim.quantity.name}{one.claim.quantity.at_where}",
-                one.certified,
-                upper=one.claim.value,
-            )
-            for one in self.claims
-        ]
+        marks = []
+        for one in self.claims:
+            quantity = one.claim.quantity
+            label = f"{quantity.name}{quantity.at_where}"
+            marks.append(Marks(label, one.certified, upper=one.claim.value))
         return display.sandwich(", ".join(one.verdict.value for one in self.claims), marks)
 
     def __iter__(self) -> Iterator[JudgedClaim]:

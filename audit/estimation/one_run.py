@@ -54,8 +54,7 @@ _PValue = Callable[[float], float]
 _MAX_EPSILON, _MAX_MU = 700.0, 80.0
 _SECTIONS = 32
 _TOLERANCE = 1e-12
-# Probability of the tails of the cut or the count that are not integrated; added to the result.
-_LOST_MASS = 1e-18
+_LOST_MASS = 1e-18  # of the tails of the cut or the count that are not integrated; it is added
 _PANELS = 64
 _NODES, _WEIGHTS = gauss_legendre(12)
 
@@ -269,11 +268,9 @@ def _arbitrary_curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array
     """Return the largest error at which the supporting lines of a claimed curve are not refuted."""
     lines = _lines(epsilons, deltas)
 
-    def least_wrong(right: Array) -> Array:
-        return np.asarray(np.max(lines(right[:, None]), axis=1))
-
     def refuted(log_error: Array) -> Flags:
-        return _refuted(counts, np.exp(log_error), least_wrong)
+        errors = np.exp(log_error)
+        return _refuted(counts, errors, lambda right: np.max(lines(right[:, None]), axis=1))
 
     # The recursion is increasing in the error: find the largest error that it does not refute.
     return min(1.0, math.exp(_change(refuted, -_MAX_EPSILON, 0.0, 1e-9)[1]))

@@ -27,8 +27,7 @@ from audit.numerics.arrays import Array, Indices
 
 LogOdds = Callable[[Array], Array]  # maps rows of standardised coordinates to log odds
 
-# Learned scores are clipped to this range, as infinite ones cannot be ranked.
-_MAX_SCORE = 1e300
+_MAX_SCORE = 1e300  # learned scores are clipped here, as infinite ones cannot be ranked
 _MIN_ROWS = 4
 _CLIP = 1e6  # standardised coordinates are clipped here
 _ROWS_PER_CHUNK = 200_000
@@ -123,8 +122,8 @@ def split(
         digest.update(np.ascontiguousarray(points).tobytes())
         chosen = np.zeros(size, dtype=np.bool_)
         generator = np.random.default_rng(stream)
-        count = part_size(fraction, size)
-        chosen[generator.choice(size, count, replace=False, shuffle=False)] = True
+        drawn = generator.choice(size, part_size(fraction, size), replace=False, shuffle=False)
+        chosen[drawn] = True
         parts.append((points[chosen], points[~chosen]))
         for part in parts[-1]:
             part.flags.writeable = False

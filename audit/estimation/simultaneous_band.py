@@ -215,11 +215,9 @@ def failure_at_most(size: int, ranks: Integers, cuts: Array) -> float:
         reach > 0, betainc(np.maximum(reach, 1.0), n - reach + 1, c[:-1, None]), 1.0
     )
     mass = np.diff(at_least, axis=1)
-    greatest = reach[:, :-1] - 1
-    need = np.maximum(after - greatest, 1.0)
+    need = np.maximum(after - (reach[:, :-1] - 1), 1.0)
     jump = betainc(need, np.maximum(n - after + 1, 1.0), step)
     last = reach[:, -1]
-    rest = betainc(after[:, 0] - last + 1, n - i[1:] + 1, step[:, 0])
-    below = np.where(last > 0, rest, 0.0)
-    new = np.sum(mass * jump, axis=1) + below
+    below = betainc(after[:, 0] - last + 1, n - i[1:] + 1, step[:, 0])
+    new = np.sum(mass * jump, axis=1) + np.where(last > 0, below, 0.0)
     return float(alone[0] + np.sum(np.minimum(new, alone[1:])))

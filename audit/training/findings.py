@@ -57,7 +57,7 @@ def judge(design: Design, trials: Iterable[Scored], *, confidence: float, seed: 
     if design.anytime:
         return _anytime(design, trials, confidence)
     many = design.canaries > 1
-    ran = list(trials if many else _of_one_width(trials))
+    ran = list(_of_one_width(trials))
     if many:
         first = np.concatenate([scores for _, scores in ran])
         second = np.concatenate([trial.included for trial, _ in ran])
@@ -258,7 +258,6 @@ def _uninformative(judged: JudgedScores) -> list[str]:
 
 def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
     scores = judged.scores
-    why = _uninformative(scores)
     method = "anytime-valid e-processes"
     if isinstance(scores.audit, Audit):
         method = f"{scores.audit.thresholds.title}, for a number of trainings fixed in advance"
@@ -276,7 +275,7 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
             "The audit stops as soon as every claim is refuted, so the bounds are barely above the "
             "claims; more trainings might certify more."
         )
-    return [*notes, *why, *caveats(scores.x, scores.x_prime)]
+    return [*notes, *_uninformative(scores), *caveats(scores.x, scores.x_prime)]
 
 
 def repeated(x: Array, x_prime: Array) -> list[str]:

@@ -144,10 +144,8 @@ def _anytime(
     """Return the number of pairs by which the required share of simulated audits refutes."""
     rates = EventRates.of(assumed)
     drawn = np.random.default_rng(0)  # the same draws for every plan
-    tests = [
-        SequentialAudit([(claim.epsilon, claim.delta)], confidence=confidence)
-        for _ in range(_DRAWS)
-    ]
+    claims = [(claim.epsilon, claim.delta)]
+    tests = [SequentialAudit(claims, confidence=confidence) for _ in range(_DRAWS)]
     pairs = 0
     while pairs < largest:
         more = min(max(pairs, 50), largest - pairs)
