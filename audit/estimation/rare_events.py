@@ -46,8 +46,7 @@ _CAUTION = 2.0  # standard errors of the pilot, against the event
 _STAKES = 0.98 * 0.7 ** np.arange(40.0)  # candidates, as multiples of the largest stake
 _ROUNDING = 1 + 1e-9  # rounding of a sum of logarithms, taken against the limit
 _ROWS = 50_000  # paths drawn at a time
-# Candidate strengths, in units of 1 / standard deviation without the walls.
-_TILTS = np.geomspace(1e-3, 60.0, 160)
+_TILTS = np.geomspace(1e-3, 60.0, 160)  # strengths times the standard deviation without walls
 _MAX_LOG = 700.0
 _MAX_START = 1e6  # standard deviations of a step; logarithms of weights are about as large
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)

@@ -22,16 +22,13 @@ from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.numerics.arrays import Array, Indices
 from audit.numerics.hulls import lower_hull
 
-# Rates stay this far inside (0, 1) on the side where rounding could claim too much.
-_MARGIN = 2.0**-53
+_MARGIN = 2.0**-53  # by which rates stay inside (0, 1) where rounding could claim too much
 # Relative error of a computed limit. 1 - limit has far fewer correct digits than the limit itself,
 # so within ``_CLOSE_TO_ONE`` of 1 the error is subtracted before 1 - limit is used.
 _LIMIT_ERROR = 2.0**-48
 _CLOSE_TO_ONE = 2.0**-20
-# Normal scores below this have a tail probability that is 1 in double precision.
-_LOWEST_SCORE = -8.0
-# Corners with lower scores of the first rate rarely attain the minimum.
-_MIN_USEFUL_SCORE = -0.5
+_LOWEST_SCORE = -8.0  # normal scores below have a tail probability of 1 in double precision
+_MIN_USEFUL_SCORE = -0.5  # corners with lower scores of the first rate rarely attain the minimum
 
 
 class Rates(enum.Enum):

@@ -30,9 +30,7 @@ from audit.numerics.display import Marks, ShortRepr
 from audit.numerics.number_format import Rounding, number, short
 from audit.numerics.roots import root_from_below
 
-# Assumed epsilon of one record when the pair's delta is planned; the scaled delta depends on it.
-_PLANNED_EPSILON = 1.0
-
+_PLANNED_EPSILON = 1.0  # assumed of one record to plan the pair's delta, which depends on it
 
 AnyThresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBand
 

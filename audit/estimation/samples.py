@@ -24,8 +24,7 @@ from audit.estimation.thresholds import (
     certified_counts,
 )
 
-# From this many scores on, a pilot split is at least as tight as fixed ranks.
-MIN_FOR_PILOT = 20_000
+MIN_FOR_PILOT = 20_000  # scores from which on a pilot split is at least as tight as fixed ranks
 # Sample sizes of normal approximations, such as those of statsmodels for two proportions, are too
 # small: for randomised response of epsilon 0.2 against 0 they promise power 0.8 from 310 runs a
 # side, where the audit has 0.42 and needs 718.

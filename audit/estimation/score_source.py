@@ -38,10 +38,8 @@ from audit.numerics.arrays import Array
 
 Learner = Histogram | Logistic | NearestNeighbours | GradientBoosting
 
-# Tail masses of the thresholds at which columns are compared, from either end.
-_LEVELS = np.geomspace(0.5, 0.005, 12)
-# Error of each limit in that comparison, so that a lucky far tail does not win.
-_COMPARISON_ERROR = 0.02
+_LEVELS = np.geomspace(0.5, 0.005, 12)  # tail masses, at either end, at which columns are compared
+_COMPARISON_ERROR = 0.02  # of each limit in that comparison, so that a lucky far tail does not win
 _MIN_TRIALS = 1000
 
 

@@ -36,8 +36,7 @@ _STAKE_SHARE = 1 - 1e-9  # share used of the largest stake that cannot lose ever
 _MAX_LOG = math.log(np.finfo(float).max)
 _MIN_EXCEEDANCES = 4  # fewest past scores beyond a candidate threshold
 _TAIL_RATIO = 0.9  # ratio of the tail masses of successive candidates
-# A grid of epsilons up to this one is tested, in addition to the claimed ones.
-_MAX_GRID_EPSILON, _SPACING = 15.0, 0.1
+_MAX_GRID_EPSILON, _SPACING = 15.0, 0.1  # of a grid that is tested besides the claimed epsilons
 
 
 @compiled
