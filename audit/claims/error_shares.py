@@ -30,10 +30,6 @@ class ErrorShare:
     #: the same tests, and one that errs at some error also errs at every larger one.
     planned: float
 
-    def divided(self, number: int) -> ErrorShare:
-        """Return one of equal parts."""
-        return ErrorShare(self.spent / number, self.planned / number)
-
 
 def may_be_sampled(claim: Claim) -> bool:
     """Return whether samples may refute the claim; this is known before any are drawn."""

@@ -213,8 +213,7 @@ def _by_laws(found: Collected, candidates: Candidates) -> Iterator[None]:
         if found.bounds and (planned > seconds or deadline.passed):
             found.left += 1
         else:
-            until = deadline.at if found.bounds else math.inf
-            _by_law(found, known, candidates, deadline, until)
+            _by_law(found, known, candidates, deadline)
         yield
     if found.left and found.claim.search is None:
         return
@@ -230,7 +229,6 @@ def _by_law(
     known: KnownPair,
     candidates: Candidates,
     deadline: Deadline,
-    until: float = math.inf,
     *,
     searched: bool = False,
 ) -> None:
@@ -240,6 +238,7 @@ def _by_law(
     refutation but not the first one, which may rely on rarer events.
     """
     bounds: list[LowerBound] = []
+    until = deadline.at if found.bounds and not searched else math.inf
     try:
         for number, order in itertools.product(found.numbers, Order):
             bracket = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
@@ -278,9 +277,10 @@ def _too_coarse(number: ClaimedNumber, bracket: Bracket, known: KnownPair) -> st
 def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:
     """Add what samples of the pairs certify whose laws alone take longer than the budget.
 
-    The choice of sampled pairs depends on their sizes only, before any sample is drawn.
+    The choice of sampled pairs depends on their sizes only, before any sample is drawn; they share
+    the error equally. Scores are the final iterates themselves.
     """
-    budget = found.claim.budget
+    budget, share = found.claim.budget, found.share
     costly = [known for known in candidates.pairs if known.seconds > budget.seconds]
     if costly and budget.trials == 0:
         found.left += len(costly)
@@ -288,37 +288,17 @@ def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:
         return
     for index, known in enumerate(costly):
         assert isinstance(known.pair, Construction)  # explicit laws take no time
-        judged = judge_by_draws(
-            known.pair,
+        seed = budget.seed + 2 * index  # of the draws; the scores have the next one
+        judged = estimation.judge_scores(
+            simulation.final_iterates(known.pair, trials=budget.trials, seed=seed),
             found.numbers,
-            trials=budget.trials,
-            error=found.share.divided(len(costly)),
-            seed=budget.seed + 2 * index,
+            confidence=1 - share.spent / len(costly),
+            planned_confidence=1 - share.planned / len(costly),
+            seed=seed + 1,
         )
         found.add_scores(judged, known)
         found.tried += 1
         yield
-
-
-def judge_by_draws(
-    pair: Construction,
-    numbers: Sequence[ClaimedNumber],
-    *,
-    trials: int,
-    error: ErrorShare,
-    seed: int,
-) -> estimation.JudgedScores:
-    """Judge each number by samples of a pair; scores are the final iterates themselves.
-
-    With probability at least 1 - ``error.spent`` no bound exceeds the pair's true number.
-    """
-    return estimation.judge_scores(
-        simulation.final_iterates(pair, trials=trials, seed=seed),
-        numbers,
-        confidence=1 - error.spent,
-        planned_confidence=1 - error.planned,
-        seed=seed + 1,
-    )
 
 
 def _too_slow(costly: Sequence[KnownPair], budget: Budget) -> str:

@@ -42,8 +42,6 @@ from audit.results import Verdict
 from audit.search import tightest_bound
 from audit.validate import shown
 
-Progress = Callable[[Judgement], None]
-
 _SEARCH_S = 60.0  # limit on the search of a worker, in seconds
 
 
@@ -74,7 +72,7 @@ def judge_all(
     *,
     error: float = 0.05,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Callable[[Judgement], None] | None = None,
     shared: Shared | None = None,
 ) -> tuple[Judgement, ...]:
     """Judge several claims that share one error budget, in the order of the claims.

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from audit import estimation, simulation
-from audit.claims import evidence
 from audit.claims import judge as judging
 from audit.claims.candidates import NoExactLaw
 from audit.claims.claim import Budget, Claim, Samples, Search, statement_of
@@ -146,20 +145,20 @@ def test_costly_pairs_share_the_error_and_draw_from_streams_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[dict[str, Any]] = []
+    asked: list[dict[str, Any]] = []
 
-    def draws(pair: Any, numbers: Sequence[ClaimedNumber], **options: Any) -> Any:
-        drawn.append(options)
+    def judged(given: None, numbers: Sequence[ClaimedNumber], **options: Any) -> Any:
+        asked.append(options)
         few = SimpleNamespace(certified=0.5, order=Order.FORWARD, reason="few")
         return Judged([few] * len(numbers))
 
-    monkeypatch.setattr(evidence, "judge_by_draws", draws)
+    monkeypatch.setattr(simulation, "final_iterates", lambda pair, **options: drawn.append(options))
+    monkeypatch.setattr(estimation, "judge_scores", judged)
     costly = [pair(even(0.0), 2.0), pair(even(0.0), math.inf)]
     found = collected(costly, trials=1000)
-    assert [one["error"] for one in drawn] == [ErrorShare(0.01, 0.005)] * 2
-    assert [one["trials"] for one in drawn] == [1000, 1000]
-    # each pair takes its seed and the next one, for its scores
-    seeds = [seed for one in drawn for seed in (one["seed"], one["seed"] + 1)]
-    assert len(set(seeds)) == 4
+    assert drawn == [{"trials": 1000, "seed": seed} for seed in (7, 9)]
+    shares = {"confidence": 0.99, "planned_confidence": 0.995}
+    assert asked == [{**shares, "seed": seed} for seed in (8, 10)]
     assert (found.spent, found.tried, found.inconclusive) == (0.02, 2, "few")
     quick = collected([*costly, pair(even(0.1))], trials=1000)
     assert quick.inconclusive == ""  # the exact law could have refuted
@@ -169,21 +168,6 @@ def test_without_trials_the_quickest_costly_pair_says_what_it_would_take() -> No
     found = collected([pair(even(0.0), 50.0), pair(even(0.0), 20.0)])
     assert (found.left, found.tried, found.bounds) == (2, 0, [])
     assert "would take about 20 s, more than the budget's 1 s" in found.reasons[0]
-
-
-def test_draws_are_judged_at_the_error_that_is_spent_and_planned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: dict[str, Any] = {}
-    drawn: dict[str, Any] = {}
-    monkeypatch.setattr(simulation, "final_iterates", lambda pair, **options: drawn.update(options))
-    monkeypatch.setattr(
-        estimation, "judge_scores", lambda given, numbers, **options: asked.update(options)
-    )
-    error = ErrorShare(spent=0.02, planned=0.01)
-    evidence.judge_by_draws(WALK, NUMBERS, trials=10, error=error, seed=3)
-    assert drawn == {"trials": 10, "seed": 3}
-    assert asked == {"confidence": 0.98, "planned_confidence": 0.99, "seed": 4}
 
 
 def test_bounds_are_ordered_by_refutation_and_then_by_ratio() -> None:
@@ -213,7 +197,6 @@ def judgement(claim: Claim, verdict: Verdict, error: float, exact: bool = False)
 def test_claims_that_may_be_sampled_share_equally() -> None:
     assert equal_share([SAMPLED, EXACT, RECORDED], 0.1) == ErrorShare(0.05, 0.05)
     assert equal_share([EXACT], 0.1) == ErrorShare(0.1, 0.1)
-    assert ErrorShare(0.1, 0.4).divided(2) == ErrorShare(0.05, 0.2)
     with pytest.raises(ValueError, match=r"error must be in \(0, 1\), got 0"):
         equal_share([], 0)
 

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from audit.claims import evidence, judge
+from audit import estimation
+from audit.claims import judge
 from audit.curves import Order
 from audit.curves.quantities import EpsilonAtDelta
 from audit.results import Verdict
-from audit.simulation import final_iterates
 from results.claims import false_alarms
 from results.claims.false_alarms import ERROR, Outcome, run, runs, true_claims, write
 
@@ -37,17 +37,17 @@ class Judged(list):
     audit = None
 
 
-def careless(pair, numbers, *, trials, error, seed):
+def careless(samples, numbers, **options):
     """The largest ratio of observed rates over all thresholds: chosen and certified by one draw."""
-    x, x_prime = final_iterates(pair, trials=trials, seed=seed)
+    x, x_prime = samples
     found = []
     for number in numbers:
         at_delta = isinstance(number.quantity, EpsilonAtDelta)
         delta, best = number.quantity.at if at_delta else 0.5, 0.0
         for first, second in ((x, x_prime), (-x, -x_prime), (x_prime, x), (-x_prime, -x)):
             thresholds = np.unique(first)
-            rates = 1 - np.searchsorted(np.sort(first), thresholds) / trials
-            others = 1 - np.searchsorted(np.sort(second), thresholds) / trials
+            rates = 1 - np.searchsorted(np.sort(first), thresholds) / x.size
+            others = 1 - np.searchsorted(np.sort(second), thresholds) / x.size
             inside = (rates > delta) & (others > 0)
             ratios = np.log((rates[inside] - delta) / others[inside])
             best = max(best, float(np.max(ratios, initial=0.0)))
@@ -56,7 +56,7 @@ def careless(pair, numbers, *, trials, error, seed):
 
 
 def test_a_planted_mistake_is_seen(monkeypatch):
-    monkeypatch.setattr(evidence, "judge_by_draws", careless)
+    monkeypatch.setattr(estimation, "judge_scores", careless)
     alarms = sum("epsilon" in run("order statistics", seed).refuted for seed in range(RUNS))
     assert alarms > 3 * ERROR * RUNS
 
