@@ -29,7 +29,6 @@ from audit.numerics.display import ShortRepr
 from audit.numerics.number_format import Rounding, number, telling
 from audit.validate import shown, with_article
 
-_MIN_DIGITS, _MAX_DIGITS = 3, 17
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 """``package.module:function``."""
 
@@ -427,11 +426,9 @@ class Samples(RecordedScores):
 
     def inside(self, folder: Path) -> Samples:
         """Return the samples with file names relative to ``folder``."""
-        x, x_prime = (
-            folder / given if isinstance(given, Path) else given for given in (self.x, self.x_prime)
-        )
-        file = None if self.file is None else folder / self.file
-        return replace(self, x=x, x_prime=x_prime, file=file)
+        given = {"x": self.x, "x_prime": self.x_prime, "file": self.file}
+        files = {key: folder / one for key, one in given.items() if isinstance(one, Path)}
+        return replace(self, **files)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -515,21 +512,23 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
     This is their form in the JSON of ``audit-check`` and in lock files. Fields of the mechanism and
     the pair with their default values are left out.
     """
-    pair = claim.pair
+    pair, plain = claim.pair, None
     if isinstance(pair, UserPair):
         plain = {"kind": pair.kind.partition(":")[2], **pair.fields}
     elif pair is not None:
-        defaults = {field.name: field.default for field in fields(pair)}
-        plain = {
-            name: value
-            for name, value in encode_pair(pair).items()
-            if name not in defaults or getattr(pair, name) != defaults[name]
-        }
+        written = {"kind", *_not_default(pair)}
+        plain = {name: value for name, value in encode_pair(pair).items() if name in written}
     return {
         "mechanism": encode(claim.mechanism, defaults=False),
         "statement": encode(plain_statement(claim.statement)),
-        "pair": None if pair is None else plain,
+        "pair": plain,
     }
+
+
+def _not_default(pair: Pair) -> dict[str, Any]:
+    """Return the fields of a pair that differ from their default."""
+    values = {field.name: (getattr(pair, field.name), field.default) for field in fields(pair)}
+    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 # numbers and pairs in messages
@@ -540,9 +539,7 @@ def tidy(text: str) -> str:
     return re.sub(r"e([+-])0+(?=\d)", lambda found: f"e{found[1].replace('+', '')}", text)
 
 
-def apart(
-    certified: float, claimed: float, least: int = _MIN_DIGITS, most: int = _MAX_DIGITS
-) -> tuple[str, str]:
+def apart(certified: float, claimed: float, least: int = 3, most: int = 17) -> tuple[str, str]:
     """Write a certified number, rounded down, and a claimed one, rounded up.
 
     They have ``least`` digits, or as many as distinguish them; where the claim is not exceeded at
@@ -558,9 +555,8 @@ def apart(
 def described(pair: Pair) -> str:
     """Return a pair's name with its non-default numbers."""
     numbers = [
-        f"{field.name}={getattr(pair, field.name):.6g}"
-        for field in fields(pair)
-        if isinstance(getattr(pair, field.name), int | float)
-        and getattr(pair, field.name) != field.default
+        f"{name}={value:.6g}"
+        for name, value in _not_default(pair).items()
+        if isinstance(value, int | float)
     ]
     return f"{pair.name}({', '.join(numbers)})" if numbers else pair.name
