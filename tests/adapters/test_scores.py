@@ -162,6 +162,8 @@ FIRST = r"line 1 must name columns in words where it may be scores, got 0"
         ("1,\n2,\n", [1.0, 2.0]),
         ("0,1\n1,0\n", FIRST),
         ("NA\n0.5\n0.7\n", "line 1 must hold finite numbers only, got 'NA' in column 1"),
+        ("1.0\nup\n", "line 2 must hold finite numbers only, got 'up' in column 1"),
+        ("1,2\n3,inf\n", "line 2 must hold finite numbers only, got 'inf' in column 2"),
     ],
 )
 def test_a_first_line_is_what_it_says_or_refused(tmp_path: Path, text: str, found: Any):

@@ -7,7 +7,6 @@ stored.
 from __future__ import annotations
 
 import json
-import math
 import re
 from pathlib import Path
 
@@ -89,21 +88,19 @@ def test_all_is_as_expected(judged: dict[str, Judgement]) -> None:
     assert {judgement.evidence for judgement in judged.values()} == {"exact"}
 
 
-def test_the_accountant_holds(judged: dict[str, Judgement]) -> None:
+def test_the_accountant_holds_and_half_the_sensitivity_is_refuted(
+    judged: dict[str, Judgement],
+) -> None:
     """100 steps with sensitivity 2 L and noise n sigma are one Gaussian mechanism with mu = 1/2."""
-    judgement = judged["accountant.gaussian_composition"]
-    assert judgement.verdict is Verdict.CONSISTENT
-    exact = GaussianCurve(math.sqrt(100) * 2.5 / (100 * 0.5)).epsilon(float(judgement.where[6:]))
-    assert judgement.certified == pytest.approx(exact, rel=1e-9)
-    assert judgement.claimed == pytest.approx(exact, rel=1e-4)  # it rounds upwards
-
-
-def test_half_the_sensitivity_is_refuted(judged: dict[str, Judgement]) -> None:
-    judgement = judged["accountant.half_the_sensitivity"]
-    assert judgement.verdict is Verdict.REFUTED
-    halved = GaussianCurve(math.sqrt(100) * 1.25 / (100 * 0.5)).epsilon(float(judgement.where[6:]))
-    assert judgement.claimed == pytest.approx(halved, rel=1e-4)
-    assert judgement.witness is not None
+    right = judged["accountant.gaussian_composition"]
+    half = judged["accountant.half_the_sensitivity"]
+    assert (right.verdict, half.verdict) == (Verdict.CONSISTENT, Verdict.REFUTED)
+    for judgement, mu in ((right, 0.5), (half, 0.25)):
+        claimed = GaussianCurve(mu).epsilon(float(judgement.where[6:]))
+        assert judgement.claimed == pytest.approx(claimed, rel=1e-4)  # it rounds upwards
+    exact = GaussianCurve(0.5).epsilon(float(right.where[6:]))
+    assert right.certified == pytest.approx(exact, rel=1e-9)
+    assert half.witness is not None
 
 
 def test_every_form_is_shown() -> None:

@@ -64,17 +64,9 @@ from audit.results import (
     to_json,
 )
 from audit.results.result import SettingResult
+from tests.mechanisms import noisy_sgd
 
-M = audit.NoisySGD(
-    steps=4,
-    dataset_size=4,
-    batch_size=4,
-    step_size=0.5,
-    noise_std=1.0,
-    lipschitz=1.0,
-    smoothness=2.0,
-    diameter=4.0,
-)
+M = noisy_sgd(steps=4, dataset_size=4, step_size=0.5, smoothness=2.0, diameter=4.0)
 MECHANISMS = (
     M,
     dataclasses.replace(M, step_size=(0.5, 0.25, 0.125, 0.1)),
@@ -243,12 +235,12 @@ def test_what_was_written_reads_as_an_equal_result(result: Result) -> None:
     again = from_json(text)
     assert again == result
     assert to_json(again) == text
-    jsonschema.Draft202012Validator(validated()).validate(json.loads(text))
+    validator().validate(json.loads(text))
 
 
 @functools.cache
-def validated() -> dict[str, Any]:
-    return schema()
+def validator() -> Any:
+    return jsonschema.Draft202012Validator(schema())
 
 
 def test_the_schema_that_ships_is_the_one_of_the_types() -> None:
@@ -303,13 +295,12 @@ def shortened(node: Any) -> Any:
 def test_a_renamed_field_is_refused_wherever_it_is(name: str) -> None:
     plain = shortened(json.loads(stored(name)))
     plain["settings"] = plain["settings"][:1]
-    validator = jsonschema.Draft202012Validator(validated())
-    assert validator.is_valid(plain)
+    assert validator().is_valid(plain)
     from_json(json.dumps(plain))
     for path in paths(plain):
         place = functools.reduce(lambda node, key: node[key], path[:-1], plain)
         place[f"{path[-1]}_renamed"] = place.pop(path[-1])
-        assert not validator.is_valid(plain), path
+        assert not validator().is_valid(plain), path
         with pytest.raises(ValueError, match=r"must be|must hold"):
             from_json(json.dumps(plain))
         place[path[-1]] = place.pop(f"{path[-1]}_renamed")
@@ -388,7 +379,7 @@ def test_a_pair_of_another_program_keeps_its_parameters() -> None:
     walk = {"kind": "TiltedWalk", "tilt": 0.5, "corners": [1.0, 2.0]}
     plain["settings"][0]["pair"] = walk
     text = json.dumps(plain)
-    jsonschema.Draft202012Validator(validated()).validate(plain)
+    validator().validate(plain)
     (setting,) = from_json(text).settings
     assert isinstance(setting, PairResult)
     assert setting.pair.name == "TiltedWalk"

@@ -8,6 +8,7 @@ from typing import Any
 import audit
 from audit.constructions import BiasedWalk, TwoSidedWalk
 from audit.scenario import PairSetting, Scenario
+from tests.mechanisms import noisy_sgd
 
 
 def mechanism(**changes: Any) -> audit.NoisySGD:
@@ -15,16 +16,12 @@ def mechanism(**changes: Any) -> audit.NoisySGD:
     values: dict[str, Any] = {
         "steps": 375,
         "dataset_size": 10,
-        "batch_size": 1,
         "step_size": 0.02,
         "noise_std": math.sqrt(1e-3 / 375) / 0.02,
-        "lipschitz": 1.0,
         "gradient_sensitivity": 1.0,
-        "smoothness": 1.0,
-        "diameter": 1.0,
         "batching": audit.Batching.WITHOUT_REPLACEMENT,
     }
-    return audit.NoisySGD(**{**values, **changes})
+    return noisy_sgd(**{**values, **changes})
 
 
 def scenario(**changes: Any) -> Scenario:
@@ -47,13 +44,7 @@ def scenario(**changes: Any) -> Scenario:
         summary="For tests.",
         reference="",
         settings=(PairSetting(**{**values, **changes}),),
-        bounds=(
-            "at22.b_1",
-            "bsa24.theorem_4_1",
-            "bsa24.theorem_4_3",
-            "bsa24.theorem_4_8",
-            "bsa24.theorem_4_10",
-        ),
+        bounds=("at22.b_1", *(f"bsa24.theorem_4_{i}" for i in (1, 3, 8, 10))),
         confidence=0.95,
         seed=3,
         threads=2,

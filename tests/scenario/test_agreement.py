@@ -10,22 +10,14 @@ from scipy import stats
 import audit
 from audit import estimation, exact, simulation
 from audit.constructions import BiasedWalk, Construction, DriftedWalk, TwoSidedWalk
+from tests.mechanisms import noisy_sgd
 
 SEEDS, TRIALS, CONFIDENCE = 40, 4000, 0.9
 DELTAS = (1e-2, 1e-3)
 # An estimator that errs at exactly its allowed rate crosses this with probability below 1e-4.
 MAX_FAILURES = int(stats.binom.isf(1e-4, SEEDS, 1 - CONFIDENCE))
 
-FULL = audit.NoisySGD(
-    steps=20,
-    dataset_size=20,
-    batch_size=20,
-    step_size=0.1,
-    noise_std=1.0,
-    lipschitz=4.0,
-    smoothness=1.0,
-    diameter=1.0,
-)
+FULL = noisy_sgd(steps=20, dataset_size=20, step_size=0.1, lipschitz=4.0)
 SAMPLED = dataclasses.replace(
     FULL, batch_size=4, lipschitz=2.0, batching=audit.Batching.WITHOUT_REPLACEMENT
 )

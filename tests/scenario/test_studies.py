@@ -168,16 +168,6 @@ def answered(made: Study, seed: int = 0) -> Findings:
     return made.find(seed=seed, threads=1, confidence=0.9, progress=lambda done, total: None)
 
 
-@pytest.mark.parametrize(
-    ("part", "value"),
-    [("mechanism", {"steps": 1}), ("deltas", [1e-5]), ("trials", 1000), ("positions", [0])],
-)
-def test_what_a_study_has_no_use_for_is_refused(part: str, value: Any) -> None:
-    message = f"^settings.x.{part} must be left out of a setting with the key study, got "
-    with pytest.raises(ValueError, match=message):
-        read_setting("x", {"study": FIELDS, part: value})
-
-
 def test_the_result_of_a_study() -> None:
     asked = replace(scenario(), settings=(setting(), setting(size=3, wrong=True)))
     result = run(asked)

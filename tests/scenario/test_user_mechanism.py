@@ -192,19 +192,6 @@ def test_files_of_scores(drawn: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"1.0\nup\n", "line 2 must hold finite numbers only, got 'up' in column 1"),
-        (b"1,2\n3,inf\n", "line 2 must hold finite numbers only, got 'inf' in column 2"),
-    ],
-)
-def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        files(tmp_path / "a.csv", tmp_path / "a.csv").draw(0)
-
-
-@pytest.mark.parametrize(
     ("function", "message"),
     [
         ("no_such_module_at_all:f", "function must name a module .*, got 'no_such_module_at_all'"),
@@ -283,6 +270,7 @@ TRAINING = {
         ({"claims": CLAIMS}, "must hold one of one_run, own, pair, study, training, got claims"),
         ({}, "must hold one of one_run, own, pair, study, training, got nothing"),
         ({"own": FUNCTION, "pair": {}, "claims": CLAIMS}, "must hold only one of "),
+        ({"study": {"function": "f"}, "positions": [0]}, "positions must be .* key study, got "),
     ],
 )
 def test_slips_in_the_configuration(plain: dict[str, Any], message: str) -> None:
