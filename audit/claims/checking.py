@@ -276,12 +276,10 @@ def with_verification(judgement: Judgement, *, seconds: float = SECONDS) -> Judg
         found = Verification(Outcome.NOT_VERIFIED, "there is no witness")
     else:
         found = verify(judgement.witness, seconds=seconds)
+    verdict, message = Verdict.REFUTED, judgement.message
     if found.outcome is Outcome.CONTRADICTED:
+        verdict = Verdict.ERROR
         message = f"audit-verify does not confirm the refutation: {found.reason}"
-        return replace(
-            judgement, verdict=Verdict.ERROR, verification=found.outcome.value, message=message
-        )
-    message = judgement.message
-    if found.outcome in (Outcome.NOT_VERIFIED, Outcome.NOT_IN_TIME):
+    elif found.outcome in (Outcome.NOT_VERIFIED, Outcome.NOT_IN_TIME):
         message += f"; {found.line}"
-    return replace(judgement, verification=found.outcome.value, message=message)
+    return replace(judgement, verdict=verdict, verification=found.outcome.value, message=message)

@@ -212,10 +212,8 @@ def _junit(checked: Checked) -> str:
         file = _legal(file)
         if file not in suites:
             suites[file] = ElementTree.SubElement(root, "testsuite", name=file)
-        time = f"{seconds:.3f}"
-        return ElementTree.SubElement(
-            suites[file], "testcase", classname=file, name=name, time=time
-        )
+        facts = {"classname": file, "name": name, "time": f"{seconds:.3f}"}
+        return ElementTree.SubElement(suites[file], "testcase", facts)
 
     for judgement in checked.judgements:
         place = judgement.claim.location

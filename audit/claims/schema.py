@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from audit.bounds import CATALOGUE
@@ -46,6 +46,9 @@ def schema() -> dict[str, Any]:
     values together, are checked by the reader only.
     """
     schemas = Schemas()
+    needed = "a claim needs 'mechanism', 'laws' or 'samples'"
+    subjects = [{"required": [key], "errorMessage": needed} for key in claims_file.ABOUT]
+    has_subject = {"type": "object", "anyOf": subjects}
     shared = _of_common_keys(schemas)
     mechanisms = {"type": "object", "additionalProperties": {"$ref": "#/$defs/Mechanism"}}
     known = {
@@ -67,8 +70,8 @@ def schema() -> dict[str, Any]:
         **_closed({key: known[key] for key in claims_file.FILE_KEYS}),
         "anyOf": [{"required": [key]} for key in ("claims", "include", "mechanisms")],
         # the subject of a claim is in it, unless it is in the file's defaults
-        "if": {"properties": {"defaults": {"not": _has_any(claims_file.ABOUT)}}},
-        "then": {"properties": {"claims": {"items": _has_any(claims_file.ABOUT)}}},
+        "if": {"properties": {"defaults": {"not": has_subject}}},
+        "then": {"properties": {"claims": {"items": has_subject}}},
     }
     title, id = "Claims of differential privacy", "claims.schema.json"
     return document(described, schemas.definitions, title=title, id=id)
@@ -76,12 +79,6 @@ def schema() -> dict[str, Any]:
 
 def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _has_any(keys: Iterable[str]) -> dict[str, Any]:
-    message = "a claim needs 'mechanism', 'laws' or 'samples'"
-    each = [{"required": [key], "errorMessage": message} for key in keys]
-    return {"type": "object", "anyOf": each}
 
 
 def _of_common_keys(schemas: Schemas) -> dict[str, Any]:

@@ -57,7 +57,16 @@ def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]
         ask = _bound if statement.source is NumberSource.BOUND else _user_code
         found = ask(statement, claim, workers)
     for number in found:
-        _check(number)
+        quantity = number.quantity
+        if math.isnan(number.value) or number.value < 0:
+            raise InvalidClaim(
+                f"the claimed {quantity.name}{quantity.at_where} must be a number of at least 0, "
+                f"got {number.value!r}"
+            )
+        try:
+            quantity.check()
+        except ValueError as error:
+            raise InvalidClaim(_one_line(error)) from None
     finite = tuple(number for number in found if math.isfinite(number.value))
     if not finite:
         places = ", ".join(number.quantity.where for number in found)
@@ -153,19 +162,6 @@ def _user_code(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNum
         *(epsilon_of(by_delta.__getitem__, delta) for delta in asked.deltas),
         *map(divergence_of, divergences, orders),
     )
-
-
-def _check(number: ClaimedNumber) -> None:
-    quantity = number.quantity
-    if math.isnan(number.value) or number.value < 0:
-        raise InvalidClaim(
-            f"the claimed {quantity.name}{quantity.at_where} must be a number of at least 0, "
-            f"got {number.value!r}"
-        )
-    try:
-        quantity.check()
-    except ValueError as error:
-        raise InvalidClaim(_one_line(error)) from None
 
 
 def _one_line(error: BaseException) -> str:
