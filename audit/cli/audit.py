@@ -73,7 +73,7 @@ def _run() -> None:
         return
     # Hydra takes a while to import
     from audit.cli import composition, scenarios
-    from audit.scenario.shipped import scenario_names
+    from audit.scenario.shipped import scenario_files
 
     options = composition.read_options("audit")
     own = scenarios.own_files(options.config_dir)
@@ -82,7 +82,7 @@ def _run() -> None:
     swept = options.multirun or "hydra.mode=MULTIRUN" in words
     default = f"sweep-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}" if swept else None
     if options.info or options.shell_completion:
-        names = scenario_names()
+        names = tuple(scenario_files())
     # a sweep over scenarios is composed with the default one before
     shipped = [name for name in dict.fromkeys((*names, DEFAULT_SCENARIO)) if name not in own]
     scenarios.register(shipped, DEFAULT_SCENARIO, default, Output)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from audit import validate
+from audit.codec.hints import NOT_FINITE
 from audit.estimation.verdicts import Verdict
 from audit.numerics.display import ShortRepr
 
 Value = bool | int | float | str
-_NOT_FINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def stored_value(value: object) -> Value:
@@ -26,11 +26,11 @@ def stored_value(value: object) -> Value:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
-        return _NOT_FINITE.get(value, value)
-    if isinstance(value, bool | int):
-        return value
+        value = NOT_FINITE.get(value, value)
     if isinstance(value, float):
         return "nan" if math.isnan(value) else float(value)
+    if isinstance(value, bool | int | str):
+        return value
     raise validate.fail("value", "a number or text", value)
 
 
@@ -94,19 +94,14 @@ class Series:
     top: tuple[float | None, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "x", _coordinates(self.x))
-        object.__setattr__(self, "y", _coordinates(self.y))
-        if self.top is not None:
-            object.__setattr__(self, "top", _coordinates(self.top))
-        others = (self.y,) if self.top is None else (self.y, self.top)
-        if any(len(values) != len(self.x) for values in others):
-            raise validate.fail(
-                f"series {self.name!r}", "of the same length in x and y", len(self.y)
-            )
+        series = f"series {self.name!r}"
+        for name in ("x", "y") if self.top is None else ("x", "y", "top"):
+            values = _coordinates(getattr(self, name))
+            object.__setattr__(self, name, values)
+            if len(values) != len(self.x):
+                raise validate.fail(series, "of the same length in x and y", len(self.y))
         if (self.drawn is Drawn.BAND) != (self.top is not None):
-            raise validate.fail(
-                f"series {self.name!r}", "a band if and only if top is given", self.drawn
-            )
+            raise validate.fail(series, "a band if and only if top is given", self.drawn)
 
 
 def _coordinates(values: Iterable[float | None]) -> tuple[float | None, ...]:

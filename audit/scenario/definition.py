@@ -40,7 +40,6 @@ def reference(found: Any) -> str | None:
 
 
 KINDS: dict[str, type[Setting]] = {}
-COMMON = ("name", "title", "summary")  # fields of every setting
 _Kind = TypeVar("_Kind", bound="type[Setting]")
 
 
@@ -103,7 +102,7 @@ class Setting(ABC):
 
 def heading(setting: Setting, seed: int) -> dict[str, Any]:
     """Return the fields that the result of every setting has."""
-    common = {key: getattr(setting, key) for key in COMMON}
+    common = {key: getattr(setting, key) for key in ("name", "title", "summary")}
     return {**common, "seed": seed, "wall_seconds": None}
 
 

@@ -17,20 +17,16 @@ def scenarios_folder() -> Path:
 
 
 def scenario_files(folder: Path | None = None) -> Mapping[str, Path]:
-    """Return the scenario files in a folder and its subfolders by name.
+    """Return the scenario files in a folder and its subfolders by name, in order.
 
     The name is what follows ``audit scenario=``: the path in the folder without its suffix, such as
     ``papers/langevin``.
     """
     folder = scenarios_folder() if folder is None else folder
-    files = {file.relative_to(folder): file for file in sorted(folder.rglob("*.yaml"))}
-    return {
+    files = {file.relative_to(folder): file for file in folder.rglob("*.yaml")}
+    names = {
         path.with_suffix("").as_posix(): file
         for path, file in files.items()
         if path.parts[0] not in _OTHERS
     }
-
-
-def scenario_names(folder: Path | None = None) -> tuple[str, ...]:
-    """Return the names of the scenario files in a folder, in order; see `scenario_files`."""
-    return tuple(sorted(scenario_files(folder)))
+    return dict(sorted(names.items()))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import audit
 from audit.report.runs import RESULT
-from audit.scenario.shipped import scenario_names
+from audit.scenario.shipped import scenario_files
 from results.scenarios.publish import Outcome, publish
 
 # Those that `audit` itself knows by name: another folder would be listed but not run.
@@ -98,7 +98,7 @@ def names(folder: Path) -> tuple[str, ...]:
     ValueError
         If there is none.
     """
-    found = scenario_names(folder)
+    found = tuple(scenario_files(folder))
     if not found:
         raise ValueError(f"scenarios must be a folder of YAML files, got {str(folder)!r}")
     return found

@@ -27,7 +27,7 @@ from audit.cli.audit import DEFAULT_SCENARIO, Output, _run_jobs, join, main, run
 from audit.cli.scenarios import named_scenarios
 from audit.results import PairResult, Result
 from audit.scenario import PairSetting, Scenario
-from audit.scenario.shipped import scenario_names
+from audit.scenario.shipped import scenario_files
 from tests.claims.written import environment
 from tests.ended import Ended
 from tests.report.example import example
@@ -86,7 +86,7 @@ def test_help_and_refusals_import_nothing_heavy() -> None:
     )
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert done.stdout.endswith("\n[]\n[]\n")
-    for name in scenario_names():
+    for name in scenario_files():
         assert f"\n    {name} " in done.stdout
     for law in ("gaussian |", "laplace |", "randomised response |", "sampled gaussian ("):
         assert law in done.stdout
@@ -165,7 +165,7 @@ def test_modules_lie_beside_the_scenario_that_names_them(
 
 
 def test_a_glob_reaches_scenarios_in_subfolders() -> None:
-    known = set(scenario_names())
+    known = set(scenario_files())
     words, names = named_scenarios(["seed=1", "scenario=glob(*,exclude=s*)"], "skip", {})
     assert set(names) == {name for name in known if name[0] != "s"}
     assert any("/" in name for name in names)

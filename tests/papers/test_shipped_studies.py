@@ -17,7 +17,7 @@ import yaml
 from audit.mechanism import Batching
 from audit.results import Verdict
 from audit.scenario.definition import load
-from audit.scenario.shipped import scenario_names, scenarios_folder
+from audit.scenario.shipped import scenario_files, scenarios_folder
 from audit.scenario.studies import STUDIES, read_study
 from papers import batch_samplers
 from papers.batch_samplers import BatchSamplers
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def named() -> dict[str, dict[str, object]]:
     found = {}
-    for name in scenario_names():
+    for name in scenario_files():
         text = (scenarios_folder() / f"{name}.yaml").read_text(encoding="utf-8")
         for setting, content in yaml.safe_load(text)["settings"].items():
             if "study" in content:

@@ -31,10 +31,10 @@ from audit.results import (
     to_json,
 )
 from audit.scenario import PairSetting, Scenario, Setting, run
-from audit.scenario.shipped import scenario_names
+from audit.scenario.shipped import scenario_files
 from audit.scenario.user_mechanism import UserMechanismSetting
 
-NAMES = scenario_names()
+NAMES = tuple(scenario_files())
 SCHEMA = jsonschema.Draft202012Validator(schema())
 # Long runs are cut where a test of a run in seconds says as much; nothing else is changed. Settings
 # after "~" are left out. Published figures are whole in tests.test_stored_numbers.
