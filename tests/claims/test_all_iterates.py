@@ -78,35 +78,33 @@ def test_a_claim_inside_the_bracket_stands_and_is_not_proven() -> None:
     assert "does not refute it" in inside.message or "refutes it" in inside.message
 
 
+NUMBER = ClaimedNumber(EpsilonAtDelta(DELTA), 1.0)
+KNOWN = KnownPairs().one(AllIterates(BASE))
+
+
+def collected(*ends: tuple[float, float]) -> Collected:
+    """The claim that epsilon is 1, with a bracket of the pair in each order."""
+    bounds = [
+        LowerBound(NUMBER, *both, order, KNOWN, Evidence.EXACT, _too_coarse(NUMBER, both, KNOWN))
+        for both, order in zip(ends, Order, strict=True)
+    ]
+    claim = Claim(id="x", mechanism=BASE, statement=Numbers((NUMBER,)))
+    share = ErrorShare(0.1, 0.1)
+    return Collected(claim=claim, numbers=(NUMBER,), share=share, bounds=bounds)
+
+
 @pytest.mark.parametrize(("low", "high", "of"), [(0.5, math.inf, "0.5"), (0.0, 4.0, "0")])
 def test_a_bracket_with_one_side_decides_nothing(low: float, high: float, of: str) -> None:
-    number = ClaimedNumber(EpsilonAtDelta(DELTA), 1.0)
-    known = KnownPairs().one(AllIterates(BASE))
-    unsure = _too_coarse(number, (low, high), known)
+    unsure = collected((0.9, 0.95), (low, high)).inconclusive
     assert unsure.endswith(f"is only known to be from {of} to {high:g}")
-    assert _too_coarse(number, (1.5, math.inf), known) == ""  # refutes
-    assert _too_coarse(number, (0.9, 4.0), known) == ""
-    share, exact = ErrorShare(0.1, 0.1), Evidence.EXACT
-    bounds = [LowerBound(number, 0.9, 0.95, Order.FORWARD, known, exact)]
-    bounds += [LowerBound(number, low, high, Order.REVERSE, known, exact, unsure)]
-    claim = Claim(id="x", mechanism=BASE, statement=Numbers((number,)))
-    found = Collected(claim=claim, numbers=(number,), share=share, bounds=bounds)
-    assert found.inconclusive == unsure
+    assert collected((0.9, 0.95), (0.9, 4.0)).inconclusive == ""
+    assert _too_coarse(NUMBER, (1.5, math.inf), KNOWN) == ""  # refutes
 
 
 @pytest.mark.parametrize(("reverse_high", "proven"), [(0.98, True), (1.02, False)])
 def test_a_proof_is_of_both_orders(reverse_high: float, proven: bool) -> None:
     """The order that comes closest by its lower end need not have the larger upper end."""
-    number = ClaimedNumber(EpsilonAtDelta(DELTA), 1.0)
-    known = KnownPairs().one(AllIterates(BASE))
-    bounds = [
-        LowerBound(number, 0.9, 0.95, Order.FORWARD, known, Evidence.EXACT),
-        LowerBound(number, 0.89, reverse_high, Order.REVERSE, known, Evidence.EXACT),
-    ]
-    claim = Claim(id="x", mechanism=BASE, statement=Numbers((number,)))
-    verdict, message = _verdict(
-        Collected(claim=claim, numbers=(number,), share=ErrorShare(0.1, 0.1), bounds=bounds)
-    )
+    verdict, message = _verdict(collected((0.9, 0.95), (0.89, reverse_high)))
     assert verdict is Verdict.CONSISTENT
     assert message.startswith("the dominating pair has at most 0.98") == proven
 

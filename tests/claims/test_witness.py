@@ -103,12 +103,22 @@ ENDLESS = {
     ),
     "walk on a line, pure": (pure(20.0), TwoSidedWalk(LINE), LINE),
 }
+FAR = walled(steps=1, dataset_size=1, noise_std=1.0, diameter=40.0)
+MILLIONS = full(steps=3_000_000, noise_std=200.0)  # of mu = sqrt(3e6) * 2 / 2000
+MILLIONS_EPSILON = GaussianCurve(math.sqrt(3e6) * 2 / 2000).epsilon(1e-5)
 EXAMPLES = {
     "chain, renyi": (statement_of(renyi={2.0: 0.05}), RESET, walled()),
     "chain, epsilon": (statement_of(epsilon=0.3, delta=0.01), RESET, walled()),
     "chain, mu": (statement_of(mu=0.4), RESET, walled()),
     "chain, power": (statement_of(tradeoff={0.1: 0.8}), RESET, walled()),
     "walk, epsilon": (statement_of(epsilon=0.1, delta=0.01), BIASED, walled()),
+    # Gaussians at distance 1, with walls far away: no formula without the law
+    "walk, rare": (statement_of(epsilon=6.0, delta=1e-12), TwoSidedWalk(FAR), FAR),
+    "millions of steps, a normal law": (
+        statement_of(epsilon=0.999 * MILLIONS_EPSILON, delta=1e-5),
+        TwoSidedWalk(MILLIONS),
+        MILLIONS,
+    ),
     "normals, epsilon": (statement_of(epsilon=2.0, delta=1e-3), NORMALS, None),
     "normals, renyi": (statement_of(renyi={3.0: 5.0}), NORMALS, None),
     "normals, rare": (statement_of(epsilon=13.0, delta=1e-8), NORMALS, None),
@@ -175,15 +185,6 @@ def test_a_pair_that_was_tampered_with_is_not_refuted():
     found = example("chain, epsilon")
     same = replace(found, pair=twice(found.pair))
     assert answer(same) is Answer.NOT_REFUTED
-
-
-def test_rare_events_are_verified():
-    # delta 1e-12 of Gaussians at distance 1, with walls far away: no formula without the law
-    m = walled(steps=1, dataset_size=1, noise_std=1.0, diameter=40.0)
-    assert (
-        answer(witness(statement_of(epsilon=6.0, delta=1e-12), TwoSidedWalk(m), m))
-        is Answer.REFUTED
-    )
 
 
 @pytest.mark.parametrize("alpha", [2.0, 8.0])
@@ -262,15 +263,6 @@ def test_equal_steps_in_a_row_are_written_once():
     (path,), (repeated,) = plain["first"]["paths"], plain["second"]["paths"]
     assert [(s["times"], len(s["steps"])) for s in path["segments"]] == [(2, 1), (1, 2)]
     assert [(s["times"], len(s["steps"])) for s in repeated["segments"]] == [(5, 2)]
-
-
-def test_a_chain_of_millions_of_steps_is_a_normal_law():
-    m = full(steps=3_000_000, noise_std=200.0)
-    true = GaussianCurve(math.sqrt(3e6) * 2 / 2000).epsilon(1e-5)
-    assert (
-        answer(witness(statement_of(epsilon=0.999 * true, delta=1e-5), TwoSidedWalk(m), m))
-        is Answer.REFUTED
-    )
 
 
 class Pair(Construction):

@@ -16,23 +16,21 @@ import pytest
 
 import audit
 from audit.results import (
-    AtDelta,
-    BoundRow,
-    Certified,
     Chart,
     Environment,
     Findings,
     FoundTable,
     Number,
-    SampledEvidence,
     Series,
     Statement,
     Verdict,
+    from_json,
     judge_interval,
     judge_upper_bound,
     provenance,
 )
-from audit.results.comparisons import CLAIMED
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 def test_a_number_lies_in_its_bracket() -> None:
@@ -72,6 +70,9 @@ def test_values_of_findings_are_built_in_numbers_or_text() -> None:
         FoundTable(caption="", columns=("x", "y"), rows=((1.0,),))
     with pytest.raises(ValueError, match="value must be a number or text, got None"):
         FoundTable(caption="", columns=("x",), rows=((None,),))  # type: ignore[arg-type]
+    array: Any = np.arange(2.0)
+    found = Findings(statements=(), numbers={"a": array, "b": [1, math.nan]})
+    assert found.numbers == {"a": (0.0, 1.0), "b": (1, "nan")}
 
 
 def test_points_that_cannot_be_drawn_are_gaps() -> None:
@@ -91,52 +92,15 @@ def test_charts_have_names_of_their_own() -> None:
         Findings(statements=(), charts=(chart, chart))
 
 
-def test_numbers_of_findings_may_be_lists() -> None:
-    array: Any = np.arange(2.0)
-    found = Findings(statements=(), numbers={"a": array, "b": [1, math.nan]})
-    assert found.numbers == {"a": (0.0, 1.0), "b": (1, "nan")}
-
-
 def test_the_best_bound_is_one_of_the_bounds() -> None:
-    sampled = SampledEvidence(
-        epsilon=0.1,
-        order="forward",  # type: ignore[arg-type]
-        tail="x >= t",  # type: ignore[arg-type]
-        threshold=0.0,
-        count=1,
-        total=2,
-        count_prime=1,
-        total_prime=2,
-        error_spent=0.01,
-        largest_certifiable=3.0,
-    )
-    bound = BoundRow(
-        id="a",
-        citation="",
-        status=CLAIMED,
-        value=1.0,
-        ratio=10.0,
-        reason=None,
-        verdict=Verdict.CONSISTENT,
-    )
+    text = (RESULTS / "scenarios" / "own_dp_sgd" / "result.json").read_text(encoding="utf-8")
+    row = from_json(text).settings[0].deltas[0]  # type: ignore[union-attr]
+    (bound,) = row.bounds
     assert [v for v in Verdict if replace(bound, verdict=v).stands] == [Verdict.CONSISTENT]
     assert bound.status_text == "claimed"
-    certified = Certified(epsilon=0.1, by="samples")
-
-    def row(best: str | None) -> AtDelta:
-        return AtDelta(
-            delta=1e-5,
-            sampled=sampled,
-            exact=None,
-            certified=certified,
-            bounds=(bound,),
-            best=best,
-            estimates=(),
-        )
-
-    assert [row(best).best for best in ("a", None)] == ["a", None]
+    assert [replace(row, best=best).best for best in (bound.id, None)] == [bound.id, None]
     with pytest.raises(ValueError, match="best must be the id of one of the bounds, got 'b'"):
-        row("b")
+        replace(row, best="b")
 
 
 def environment() -> Environment:

@@ -43,7 +43,9 @@ MECHANISM = {
 }
 PAIR = {"mechanism": MECHANISM, "pair": "TwoSidedWalk", "deltas": [1e-5], "trials": 1000}
 # numbers out of range, empty lists, and what is given or left out beside a function
-READER_ONLY = re.compile(r"at least|one or more|number of|delta must be|package|^trials must be")
+READER_ONLY = re.compile(
+    r"at least|one or more|number of|(delta|fraction) must be|package|^trials must be"
+)
 
 
 def scenario(**settings: Any) -> dict[str, Any]:
