@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 import audit
 from audit.claims.checking import Checked, complaint
-from audit.claims.claim import apart, encode_claim, tidy
+from audit.claims.claim import Location, apart, encode_claim, tidy
+from audit.claims.claims_file import InputError
 from audit.claims.judgement import Judgement
 from audit.codec import encode
 from audit.numerics.number_format import Rounding, ratio, short
@@ -250,19 +251,15 @@ def _legal(text: str) -> str:
 
 def _github(checked: Checked) -> str:
     """Return workflow commands that annotate the lines of the files, and the table."""
-    marks = [
-        _command("error", c.file, c.line, "claims file", c.message) for c in checked.complaints
-    ]
+    marks = [_command("error", wrong, "claims file", wrong.message) for wrong in checked.complaints]
     for level, found in (("error", checked.failures), ("warning", checked.warnings)):
-        for judgement in found:
-            place = judgement.claim.location
-            file, line = (place.file, place.line) if place else ("", None)
-            marks.append(_command(level, file, line, "audit-check", str(judgement)))
+        marks += (_command(level, j.claim.location, "audit-check", str(j)) for j in found)
     return "".join(f"{line}\n" for line in marks) + _text(checked)
 
 
-def _command(level: str, file: object, line: int | None, title: str, message: str) -> str:
-    parts = {"file": str(file), "line": "" if line is None else str(line), "title": title}
+def _command(level: str, place: InputError | Location | None, title: str, message: str) -> str:
+    parts = {} if place is None else {"file": str(place.file), "line": str(place.line or "")}
+    parts["title"] = title
     shown = ",".join(f"{name}={_encoded(part, ',:')}" for name, part in parts.items() if part)
     return f"::{level} {shown}::{_encoded(message)}"
 

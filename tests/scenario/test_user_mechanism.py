@@ -73,10 +73,6 @@ def own(function: str, *claims: UserClaim, trials: int = TRIALS) -> UserMechanis
     )
 
 
-def files(x: Path, x_prime: Path) -> ScoreSource:
-    return ScoreSource(x=x, x_prime=x_prime)
-
-
 def audited(setting: UserMechanismSetting, seed: int = 3, confidence: float = 0.95) -> AtDelta:
     (row,) = audit_scores(setting, confidence=confidence, seed=seed).deltas
     return row
@@ -170,11 +166,12 @@ def test_files_of_scores(drawn: Any, tmp_path: Path) -> None:
     x, x_prime = drawn(0, 50, 1), drawn(1, 60, 2)
     np.save(tmp_path / "a.npy", x)
     np.savetxt(tmp_path / "b.csv", x_prime, delimiter=",")
-    read, read_prime = files(tmp_path / "a.npy", tmp_path / "b.csv").draw(0)
+    source = ScoreSource(x=tmp_path / "a.npy", x_prime=tmp_path / "b.csv")
+    read, read_prime = source.draw(0)
     assert np.array_equal(read, x)
     assert np.array_equal(read_prime, x_prime)
     with pytest.raises(ValueError, match=r"x must be readable, got '.*c\.npy' \(No such file"):
-        files(tmp_path / "c.npy", tmp_path / "b.csv").draw(0)
+        replace(source, x=tmp_path / "c.npy").draw(0)
 
 
 @pytest.mark.parametrize(
