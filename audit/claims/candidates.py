@@ -191,8 +191,7 @@ class Candidates:
         A claim with ``search`` gets its own search, for its quantity, with fewer pairs if that many
         would take minutes by the sizes of their laws. Any other claim on a bounded convex mechanism
         gets a small search, of an objective near the quantity, which it shares with the other
-        claims on that mechanism. Both depend on the number of pairs and the seed, not on time: they
-        find the same pair on every machine.
+        claims on that mechanism.
         """
         mechanism, search = claim.mechanism, claim.search
         if mechanism is None or isinstance(mechanism, Composition) or _other_runs(claim):

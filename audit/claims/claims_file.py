@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -105,7 +105,7 @@ class Part:
     def fields(
         self,
         name: str,
-        allowed: Iterable[str] | None = None,
+        allowed: Collection[str] | None = None,
         complaints: list[InputError] | None = None,
     ) -> dict[str, Part]:
         """Return the values of a mapping by key.
@@ -114,17 +114,16 @@ class Part:
         """
         if not isinstance(self.value, dict):
             raise self.bad(name, "a mapping")
-        known = None if allowed is None else list(allowed)
         found: dict[str, Part] = {}
         wrong: list[InputError] = []
         for key, value in self.value.items():
             line, lines = self.lines.of(key)
-            if isinstance(key, str) and (known is None or key in known):
+            if isinstance(key, str) and (allowed is None or key in allowed):
                 found[key] = Part(self.file, value, lines)
                 continue
             problem = f"a key of {name} must be a word, got {shown(key)}"
-            if known is not None and isinstance(key, str):
-                hint = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+            if allowed is not None and isinstance(key, str):
+                hint = did_you_mean(key, allowed) or f"; known: {', '.join(allowed)}"
                 problem = f"unknown key {shown(key)} in {name}{hint}"
             wrong.extend(invalid(Location(self.file, line), problem).complaints)
         if complaints is not None:
