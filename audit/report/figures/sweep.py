@@ -160,56 +160,50 @@ def _varied(points: Sequence[_Point]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Map:
-    """Ratios by one or two numbers that were varied; ``down`` is None for one."""
+    """Ratios by the one or two numbers that were varied."""
 
     values: Array
     refuted: NDArray[np.bool_]
-    across: str
-    down: str | None
-    columns: Sequence[float]
-    lines: Sequence[float]
+    levels: dict[str, list[float]]  # the values of each number; the last one runs across
 
     def place(self, at: tuple[np.intp, ...]) -> str:
         """Return the numbers of a cell in words."""
-        words = f"{_label(self.across)} = {plain(self.columns[int(at[1])])}"
-        if self.down is None:
-            return words
-        return f"{words}, {_label(self.down)} = {plain(self.lines[int(at[0])])}"
+        found = zip(self.levels.items(), at, strict=True)
+        words = [f"{_label(name)} = {plain(values[int(i)])}" for (name, values), i in found]
+        return ", ".join(reversed(words))
 
 
 def _map(name: str, of: str, delta: float, points: Sequence[_Point]) -> Picture | None:
     """Draw a map; None where what is no number differs, too, or runs of one cell disagree."""
-    varied = _varied(points)
+    varied = _varied(points)[::-1]
     if len(varied) not in (1, 2) or any(one.others != points[0].others for one in points):
         return None
-    across, down = varied[0], varied[1] if len(varied) == 2 else None
-    columns = sorted({p.parameters[across] for p in points})
-    lines = sorted({p.parameters[down] for p in points}) if down else [0.0]
-    values = np.full((len(lines), len(columns)), np.nan)
+    levels = {name: sorted({p.parameters[name] for p in points}) for name in varied}
+    values = np.full([len(known) for known in levels.values()], np.nan)
     refuted = np.zeros(values.shape, dtype=np.bool_)
-    shown: dict[tuple[int, int], str] = {}
+    shown: dict[tuple[int, ...], str] = {}
     for point in points:
-        i = lines.index(point.parameters[down]) if down else 0
-        j = columns.index(point.parameters[across])
-        if shown.setdefault((i, j), ratio(point.ratio)) != ratio(point.ratio):
+        at = tuple(known.index(point.parameters[name]) for name, known in levels.items())
+        if shown.setdefault(at, ratio(point.ratio)) != ratio(point.ratio):
             return None
-        values[i, j] = point.ratio
-        refuted[i, j] |= point.refuted
+        values[at] = point.ratio
+        refuted[at] |= point.refuted
     if not np.any(np.isfinite(values)):
         return None
-    found = _Map(values, refuted, across, down, columns, lines)
+    found = _Map(values, refuted, levels)
+    two = len(varied) == 2
     return style.picture(
         name,
         f"{of}: the tightest claim that stands over what is certain",
         f"At δ = {plain(delta)}. {_caption(found)}",
-        lambda figure: (_cells if down else _line)(figure, found),
-        1.5 + min(0.34 * len(lines), 3.5) if down else 3.0,
+        lambda figure: (_cells if two else _line)(figure, found),
+        1.5 + min(0.34 * len(values), 3.5) if two else 3.0,
     )
 
 
 def _cells(figure: Figure, data: _Map) -> None:
-    axes = figure.add_subplot()
-    values, columns, lines = data.values, data.columns, data.lines
+    axes, values = figure.add_subplot(), data.values
+    (down, lines), (across, columns) = data.levels.items()
     logs = np.log10(np.ma.masked_invalid(values))
     top = max(float(logs.max()), 0.05)
     axes.imshow(logs, cmap="cividis_r", vmin=0.0, vmax=top, aspect="auto", origin="lower")
@@ -219,8 +213,8 @@ def _cells(figure: Figure, data: _Map) -> None:
     level = sum(map(len, below)) <= _MAX_LEVEL_LETTERS
     axes.set_xticks(shown, below, rotation=0 if level else 45, ha="center" if level else "right")
     axes.set_yticks(listed, [plain(lines[i]) for i in listed])
-    axes.set_xlabel(_label(data.across))
-    axes.set_ylabel(_label(str(data.down)))
+    axes.set_xlabel(_label(across))
+    axes.set_ylabel(_label(down))
     if len(columns) > _MAX_NUMBER_COLUMNS:
         bar = figure.colorbar(axes.images[0], ax=axes)
         bar.set_label("claimed / certain, powers of ten")
@@ -239,17 +233,18 @@ def _cells(figure: Figure, data: _Map) -> None:
 def _line(figure: Figure, data: _Map) -> None:
     """Draw the ratio against the one number that was varied."""
     axes = figure.add_subplot()
-    places, heights, refuted = np.asarray(data.columns), data.values[0], data.refuted
+    ((across, columns),) = data.levels.items()
+    places, heights, refuted = np.asarray(columns), data.values, data.refuted
     axes.axhline(1.0, color=style.EXACT, lw=1.6)
     axes.plot(places, heights, "o-", ms=4, color=style.SAMPLED, label="tightest claim that stands")
     if np.any(refuted):
         axes.plot(
-            places[refuted[0]], np.ones(int(refuted.sum())), "X", ms=7, color="#B00020",
+            places[refuted], np.ones(int(refuted.sum())), "X", ms=7, color="#B00020",
             label="another claim is refuted here",
         )  # fmt: skip
     known = heights[np.isfinite(heights)]
     axes.set_ylim(min(0.9, float(known.min())), max(2.0, 1.1 * float(known.max())))
-    axes.set_xlabel(_label(data.across))
+    axes.set_xlabel(_label(across))
     axes.set_ylabel("claimed / certain")
 
 
