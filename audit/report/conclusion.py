@@ -22,7 +22,7 @@ def conclusion(result: Result) -> tuple[str, ...]:
     """
     settings = result.settings
     compared = queries.compared(settings)
-    statements, claims = queries.statements(settings), list(queries.judged(settings))
+    statements, claims = queries.statements(settings), queries.judged(settings)
     wrong = [(study, one) for study, one in statements if one.verdict is Verdict.REFUTED]
     refuted = [claim for claim in claims if claim.bound.verdict is Verdict.REFUTED]
     findings = refuted_elsewhere(settings)

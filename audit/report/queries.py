@@ -110,13 +110,20 @@ def as_numbers(*values: Any) -> tuple[float, ...]:
     return tuple(map(float, values)) if numeric else ()
 
 
-def judged(settings: Sequence[SettingResult]) -> Iterator[ClaimedBound]:
-    """Yield every bound that applies, with its delta and setting."""
-    for setting in compared(settings):
-        for row in setting.deltas:
-            for bound in row.bounds:
-                if bound.verdict is not Verdict.NOT_APPLICABLE and bound.value is not None:
-                    yield ClaimedBound(setting, row, bound, bound.value)
+def judged(settings: Sequence[SettingResult]) -> list[ClaimedBound]:
+    """Return every bound that applies, with its delta and setting."""
+    return [
+        ClaimedBound(setting, row, bound, epsilon)
+        for setting in compared(settings)
+        for row in setting.deltas
+        for bound, epsilon in applied(row)
+    ]
+
+
+def applied(row: AtDelta) -> list[tuple[BoundRow, float]]:
+    """Return the bounds that apply at one delta, with their values."""
+    known = [(bound, bound.value) for bound in row.bounds if bound.value is not None]
+    return [one for one in known if one[0].verdict is not Verdict.NOT_APPLICABLE]
 
 
 def refuted(bounds: Sequence[BoundRow]) -> list[BoundRow]:

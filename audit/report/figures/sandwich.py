@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -47,15 +47,12 @@ class _Scale:
 
         On the highest level stand the markers of ``above``.
         """
-        taken = [list(map(self.share, above))]
+        taken = [list(map(self.share, above)), *([] for _ in values)]
         found = []
         for at in map(self.share, values):
             free = (i for i, there in enumerate(taken) if all(abs(at - x) >= _GAP for x in there))
-            level = next(free, len(taken))
-            if level == len(taken):
-                taken.append([])
-            taken[level].append(at)
-            found.append(level)
+            found.append(next(free))
+            taken[found[-1]].append(at)
         return found
 
 
@@ -119,17 +116,10 @@ class _Mark:
 
 
 def _marks(scale: _Scale, row: AtDelta) -> list[_Mark]:
-    claims = sorted(
-        (
-            (bound.value, bound)
-            for bound in row.bounds
-            if bound.verdict is not Verdict.NOT_APPLICABLE and bound.value is not None
-        ),
-        key=lambda claim: claim[0],
-    )
+    claims = sorted(queries.applied(row), key=lambda claim: claim[1])
     above = [_worst(row)[0], queries.strongest(row)[0], row.sampled.epsilon]
-    levels = scale.levels([value for value, _ in claims], above)
-    return [_Mark(b, value, level) for (value, b), level in zip(claims, levels, strict=True)]
+    levels = scale.levels([value for _, value in claims], above)
+    return [_Mark(*claim, level) for claim, level in zip(claims, levels, strict=True)]
 
 
 def _bar(
@@ -237,19 +227,16 @@ def _any_stronger(settings: Sequence[ComparedResult]) -> bool:
 
 def _keys(axes: Axes, looks: dict[str, Look], settings: Sequence[ComparedResult]) -> None:
     """Draw the markers of the legend."""
-
-    def key(marker: str, label: str, **options: Any) -> None:
-        axes.plot([], [], marker, label=label, **options)
-
-    key(">", "certified lower bound", ms=8, color=style.SAMPLED)
+    key = partial(axes.plot, [], [])
+    key(">", label="certified lower bound", ms=8, color=style.SAMPLED)
     if _any_exact(settings):
-        key("|", "exact value of the pair", ms=13, mew=3, color=style.EXACT)
+        key("|", label="exact value of the pair", ms=13, mew=3, color=style.EXACT)
     if _any_stronger(settings):
-        key("d", "exact value of the strongest pair", ms=9, mfc="white", mec=style.EXACT)
+        key("d", label="exact value of the strongest pair", ms=9, mfc="white", mec=style.EXACT)
     for name in sorted({claim.bound.id for claim in queries.judged(settings)}):
-        key(looks[name].marker, f"claimed: {name}", ms=7, color=looks[name].colour)
+        key(looks[name].marker, label=f"claimed: {name}", ms=7, color=looks[name].colour)
     if any(queries.refuted(row.bounds) for row in _rows(settings)):
-        key("o", "refuted claim", ms=10, mfc="none", mec=_REFUTED, mew=_RING_WIDTH)
+        key("o", label="refuted claim", ms=10, mfc="none", mec=_REFUTED, mew=_RING_WIDTH)
 
 
 def caption(settings: Sequence[ComparedResult]) -> str:
@@ -264,7 +251,7 @@ def caption(settings: Sequence[ComparedResult]) -> str:
         value = "what samples certify"
     if wrong:
         parts.append(f"Left of {value}, hence refuted: {', '.join(wrong)}.")
-    elif any(queries.judged(settings)):
+    elif queries.judged(settings):
         parts.append(f"Every claim lies to the right of {value}.")
     gaps = [
         (best.ratio, queries.title(setting))
