@@ -66,13 +66,28 @@ def bracket(ends: tuple[float, float], digits: int = 6) -> str:
     At most ``digits`` of them; where fewer than three are certain, the two ends themselves, the
     lower one rounded down and the upper one up.
     """
+    return "".join(_parts(ends, digits))
+
+
+def exceeding(ends: tuple[float, float], claimed: float, digits: int = 6) -> str:
+    """Return a bracket; its lower end alone where only that shows that it exceeds a claim."""
+    least = telling(claimed, ends[0], _END_DIGITS)
+    digits = max(digits, least)
+    parts = _parts(ends, digits)
+    if ends[0] <= claimed or float(parts[1]) > float(number(claimed, least, Rounding.UP)):
+        return "".join(parts)
+    return f"≥ {number(ends[0], digits, Rounding.DOWN)}"
+
+
+def _parts(ends: tuple[float, float], digits: int) -> tuple[str, str, str]:
+    """Return what stands before the first number of a bracket, that number, and what follows."""
     low, high = ends
     if math.isinf(low):
-        return number(low)
+        return "", number(low), ""
     if math.isinf(high):
-        return f"≥ {number(low, digits, Rounding.DOWN)}"
+        return "≥ ", number(low, digits, Rounding.DOWN), ""
     if low == high:
-        return number(low, digits)
+        return "", number(low, digits), ""
     if low > 0 or high < 0:
         exact_low, exact_high = Decimal(repr(float(low))), Decimal(repr(float(high)))
         for count in range(digits, _MIN_CERTAIN_DIGITS - 1, -1):
@@ -80,18 +95,9 @@ def bracket(ends: tuple[float, float], digits: int = 6) -> str:
             unit = Decimal(1).scaleb(exponent)
             rounded = exact_low.quantize(unit)
             if rounded == exact_high.quantize(unit):
-                return _written(rounded)
-    return f"{number(low, _END_DIGITS, Rounding.DOWN)} to {number(high, _END_DIGITS, Rounding.UP)}"
-
-
-def exceeding(ends: tuple[float, float], claimed: float, digits: int = 6) -> str:
-    """Return a bracket; its lower end alone where only that shows that it exceeds a claim."""
-    least = telling(claimed, ends[0], _END_DIGITS)
-    text = bracket(ends, max(digits, least))
-    shown = float(text.removeprefix("≥ ").split(" ")[0])
-    if ends[0] <= claimed or shown > float(number(claimed, least, Rounding.UP)):
-        return text
-    return f"≥ {number(ends[0], max(digits, least), Rounding.DOWN)}"
+                return "", _written(rounded), ""
+    end = f" to {number(high, _END_DIGITS, Rounding.UP)}"
+    return "", number(low, _END_DIGITS, Rounding.DOWN), end
 
 
 def ratio(value: float | None) -> str:

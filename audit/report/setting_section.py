@@ -263,25 +263,19 @@ def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
 
     Each setting comes with its stem, the anchor of its section.
     """
-    return epsilon_table(
-        "Epsilon: certified lower bound, exact value and tightest claim"
-        + _caption_of_strongest([setting for setting, _ in settings]),
-        "Setting",
-        "Exact value of the pair",
-        (
-            (
-                Cell(text=queries.title(setting), target=f"setting-{stem}"),
-                row.delta,
-                lower_cell(row.sampled.epsilon, claimed),
-                _exact_and_strongest(row, claimed),
-                *_claim_cells(bound, queries.strongest(row)[0]),
-            )
-            for setting, stem in settings
-            for row in setting.deltas
-            for bound in shown_claims(row.bounds, row.best)
-            for claimed in [bound.value if bound else None]
-        ),
-    )
+    caption = "Epsilon: certified lower bound, exact value and tightest claim"
+    caption += _caption_of_strongest([setting for setting, _ in settings])
+    rows: list[tuple[object, ...]] = []
+    for setting, stem in settings:
+        name = Cell(text=queries.title(setting), target=f"setting-{stem}")
+        for row in setting.deltas:
+            for bound in shown_claims(row.bounds, row.best):
+                claimed = bound.value if bound else None
+                lower = lower_cell(row.sampled.epsilon, claimed)
+                exact = _exact_and_strongest(row, claimed)
+                claim = _claim_cells(bound, queries.strongest(row)[0])
+                rows.append((name, row.delta, lower, exact, *claim))
+    return epsilon_table(caption, "Setting", "Exact value of the pair", rows)
 
 
 def _caption_of_strongest(settings: Sequence[ComparedResult]) -> str:
@@ -302,8 +296,10 @@ def _exact_and_strongest(row: AtDelta, claimed: float | None) -> Cell:
 
 def parameters(setting: ComparedResult) -> Table:
     """Return the mechanism's parameters, what follows from them, and the pair."""
-    rows: list[tuple[object, ...]] = [("scores of", "", getattr(setting, "source", ""))]
-    if isinstance(setting, PairResult):
+    rows: list[tuple[object, ...]]
+    if not isinstance(setting, PairResult):
+        rows = [("scores of", "", setting.source)]
+    else:
         fields = [*_fields(setting.mechanism), *_fields(setting.derived)]
         rows = [
             (_LABELS.get(name, name.replace("_", " ")), _SYMBOLS.get(name, ""), _value_cell(value))
@@ -321,33 +317,26 @@ def parameters(setting: ComparedResult) -> Table:
 
 def claims(setting: ComparedResult) -> Table:
     """Return every bound that applies, tightest first at each delta."""
-    applied = sorted(
-        queries.judged([setting]),
-        key=lambda one: (setting.deltas.index(one.row), one.epsilon, one.bound.id),
-    )
     known = all(row.exact for row in setting.deltas)
     against = "the exact value" if known else "what samples certify"
-    return Table.of(
-        f"Claimed upper bounds on epsilon, against {against}" + _caption_of_strongest([setting]),
-        {
-            "Bound": TEXT,
-            "Status": TEXT,
-            "δ": PARAMETER,
-            "Claimed epsilon": UPPER,
-            "Ratio": RATIO,
-            "Verdict": VERDICT,
-        },
-        (
-            (
-                Cell.code(one.bound.id, one.bound.citation),
-                one.bound.status_text,
-                one.row.delta,
-                *claim_cells(one.epsilon, one.bound.ratio, one.bound.verdict, certain),
-            )
-            for one in applied
-            for certain, _ in [queries.strongest(one.row)]
-        ),
-    )
+    caption = f"Claimed upper bounds on epsilon, against {against}"
+    columns = {
+        "Bound": TEXT,
+        "Status": TEXT,
+        "δ": PARAMETER,
+        "Claimed epsilon": UPPER,
+        "Ratio": RATIO,
+        "Verdict": VERDICT,
+    }
+    rows = []
+    for row in setting.deltas:
+        certain, _ = queries.strongest(row)
+        applied = sorted(queries.applied(row), key=lambda claim: (claim[1], claim[0].id))
+        for bound, epsilon in applied:
+            name = Cell.code(bound.id, bound.citation)
+            claim = claim_cells(epsilon, bound.ratio, bound.verdict, certain)
+            rows.append((name, bound.status_text, row.delta, *claim))
+    return Table.of(caption + _caption_of_strongest([setting]), columns, rows)
 
 
 def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str) -> Table:
@@ -391,29 +380,22 @@ def _widths(row: AtDelta) -> str:
 
 def renyi(setting: PairResult) -> Table:
     """Return Renyi divergences: sampled, exact in both orders, and the tightest claims."""
-    rows = (
-        (
-            row.order,
-            row.sampled_lower,
-            exact_cell(row.exact.forward, bound.value if bound else None),
-            exact_cell(row.exact.reverse, bound.value if bound else None),
-            *_claim_cells(bound, row.exact.worst.low)[::2],
-        )
-        for row in setting.renyi
-        for bound in shown_claims(row.bounds)
-    )
-    return Table.of(
-        "Renyi divergences",
-        {
-            "Order": PARAMETER,
-            "Certified lower bound": LOWER,
-            "X from X'": EXACT,
-            "X' from X": EXACT,
-            "Tightest claimed upper bound": UPPER,
-            "Verdict": VERDICT,
-        },
-        rows,
-    )
+    rows = []
+    for row in setting.renyi:
+        for bound in shown_claims(row.bounds):
+            claimed = bound.value if bound else None
+            both = [exact_cell(one, claimed) for one in (row.exact.forward, row.exact.reverse)]
+            claim = _claim_cells(bound, row.exact.worst.low)[::2]
+            rows.append((row.order, row.sampled_lower, *both, *claim))
+    columns = {
+        "Order": PARAMETER,
+        "Certified lower bound": LOWER,
+        "X from X'": EXACT,
+        "X' from X": EXACT,
+        "Tightest claimed upper bound": UPPER,
+        "Verdict": VERDICT,
+    }
+    return Table.of("Renyi divergences", columns, rows)
 
 
 def estimators(setting: ComparedResult) -> Table:
@@ -457,16 +439,15 @@ def per_record(setting: ComparedResult) -> Table:
 def found_pair(setting: PairResult) -> Table:
     """Return the pair that a search found, by its parameters; without rows if there is none."""
     caption, rows = "", list[tuple[object, ...]]()
-    for other in setting.other_pairs:
-        if by := other.found_by:
-            caption = f"A pair found by search, for the largest epsilon at δ = {plain(by.delta)}"
-            rows = [
-                ("pair", other.pair.name),
-                ("pairs tried", COUNT.cell(by.evaluations)),
-                ("seed", PARAMETER.cell(by.seed)),
-                *((name, _value_cell(value)) for name, value in _own_values(other.pair)),
-            ]
-            break
+    found = [(other.pair, other.found_by) for other in setting.other_pairs if other.found_by]
+    for pair, by in found[:1]:
+        caption = f"A pair found by search, for the largest epsilon at δ = {plain(by.delta)}"
+        rows = [
+            ("pair", pair.name),
+            ("pairs tried", COUNT.cell(by.evaluations)),
+            ("seed", PARAMETER.cell(by.seed)),
+            *((name, _value_cell(value)) for name, value in _own_values(pair)),
+        ]
     return Table.of(caption, {"Parameter": TEXT, "Value": TEXT}, rows, stacked=False)
 
 
@@ -489,9 +470,6 @@ def positions(setting: PairResult) -> Table:
         "Verdict": VERDICT,
     }
     return Table.of("The leak of each record, by its index in the order of use", columns, rows)
-
-
-# parameters in words
 
 
 def _fields(value: object) -> list[tuple[str, object]]:
