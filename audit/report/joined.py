@@ -72,15 +72,15 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
         tables = [_by_scenario(runs, links)]
     elif not studies.rows:
         tables = [epsilons]
+    every = None
+    if by_scenario or len(first) < len(found):
+        every = _table(runs, [*failed_runs(runs), *epsilon_rows(runs)], links, _EVERY_ROW)
     sections = [
         ("maps", "Over the sweep", Gallery(sweep.maps(runs))),
-        ("rows", "Every row", None),
+        ("rows", "Every row", every),
         ("runs", "Runs", _runs(runs)),
         ("methods", "Methods", _METHODS),
     ]
-    if by_scenario or len(first) < len(found):
-        every = [*failed_runs(runs), *epsilon_rows(runs)]
-        sections[1] = ("rows", "Every row", _table(runs, every, links, _EVERY_ROW))
     overview = sweep.draw(epsilon_rows(runs))
     return Document(
         title="Tightness of the claims: an index of stored runs",

@@ -61,17 +61,14 @@ def document(tables: Sequence[Table]) -> bytes:
 
 def table(content: Table) -> str:
     """Return one table as a ``longtable``, which breaks over pages."""
-    head = " & ".join(escaped(label) for label, _ in content.columns)
+    names = " & ".join(escaped(label) for label, _ in content.columns)
+    head = [r"\toprule", rf"{names} \\", r"\midrule"]
     lines = [
         rf"\begin{{longtable}}{{{_widths(content)}}}",
         rf"\caption{{{escaped(content.caption)}}} \\",
-        r"\toprule",
-        rf"{head} \\",
-        r"\midrule",
+        *head,
         r"\endfirsthead",
-        r"\toprule",
-        rf"{head} \\",
-        r"\midrule",
+        *head,
         r"\endhead",
         r"\bottomrule",
         r"\endfoot",

@@ -33,13 +33,13 @@ def build(result: Result) -> Document:
     settings = queries.with_stems(result.settings)
     bound_looks = looks(queries.bound_ids(result.settings))
     shown_stem, overview = _overview(result, bound_looks)
-
-    def section(setting: SettingResult, stem: str) -> Section:
+    sections = []
+    for setting, stem in settings:
         if isinstance(setting, StudyResult):
-            return study_section.section(setting, stem, first_shown=stem == shown_stem)
-        return setting_section.section(setting, stem, bound_looks)
-
-    folded = len(settings) > _MAX_OPEN_SETTINGS
+            section = study_section.section(setting, stem, first_shown=stem == shown_stem)
+        else:
+            section = setting_section.section(setting, stem, bound_looks)
+        sections.append(replace(section, folded=len(settings) > _MAX_OPEN_SETTINGS))
     scenario = result.scenario
     sentences = [part.rstrip(".") for part in (scenario.summary, scenario.reference) if part]
     return Document(
@@ -48,10 +48,7 @@ def build(result: Result) -> Document:
         conclusion=conclusion(result),
         tables=tuple(summaries(result)),
         overview=overview,
-        sections=(
-            *(replace(section(*one), folded=folded) for one in settings),
-            *_closing(result),
-        ),
+        sections=(*sections, *_closing(result)),
     )
 
 

@@ -324,7 +324,11 @@ def draw_tradeoff(
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        _region(axes, alpha, upper, list(bounds.values()), floor)
+        lower = np.max(list(bounds.values()), axis=0) if bounds else np.zeros_like(alpha)
+        axes.fill_between(
+            alpha, np.clip(lower, floor, upper), upper, color="#DCEAF5", lw=0,
+            label="left open by both sides",
+        )  # fmt: skip
         if logarithmic:
             style.logarithmic(axes, "xy")
             axes.set_xlim(float(alpha[alpha > 0].min()), 1)
@@ -363,13 +367,6 @@ def _floor(alpha: Array, exact: Array) -> float:
     """Half a decade or so under the exact curve at even odds."""
     middle = float(np.interp(0.5, alpha, np.log10(np.maximum(exact, _MIN_VALUE))))
     return float(max(10 ** (1.15 * np.floor(middle) - 1), _MIN_VALUE))
-
-
-def _region(axes: Axes, alpha: Array, upper: Array, bounds: list[Array], floor: float) -> None:
-    """Shade what samples and claims leave open."""
-    lower = np.max(bounds, axis=0) if bounds else np.zeros_like(alpha)
-    lower = np.clip(lower, floor, upper)
-    axes.fill_between(alpha, lower, upper, color="#DCEAF5", lw=0, label="left open by both sides")
 
 
 def tradeoff_caption(curves: TradeoffCurves, unsound: Collection[str], *, logarithmic: bool) -> str:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import matplotlib as mpl
@@ -230,18 +231,15 @@ def _plain_numbers(figure: Figure) -> None:
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             if isinstance(axis.get_major_formatter(), ScalarFormatter):
-                axis.set_major_formatter(FuncFormatter(_plain(axis)))
+                axis.set_major_formatter(FuncFormatter(partial(_plain, axis)))
 
 
-def _plain(axis: Axis) -> Callable[[float, int | None], str]:
-    def written(value: float, place: int | None) -> str:
-        low, high = axis.get_view_interval()
-        if abs(value) < _AXIS_ZERO * abs(high - low):  # what rounding left of a tick at 0
-            return "0"
-        text = plain(abs(float(value)))
-        return f"\N{MINUS SIGN}{text}" if value < 0 else text
-
-    return written
+def _plain(axis: Axis, value: float, place: int | None) -> str:
+    low, high = axis.get_view_interval()
+    if abs(value) < _AXIS_ZERO * abs(high - low):  # what rounding left of a tick at 0
+        return "0"
+    text = plain(abs(float(value)))
+    return f"\N{MINUS SIGN}{text}" if value < 0 else text
 
 
 def _legend_below(figure: Figure) -> None:
