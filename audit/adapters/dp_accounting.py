@@ -79,9 +79,6 @@ def neighboring_relation(relation: Relation) -> Any:
     return getattr(library().NeighboringRelation, _RELATIONS[relation])
 
 
-# events
-
-
 def from_dp_event(
     event: Any, *, dataset_size: int, relation: Any, clip_norm: float = 1.0
 ) -> NoisySGD | Composition:
@@ -271,9 +268,6 @@ def _event_of(events: Any, run: NoisySGD) -> Any:
         known = "'full', 'poisson', 'truncated poisson' or 'without replacement'"
         raise validate.fail("batching", f"{known} for a DpEvent", run.batching.value)
     return events.SelfComposedDpEvent(once, run.steps)
-
-
-# accountants
 
 
 def accountant(

@@ -17,9 +17,6 @@ from audit.mechanism import Composition, NoisySGD, Relation
 
 __all__ = ["from_auditor", "from_execution_plan"]
 
-# Private attributes of jax-privacy 2.0.0, which has no public names for them.
-_HELD_IN, _HELD_OUT = "_in_canary_scores", "_out_canary_scores"
-
 
 def from_auditor(auditor: Any) -> CanaryScores:
     """Return the scores held by a ``CanaryScoreAuditor``, not its conclusions.
@@ -58,7 +55,8 @@ def from_auditor(auditor: Any) -> CanaryScores:
     if not isinstance(auditor, kind):
         raise validate.fail("auditor", "a CanaryScoreAuditor", auditor)
     try:
-        sides = [getattr(auditor, name) for name in (_HELD_IN, _HELD_OUT)]
+        # private attributes of jax-privacy 2.0.0, which has no public names for them
+        sides = auditor._in_canary_scores, auditor._out_canary_scores
     except AttributeError as error:
         wrong = "auditor must keep its scores as that of jax-privacy 2.0 does"
         raise ValueError(f"{wrong}, got {error}") from None

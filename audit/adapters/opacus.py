@@ -27,6 +27,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,6 @@ from audit.adapters.libraries import ClaimedCurve, load
 from audit.adapters.steps import any_dataset_size, composed, noise_over_clip_norm, runs_of, step
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 from audit.numerics.display import ShortRepr
-
-# --------------------------------------------------------------------------------------- histories
-
 
 __all__ = [
     "Accountant",
@@ -133,25 +131,13 @@ def from_history(
     if dataset_size is None:
         dataset_size = any_dataset_size(*(rate for _, rate, _ in entries))
     validate.integer(1, dataset_size=dataset_size)
-    return composed(
-        (_poisson_step(noise_multiplier, rate, dataset_size, relation, clip_norm), steps)
-        for noise_multiplier, rate, steps in entries
-    )
-
-
-def _poisson_step(
-    noise_multiplier: float, rate: float, dataset_size: int, relation: Relation, clip_norm: float
-) -> NoisySGD:
-    """Return one step on Poisson batches, or on all records at rate 1."""
-    return step(
-        noise_multiplier,
-        rate,
-        dataset_size=dataset_size,
-        relation=relation,
-        clip_norm=clip_norm,
-        batching=Batching.FULL if rate == 1 else Batching.POISSON,
-        batch_size=max(int(dataset_size * rate), 1),  # Opacus' expected_batch_size
-    )
+    once = partial(step, dataset_size=dataset_size, relation=relation, clip_norm=clip_norm)
+    made = []
+    for noise_multiplier, rate, steps in entries:
+        batching = Batching.FULL if rate == 1 else Batching.POISSON
+        size = max(int(dataset_size * rate), 1)  # Opacus' expected_batch_size
+        made.append((once(noise_multiplier, rate, batching=batching, batch_size=size), steps))
+    return composed(made)
 
 
 def to_history(mechanism: NoisySGD | Composition) -> History:
@@ -195,9 +181,6 @@ def to_history(mechanism: NoisySGD | Composition) -> History:
     return tuple(
         (noise_over_clip_norm(run), run.sampling_rate, run.steps) for run in runs_of(mechanism)
     )
-
-
-# ------------------------------------------------------------------------------------- accountants
 
 
 class Accountant(enum.Enum):
@@ -342,9 +325,6 @@ def _asked(ask: Callable[[], Iterable[float]], name: str) -> tuple[float, ...]:
     return found
 
 
-# ----------------------------------------------------------------------------------------- loaders
-
-
 @dataclass(frozen=True)
 class Loader:
     """Batches that a data loader draws for the logical steps.
@@ -387,10 +367,23 @@ class Loader:
                 f"history must hold whole epochs ({self.batches} steps) in every entry for "
                 f"{self.batching.value} batches, got {[steps for _, _, steps in history]} steps"
             )
-        return composed(
-            (self._step(noise_multiplier, relation, clip_norm), steps)
-            for noise_multiplier, _, steps in history
+        if self.rate is not None:
+            drawn = [(noise_multiplier, self.rate, steps) for noise_multiplier, _, steps in history]
+            return from_history(
+                drawn, dataset_size=self.records, relation=relation, clip_norm=clip_norm
+            )
+        assert self.batch_size is not None  # None for Poisson samplers only
+        cut = self.batching.cuts and not self.batching.drops_rest
+        records = self.batches * self.batch_size if cut else self.records
+        once = partial(
+            step,
+            sampling_rate=self.batch_size / records,
+            dataset_size=records,
+            relation=relation,
+            clip_norm=clip_norm,
+            batching=self.batching,
         )
+        return composed((once(noise_multiplier), steps) for noise_multiplier, _, steps in history)
 
     def _cut_by(self, history: History) -> bool:
         """Return whether an entry ends within an epoch whose batches depend on each other."""
@@ -401,21 +394,6 @@ class Loader:
         begun = sum(steps for _, _, steps in history) < self.batches
         cut = any(steps % self.batches for _, _, steps in history)
         return (several and cut) or (uneven and begun)
-
-    def _step(self, noise_multiplier: float, relation: Relation, clip_norm: float) -> NoisySGD:
-        if self.rate is not None:
-            return _poisson_step(noise_multiplier, self.rate, self.records, relation, clip_norm)
-        assert self.batch_size is not None  # None for Poisson samplers only
-        cut = self.batching.cuts and not self.batching.drops_rest
-        records = self.batches * self.batch_size if cut else self.records
-        return step(
-            noise_multiplier,
-            self.batch_size / records,
-            dataset_size=records,
-            relation=relation,
-            clip_norm=clip_norm,
-            batching=self.batching,
-        )
 
 
 def read_loader(data_loader: Any) -> Loader:
@@ -504,9 +482,6 @@ def _named(thing: Any) -> str:
     if thing is None:
         return "None"
     return f"{type(thing).__name__} of {type(thing).__module__.partition('.')[0]}"
-
-
-# --------------------------------------------------------------------------------------- trainings
 
 
 # A history stores Opacus' rate 1 / len(data_loader) exactly.

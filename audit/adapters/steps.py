@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
 
 from audit import validate
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
@@ -85,13 +87,10 @@ def composed(steps: Iterable[tuple[NoisySGD, int]]) -> NoisySGD | Composition:
 
     Consecutive equal steps become one run.
     """
-    runs: list[tuple[NoisySGD, int]] = []
-    for one, times in steps:
-        if runs and runs[-1][0] == one:
-            runs[-1] = one, runs[-1][1] + times
-        else:
-            runs.append((one, times))
-    parts = tuple(replace(one, steps=one.steps * times) for one, times in runs)
+    parts = tuple(
+        replace(one, steps=one.steps * sum(times for _, times in run))
+        for one, run in groupby(steps, key=itemgetter(0))
+    )
     if not parts:
         raise ValueError("steps must be at least one, got none")
     return parts[0] if len(parts) == 1 else Composition(parts)
