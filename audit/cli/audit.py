@@ -69,7 +69,10 @@ def _run() -> None:
         print(VERSION)
         return
     if "--schema" in sys.argv[1:]:
-        _print_schema()
+        from audit.scenario import schema  # takes a while to import, as the studies do
+
+        schema.load_shipped_studies()
+        print(json_text(schema.schema(Output)), end="")
         return
     # Hydra takes a while to import
     from audit.cli import composition, scenarios
@@ -96,14 +99,6 @@ def _run() -> None:
     # jobs may run in other processes, which store where these words say
     places = {Path(output) / sweep for output in outputs for sweep in sweeps if swept}
     _run_jobs(places, folders)
-
-
-def _print_schema() -> None:
-    """Print the JSON Schema of scenario files, with the parameters of the shipped studies."""
-    from audit.scenario import schema  # takes a while to import, as the studies do
-
-    schema.load_shipped_studies()
-    print(json_text(schema.schema(Output)), end="")
 
 
 def _folder_of_own_scenarios(arguments: Sequence[str]) -> Path | None:

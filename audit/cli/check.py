@@ -48,8 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command in this process and return its exit status."""
-    options = _options(arguments)
-    return _schema() if options.command == "schema" else _run(options, lambda names: None)[0]
+    return _run(_options(arguments), lambda names: None)[0]
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
