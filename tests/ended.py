@@ -27,13 +27,14 @@ class Ended:
         return line
 
 
+Command = Callable[..., Ended]
+
+
 @pytest.fixture
-def ended(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
+def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command's ``main`` with the words of a command line."""
 
-    def run(main: Callable[[], None], *words: object) -> Ended:
+    def run(main: Callable[[], int | None], *words: object) -> Ended:
         monkeypatch.setattr(sys, "argv", ["command", *map(str, words)])
         monkeypatch.setenv("HYDRA_FULL_ERROR", "0")  # which the command sets: it is undone
         # Hydra copies all that is registered, and a command registers scenarios
@@ -43,9 +44,8 @@ def ended(
         # Hydra would compose all twice, first to read a mode that nobody sets
         monkeypatch.setattr(Hydra, "get_mode", lambda *_, **__: None)
         capsys.readouterr()
-        status = 0
         try:
-            main()
+            status = main() or 0
         except SystemExit as end:
             status = int(end.code or 0)
         shown = capsys.readouterr()

@@ -21,9 +21,8 @@ from audit.cli.bounds import main as list_bounds
 from audit.cli.plan import main as plan
 from audit.cli.search import main as search
 from tests.claims.test_plugin import run_here
-from tests.ended import Ended
+from tests.ended import Command, Ended
 
-Command = Callable[..., Ended]
 Value = Any
 
 FIELDS: Mapping[str, Value] = {

@@ -6,6 +6,7 @@ import csv
 import functools
 import io
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -18,9 +19,7 @@ from audit import NoisySGD, Relation, bounds
 from audit.cli.bounds import main
 from audit.cli.search import main as search
 from audit.codec import encode
-from tests.ended import Ended
-
-Command = Callable[..., Ended]
+from tests.ended import Command
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,27 +31,14 @@ def _asked_once() -> Iterator[None]:
         yield
 
 
-WORDS = [
-    "steps=1000",
-    "dataset_size=20",
-    "batch_size=20",
-    "step_size=0.1",
-    "noise_std=0.5",
-    "lipschitz=1",
-    "smoothness=1",
-    "diameter=1",
-]
-CLIPPED = [
-    "steps=100",
-    "dataset_size=1000",
-    "batch_size=10",
-    "step_size=0.1",
-    "noise_std=0.1",
-    "clip_norm=1",
-    "convex=false",
-    "relation=zero_out",
-    "delta=1e-5",
-]
+WORDS = shlex.split(
+    "steps=1000 dataset_size=20 batch_size=20 step_size=0.1 noise_std=0.5 lipschitz=1 smoothness=1 "
+    "diameter=1"
+)
+CLIPPED = shlex.split(
+    "steps=100 dataset_size=1000 batch_size=10 step_size=0.1 noise_std=0.1 clip_norm=1 "
+    "convex=false relation=zero_out delta=1e-5"
+)
 
 
 def test_the_bounds_that_apply_and_one_line_that_counts_the_others(ended: Command) -> None:

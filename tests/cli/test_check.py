@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -18,6 +19,7 @@ from scipy.stats import norm
 from audit.claims import Expected, Verdict, check_file
 from audit.cli import check as check_command
 from tests.claims.written import EPSILON, HEAD_LINES, environment, write
+from tests.ended import Command, Ended
 
 GOOD = "- {id: good, epsilon: 4.4, delta: 1e-5}\n"
 FALSE = "- {id: lie, epsilon: 4.3, delta: 1e-5}\n"
@@ -37,15 +39,17 @@ def test_the_number_of_these_tests() -> None:
     assert brentq(excess, 1, 10) == pytest.approx(EPSILON, abs=1e-6)
 
 
-def run(*words: object) -> int:
-    return check_command.run([str(word) for word in words])
+@pytest.fixture
+def checked(ended: Command) -> Command:
+    """Run the command in this process."""
+    return functools.partial(ended, check_command.run)
 
 
-def test_all_as_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_as_expected(tmp_path: Path, checked: Command) -> None:
     expected = GOOD + FALSE.replace("}", ", expected: refuted}")
     doubtful = FALSE.replace("lie", "doubtful").replace("}", ", severity: warn}")  # does not fail
-    assert run(write(tmp_path, expected + doubtful)) == 0
-    shown = capsys.readouterr()
+    shown = checked(write(tmp_path, expected + doubtful))
+    assert shown.status == 0
     assert "3 claims: 1 consistent, 2 refuted; 2 as expected, 0 not, 1 warning" in shown.out
     assert "claim 'doubtful' refuted" in shown.out
     assert "error budget 0.01: " in shown.out
@@ -108,13 +112,13 @@ BROKEN = {
 
 
 def test_a_broken_claim_is_one_line_and_the_others_are_judged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, checked: Command
 ) -> None:
     (tmp_path / "my_calls.py").write_text(CALLABLES)
     right = "- {id: right, callable: 'my_calls:right', deltas: [1e-5]}\n"
     path = write(tmp_path, GOOD + right + "".join(f"- {bad}\n" for bad in BROKEN))
-    assert run(path) == 2
-    shown = capsys.readouterr()
+    shown = checked(path)
+    assert shown.status == 2
     told = {
         line.removeprefix(f"{path}:").partition(": ")[0]: line for line in shown.err.splitlines()
     }
@@ -131,7 +135,7 @@ def test_what_a_callable_prints_is_no_outcome(
 ) -> None:
     (tmp_path / "my_calls.py").write_text(CALLABLES)
     path = write(tmp_path, "- {id: x, callable: 'my_calls:talks', deltas: [1e-5]}\n")
-    assert run(path, "--format", "json") == 0
+    assert check_command.run([str(path), "--format", "json"]) == 0
     shown = capfd.readouterr()
     assert json.loads(shown.out)["status"] == 0
     assert shown.err == ("looking it up\n1 claim: 1 consistent; 1 as expected, 0 not, 0 warnings\n")
@@ -147,19 +151,18 @@ def test_what_a_callable_prints_is_no_outcome(
         (["--lock", "my.claims.yaml"], "my.claims.yaml: not a lock file"),
     ],
 )
-def test_bad_values(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_values(words: list[str], message: str, tmp_path: Path, checked: Command) -> None:
     (tmp_path / "folder").mkdir()
-    assert run(write(tmp_path, GOOD), *words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    shown = checked(write(tmp_path, GOOD), *words)
+    (line,) = shown.err.splitlines()
+    assert shown.status == 2
     assert message in line
 
 
-def test_formats_go_to_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats_go_to_files(tmp_path: Path, checked: Command) -> None:
     path = write(tmp_path, GOOD + FALSE)
-    assert run(path, "--format", "json", "--output", tmp_path / "o.json", "--jobs", 2) == 1
-    assert capsys.readouterr().out == ""
+    shown = checked(path, "--format", "json", "--output", tmp_path / "o.json", "--jobs", 2)
+    assert (shown.status, shown.out) == (1, "")
     good, false = json.loads((tmp_path / "o.json").read_text())["claims"]
     assert [good["verdict"], false["verdict"]] == ["consistent", "refuted"]
     assert good["certified"] == pytest.approx(EPSILON, abs=1e-6)
@@ -167,12 +170,13 @@ def test_formats_go_to_files(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("width", [120, 50])
 def test_a_terminal_gets_lines_that_fit(
-    width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    width: int, tmp_path: Path, checked: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
-    assert run(write(tmp_path, GOOD + FALSE)) == 1
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)  # without colours
+    done = checked(write(tmp_path, GOOD + FALSE))
+    assert done.status == 1
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.out)  # without colours
     assert max(map(len, shown.splitlines())) <= width
     assert bool(re.search(r"^ +claim +verdict +claimed", shown)) == (width == 120)
     assert re.search(r"FAIL  lie:? +refuted", shown)
@@ -181,27 +185,25 @@ def test_a_terminal_gets_lines_that_fit(
 
 
 def test_github_appends_to_the_summary(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, checked: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "summary.md"
     page.write_text("before\n")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
-    assert run(write(tmp_path, FALSE), "--format", "github") == 1
-    assert capsys.readouterr().out.startswith("::error file=")
+    for place, status in ((page, 1), (page / "none", 2)):  # where it cannot be, all is told anyway
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place))
+        shown = checked(write(tmp_path, FALSE), "--format", "github")
+        assert shown.status == status
+        assert shown.out.startswith("::error file=")
     assert page.read_text().startswith("before\n|  | claim |")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page / "none"))
-    assert run(write(tmp_path, FALSE), "--format", "github") == 2
-    assert capsys.readouterr().out.startswith("::error file=")  # it is told anyway
 
 
-def test_no_output_replaces_what_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_output_replaces_what_is_read(tmp_path: Path, checked: Command) -> None:
     path, lock = write(tmp_path, GOOD), tmp_path / "lock.json"
     before = path.read_text()
     for words in ((path, "--output", path), ("lock", lock, path, "--output", lock)):
-        assert run(*words) == 2
-        assert "--output must be no file that is read, got" in capsys.readouterr().err
+        shown = checked(*words)
+        assert shown.status == 2
+        assert "--output must be no file that is read, got" in shown.err
     assert path.read_text() == before
     assert not lock.exists()
 
@@ -217,71 +219,68 @@ def test_closed_and_full_outputs(words: str, status: int, tmp_path: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seeds(tmp_path: Path, checked: Command) -> None:
     path = write(tmp_path, GOOD)
     seeds = []
     for words in (["--fresh-seed"], ["--fresh-seed"], ["--seed", "5"], []):
-        assert run(path, "--format", "json", *words) == 0
-        read = json.loads(capsys.readouterr().out)
+        done = checked(path, "--format", "json", *words)
+        assert done.status == 0
+        read = json.loads(done.out)
         seeds.append((read["seed"], read["claims"][0]["seed"]))
     assert seeds[0][0] == seeds[0][1] != seeds[1][0]
     assert seeds[2:] == [(5, 5), (None, 0)]
 
 
-def test_a_file_without_claims_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_without_claims_is_refused(tmp_path: Path, checked: Command) -> None:
     path = write(tmp_path, "")
     path.write_text(path.read_text().replace("claims:\n", ""))
-    assert run(path) == 2
-    assert capsys.readouterr().err == f"{path}: claims must be given, got none\n"
+    assert checked(path) == Ended(2, "", f"{path}: claims must be given, got none\n")
 
 
-def test_witnesses_are_those_of_the_last_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_witnesses_are_those_of_the_last_check(tmp_path: Path, checked: Command) -> None:
     """That of a mended claim goes; one that cannot be written keeps no other from being so."""
     words = ("--witnesses", "w", "--no-verify")
     long = FALSE.replace("lie", "l" * 260)
-    assert run(write(tmp_path, long + FALSE), *words) == 2
-    assert "w: cannot be written: File name too long" in capsys.readouterr().err
+    shown = checked(write(tmp_path, long + FALSE), *words)
+    assert shown.status == 2
+    assert "w: cannot be written: File name too long" in shown.err
     assert [file.name for file in (tmp_path / "w").iterdir()] == ["lie.witness.json"]
-    assert run(write(tmp_path, FALSE.replace("4.3", "4.5")), *words) == 0
+    assert checked(write(tmp_path, FALSE.replace("4.3", "4.5")), *words).status == 0
     assert not list((tmp_path / "w").iterdir())
 
 
-def test_witnesses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_witnesses(tmp_path: Path, checked: Command) -> None:
     folder = tmp_path / "found"
     false = "- {id: lie, epsilon: 1, delta: 1e-2}\n"
-    assert run(write(tmp_path, GOOD + false), "--witnesses", folder) == 1
+    assert checked(write(tmp_path, GOOD + false), "--witnesses", folder).status == 1
     (file,) = folder.iterdir()
     assert file.name == "lie.witness.json"
-    capsys.readouterr()
     pytest.importorskip("flint")
-    assert run("--witness", file) == run("verify", file) == 0
-    assert capsys.readouterr().out.startswith(f"{file}: refuted: ")
-    assert run("verify", tmp_path / "absent", file) == 2  # the others are verified anyway
-    assert capsys.readouterr().out.startswith(f"{file}: refuted: ")
+    absent = "absent: not a witness file (file must be readable: No such file or directory)\n"
+    for words, status in (
+        (("--witness", file), 0),
+        (("verify", file), 0),
+        (("verify", tmp_path / "absent", file), 2),  # the others are verified anyway
+    ):
+        shown = checked(*words)
+        assert (shown.status, shown.err.endswith(absent)) == (status, status == 2)
+        assert shown.out.startswith(f"{file}: refuted: ")
     witness = json.loads(file.read_text())
-    file.write_text(
-        json.dumps({**witness, "claimed": 4.5, "bracket": [0, None]})
-    )  # a planted error: not refuted
-    assert run("--witness", file) == 1
-    capsys.readouterr()
+    # a planted error: not refuted
+    file.write_text(json.dumps({**witness, "claimed": 4.5, "bracket": [0, None]}))
+    assert checked("--witness", file).status == 1
     file.write_text("{}")
-    assert run("--witness", file) == 2
-    assert run("--witness", tmp_path / "absent") == 2
-    broken, absent = capsys.readouterr().err.splitlines()
-    assert broken.startswith(f"{file}: not a witness file (")
-    assert "(file must be readable: No such file or directory)" in absent
+    broken = checked("--witness", file)
+    assert broken.status == 2
+    assert broken.error.startswith(f"{file}: not a witness file (")
 
 
-def test_the_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lock(tmp_path: Path, checked: Command) -> None:
     path, kept = write(tmp_path, GOOD), tmp_path / "results" / "claims.json"
 
     def locked(*words: str) -> tuple[int, str]:
-        status = run("lock", kept, path, *words)
-        return status, capsys.readouterr().err
+        done = checked("lock", kept, path, *words)
+        return done.status, done.err
 
     status, told = locked()
     assert status == 1

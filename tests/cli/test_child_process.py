@@ -46,17 +46,17 @@ DEAF = (
 )
 
 
-def command(folder: Path, harm: str, *words: str) -> subprocess.Popen[str]:
+def started(*words: str) -> subprocess.Popen[str]:
+    """Start Python with these words."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, *words]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment())
+
+
+def checking(folder: Path, harm: str) -> subprocess.Popen[str]:
     """Start a check of a claim whose pair does harm at its second use."""
     (folder / "harmful.py").write_text(PAIR.format(harm=harm))
-    path = write(folder, CLAIM)
-    return subprocess.Popen(
-        [sys.executable, "-m", "audit.cli.check", str(path), *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
+    return started("-m", "audit.cli.check", str(write(folder, CLAIM)))
 
 
 FORGE = """\
@@ -78,13 +78,7 @@ def apart(folder: Path, body: str) -> subprocess.Popen[str]:
         "if __name__ == '__main__':\n"
         "    sys.exit(status_apart(command, argparse.Namespace()))\n"
     )
-    return subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
+    return started(str(script))
 
 
 def run_apart(folder: Path, body: str) -> tuple[int, str, str]:
@@ -119,9 +113,9 @@ def test_a_table_that_lacks_a_claim_is_no_success(
 
 
 def test_a_pair_that_does_no_harm_is_judged(tmp_path: Path) -> None:
-    with command(tmp_path, "pass") as checking:
-        out, err = checking.communicate(timeout=100)
-    assert (checking.returncode, err) == (0, "")
+    with checking(tmp_path, "pass") as done:
+        out, err = done.communicate(timeout=100)
+    assert (done.returncode, err) == (0, "")
     assert out.endswith("1 claim: 1 consistent; 1 as expected, 0 not, 0 warnings\n")
 
 
@@ -131,14 +125,14 @@ def test_a_pair_that_does_no_harm_is_judged(tmp_path: Path) -> None:
 def test_a_signal_ends_a_child_that_hears_nothing(
     number: signal.Signals, status: int, tmp_path: Path
 ) -> None:
-    with apart(tmp_path, f"begin(['a']); {DEAF}; return 0, ['a']") as checking:
-        assert checking.stderr is not None
-        child = int(checking.stderr.readline())
-        assert child != checking.pid
+    with apart(tmp_path, f"begin(['a']); {DEAF}; return 0, ['a']") as parent:
+        assert parent.stderr is not None
+        child = int(parent.stderr.readline())
+        assert child != parent.pid
         time.sleep(0.3)
-        checking.send_signal(number)
-        assert checking.wait(10) == status
-        told = checking.stderr.read()  # to its end: nobody holds it any more
+        parent.send_signal(number)
+        assert parent.wait(10) == status
+        told = parent.stderr.read()  # to its end: nobody holds it any more
         assert told == ("interrupted\n" if number is signal.SIGINT else "")
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, 0)
@@ -156,9 +150,6 @@ def test_no_process_is_started_for_words_alone(
 
 
 # writes to all that it can open of its relatives, kills the judge, and ends
-ATTACK = """(
-    __import__('attack').attack({messages!r}, {number})
-)"""
 MODULE = """\
 import glob, json, os, signal, struct
 
@@ -203,9 +194,9 @@ JUNK = (b"\0", NONCE + b"\0", *(message[len(NONCE) :] for message in FORGED))
 def test_no_attack_ends_with_status_0_and_no_table(number: signal.Signals, tmp_path: Path) -> None:
     """Not even one that may open the pipes, as it runs as the same user."""
     (tmp_path / "attack.py").write_text(MODULE)
-    harm = ATTACK.format(messages=JUNK + FORGED, number=int(number)).replace("\n", " ")
-    with command(tmp_path, harm) as run:
-        out, err = run.communicate(timeout=60)
-    assert run.returncode != 0
+    harm = f"__import__('attack').attack({JUNK + FORGED!r}, {int(number)})"
+    with checking(tmp_path, harm) as done:
+        out, err = done.communicate(timeout=60)
+    assert done.returncode != 0
     assert "consistent" not in out
     assert len(err.strip().splitlines()) >= 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable
 
 import pytest
 
@@ -14,9 +13,8 @@ from audit import Relation, estimation
 from audit.cli.plan import main
 from audit.curves import GaussianCurve, PureCurve
 from audit.estimation import plan
-from tests.ended import Ended
+from tests.ended import Command
 
-Command = Callable[..., Ended]
 SAMPLED = audit.epsilon(
     sampling_rate=0.3, noise_multiplier=0.4, steps=1, delta=1e-3, relation=Relation.ADD_REMOVE
 )

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import shlex
 from pathlib import Path
 
 from audit.cli.search import main
 from audit.search import read_found
-from tests.ended import Ended
+from tests.ended import Command
 
-Command = Callable[..., Ended]
-
-MECHANISM = [
-    "steps=10",
-    "dataset_size=10",
-    "batch_size=10",
-    "step_size=0.1",
-    "noise_std=0.5",
-    "lipschitz=1",
-    "smoothness=1",
-    "diameter=1",
-]
+MECHANISM = shlex.split(
+    "steps=10 dataset_size=10 batch_size=10 step_size=0.1 noise_std=0.5 lipschitz=1 smoothness=1 "
+    "diameter=1"
+)
 SHORT = ["budget=30", "evaluations=5", "seed=0"]
 
 
