@@ -41,8 +41,6 @@ def same(event: Any, other: Any) -> bool:
     )
 
 
-# events
-
 ROUND_TRIPS = [
     dp.SelfComposedDpEvent(GAUSSIAN, 7),
     dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.1)), 10_000),
@@ -209,9 +207,6 @@ def test_what_is_judged_in_words() -> None:
         "with noise multiplier 2 (noise over clip norm); 1000 records, relation 'replace one', all "
         "iterates released"
     )
-
-
-# accountants
 
 
 def test_the_pld_accountant_agrees_on_the_same_event() -> None:

@@ -87,18 +87,14 @@ def test_the_dataset_size_does_not_matter() -> None:
 @pytest.mark.parametrize(
     ("history", "message"),
     [
-        ([], "history must hold one entry or more, got none"),
         ({"mechanism": "rdp"}, "a state_dict with 'history', got the keys mechanism"),
-        ("rdp", "history must be entries .* got 'rdp'"),
         (3, "history must be entries .* got 3"),
-        ([(1.0, 0.1)], r"history\[0\] must be \(noise multiplier, sample rate, steps\), got \(1.0"),
         ([(1.0, 0.1, 1), (0.0, 0.1, 1)], r"history\[1\] noise multiplier must be .* got 0.0"),
-        ([(1.0, 1.5, 1)], r"history\[0\] sample rate must be in \[0, 1\], got 1.5"),
         ([(1.0, 0.0, 1)], r"history\[0\] sample rate must be a positive .* got 0.0"),
-        ([(1.0, 0.5, 1.5)], r"history\[0\] steps must be a whole number .* got 1.5"),
     ],
 )
 def test_what_is_no_history_is_refused(history: Any, message: str):
+    """Other mistakes are in tests/test_mistakes.py."""
     with pytest.raises(ValueError, match=message):
         opacus.from_history(history, dataset_size=10, relation=Relation.ADD_REMOVE)
 
@@ -154,17 +150,9 @@ def test_the_extra_is_named_where_opacus_is_missing(not_installed: None):
             ask()
 
 
-# loaders: the facts that read_loader finds
-
-
-def shuffled(records: int = 1000, batches: int = 100, batch_size: int = 10) -> opacus.Loader:
-    return opacus.Loader(
-        sampler="RandomSampler",
-        batching=Batching.RESHUFFLED,
-        records=records,
-        batches=batches,
-        batch_size=batch_size,
-    )
+def shuffled(records: int = 1000) -> opacus.Loader:
+    """An epoch of 100 batches of 10."""
+    return opacus.Loader("RandomSampler", Batching.RESHUFFLED, records, 100, batch_size=10)
 
 
 def test_a_loader_without_poisson_sampling_has_both_numbers():
@@ -223,12 +211,6 @@ def test_noise_that_changes_in_an_epoch_is_refused():
     halves = ((0.5, 0.01, 50), (0.6, 0.01, 150))
     with pytest.raises(ValueError, match=r"for reshuffled batches, got \[50, 150\] steps"):
         shuffled().mechanism(halves, relation=Relation.ZERO_OUT, clip_norm=1.0)
-    poisson = opacus.Loader(
-        sampler="UniformWithReplacementSampler",
-        batching=Batching.POISSON,
-        records=1000,
-        batches=100,
-        rate=0.01,
-    )
+    poisson = opacus.Loader("a sampler", Batching.POISSON, 1000, 100, rate=0.01)
     made = poisson.mechanism(halves, relation=Relation.ADD_REMOVE, clip_norm=1.0)
     assert made == opacus.from_history(halves, dataset_size=1000, relation=Relation.ADD_REMOVE)

@@ -114,9 +114,6 @@ def test_a_script_audits_all_and_writes_a_report(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").is_file()
 
 
-# ---------------------- Audits of trainings compared with jax-privacy's auditor on the same scores
-
-
 DELTA, ERROR = 1e-2, 0.05
 TRUE = float(GaussianCurve(trainings.MU).epsilon(DELTA))
 
