@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
-from audit.codec import encode
-from audit.results import Result
-
 
 class Page(HTMLParser):
     """Collects tags, attributes, ids and the numbers of ``data`` elements."""
@@ -34,23 +31,14 @@ class Page(HTMLParser):
             self._value = None
 
 
-def numbers_in(result: Result) -> set[float]:
-    """Every number that the result holds, however deep."""
-    return set(_numbers(encode(result)))
-
-
-def _numbers(node: Any) -> Iterator[float]:
+def numbers_in(node: Any) -> Iterator[float]:
+    """Every number that plain data hold, however deep."""
     if isinstance(node, dict):
         node = list(node.values())
     if isinstance(node, list | tuple):
         for item in node:
-            yield from _numbers(item)
+            yield from numbers_in(item)
     elif node == "inf":
         yield math.inf
     elif isinstance(node, int | float) and not isinstance(node, bool):
         yield float(node)
-
-
-def numbers_of(value: Any) -> set[float]:
-    """The numbers behind a cell."""
-    return set(_numbers(value))

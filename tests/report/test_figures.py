@@ -22,14 +22,13 @@ from audit.results import (
     BurnIn,
     LawCurves,
     Laws,
-    Number,
     Result,
     ScoreHistograms,
     Verdict,
 )
 
 from .collisions import collisions, ticks
-from .example import bound, example, pair_settings, result, study, with_bound
+from .example import around, bound, example, pair_settings, result, study, with_bound
 from .test_setting_section import by_record
 
 
@@ -71,7 +70,7 @@ def test_steps_caption_follows_the_data() -> None:
     falling = BoundCurve(id="a", values=tuple(range(20, 7, -1)))
     assert "Still falling: a." in words(bounds=(falling,))
     exact = pair_settings()[0].epsilon_against_steps.exact
-    assert words(exact=(*exact[:-1], at(math.inf))) == "The exact value is infinite."
+    assert words(exact=(*exact[:-1], around(math.inf, 0.0))) == "The exact value is infinite."
 
 
 @pytest.mark.parametrize(
@@ -86,11 +85,9 @@ def test_steps_caption_follows_the_data() -> None:
 def test_a_curve_is_level_only_after_its_last_change(
     steps: tuple[int, ...], values: tuple[float, ...], text: str
 ) -> None:
-    assert text in words(steps=steps, exact=tuple(map(at, values)), bounds=())
-
-
-def at(value: float) -> Number:
-    return Number(value, value, value)
+    assert text in words(
+        steps=steps, exact=tuple(around(value, 0.0) for value in values), bounds=()
+    )
 
 
 def test_the_steps_caption_calls_no_unsound_claim_the_tightest() -> None:
@@ -187,9 +184,6 @@ def test_scores_that_no_axis_holds_are_drawn() -> None:
     found = ScoreHistograms.of(x, y, 5)
     assert (found.first, found.second) == ((0, 0, 0.5, 0, 0.5), (0.5, 0, 0.5, 0, 0))
     assert laws.draw_scores(found, 2, "own").svg
-
-
-# ------ Figures of every kind have no overlapping text, none outside the canvas, and readable axes
 
 
 Drawn = list[list[str]]

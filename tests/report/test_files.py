@@ -62,9 +62,6 @@ def test_neither_importing_the_report_nor_reading_results_imports_matplotlib() -
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
 
 
-# -------- Tables for LaTeX: every special sign is escaped, and the numbers are those of the report
-
-
 def content(*rows: tuple[Cell, ...]) -> Table:
     return Table(caption="Epsilon & δ", columns=(("What_1", TEXT), ("Value", COUNT)), rows=rows)
 

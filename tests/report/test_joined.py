@@ -38,12 +38,12 @@ pytestmark = pytest.mark.usefixtures("_one_pixel")
 QUANTITIES = ("epsilon", "Renyi divergence", "statement")
 
 
-def store(folder: Path, result: Result, *, page: bool = False) -> Path:
+def store(folder: Path, result: Result | None, error: str | None = None) -> Path:
+    """Store a run: its result, or the error that ended it."""
     folder.mkdir(parents=True)
-    (folder / "result.json").write_text(to_json(result), encoding="utf-8")
-    (folder / "status.json").write_text(status(None, f"audit {folder.name}"), encoding="utf-8")
-    if page:
-        (folder / "report.html").write_text("<p>", encoding="utf-8")
+    if result is not None:
+        (folder / "result.json").write_text(to_json(result), encoding="utf-8")
+    (folder / "status.json").write_text(status(error, f"audit {folder.name}"), encoding="utf-8")
     return folder
 
 
@@ -65,12 +65,10 @@ def swept(steps: int, noise: float, ratio: float, name: str = "at22_lower_bound"
 @pytest.fixture
 def places(tmp_path: Path) -> list[Path]:
     """A run with a page, a sweep of four with one that failed, and a folder with nothing."""
-    store(tmp_path / "run", example(), page=True)
+    (store(tmp_path / "run", example()) / "report.html").write_text("<p>", encoding="utf-8")
     for name, point in (("a", (10, 0.5, 1.5)), ("b", (20, 0.5, 2.0)), ("c", (10, 1.0, 3.0))):
         store(tmp_path / "sweep" / name, swept(*point))
-    (tmp_path / "sweep" / "d").mkdir()
-    failed = status("noise_std must be a positive finite number, got -1.0", "audit d")
-    (tmp_path / "sweep" / "d" / "status.json").write_text(failed, encoding="utf-8")
+    store(tmp_path / "sweep" / "d", None, "noise_std must be a positive finite number, got -1.0")
     return [tmp_path / "run", tmp_path / "sweep", tmp_path / "nothing"]
 
 
@@ -235,10 +233,8 @@ def test_runs_are_told_apart_by_what_their_commands_do_not_share() -> None:
 def test_runs_in_folders_of_the_same_name_keep_their_reports(tmp_path: Path) -> None:
     """The row of a refuted run once led to the report of another one."""
     for day, wrong in (("mon", True), ("tue", False), ("w (d)", False)):
-        folder = tmp_path / day / "run"
-        folder.mkdir(parents=True)
-        (folder / "result.json").write_text(to_json(studied(wrong=wrong)), encoding="utf-8")
-        report.write(studied(wrong=wrong), folder)
+        made = studied(wrong=wrong)
+        report.write(made, store(tmp_path / day / "run", made))
     runs = report.gather([tmp_path])
     assert [run.name for run in runs] == ["mon/run", "tue/run", "w (d)/run"]
     rows = joined.build(runs, tmp_path / "index").tables[0].rows
@@ -366,10 +362,7 @@ def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
             made = with_setting(made, 0, deltas=setting.deltas)
         store(tmp_path / f"{i:02}", made)
     store(tmp_path / "97", studied())
-    failed = status("steps must be ..., got 0", "audit scenario=broken")
-    store(tmp_path / "98", studied())
-    (tmp_path / "98" / "result.json").unlink()
-    (tmp_path / "98" / "status.json").write_text(failed, encoding="utf-8")
+    store(tmp_path / "98", None, "steps must be ..., got 0")
     document = joined.build(report.gather([tmp_path]), tmp_path)
     rows = {row[0].note or row[0].text: row for row in document.tables[0].rows}
     assert len(document.tables[0].rows) == 24 + 2
@@ -410,9 +403,6 @@ def test_tables_for_latex(tmp_path: Path) -> None:
     rows = joined_rows.epsilon_rows(report.gather([tmp_path / "run"]))
     assert text.count(r"\textbf{refuted}") == len(rows)
     assert r"\toprule" in (tmp_path / "run" / "report.tex").read_text(encoding="utf-8")
-    plain = tmp_path / "plain"
-    assert run([str(tmp_path / "run"), "--output", str(plain)]) == 0
-    assert not list(plain.glob("*.tex"))
 
 
 def test_a_report_that_cannot_be_drawn_does_not_stop_the_others(

@@ -46,6 +46,7 @@ from audit.results import (
 )
 
 from .example import (
+    around,
     bound,
     evidence,
     example,
@@ -59,10 +60,6 @@ from .example import (
 
 def by_record(*claimed: float, status: Status = Status.AS_PRINTED) -> tuple[AtPosition, ...]:
     """Records 1, 2, ... of which two pairs have their index and half of it."""
-
-    def exactly(value: float) -> Number:
-        return Number(value, value, value)
-
     return tuple(
         AtPosition(
             position=index - 1,
@@ -71,8 +68,8 @@ def by_record(*claimed: float, status: Status = Status.AS_PRINTED) -> tuple[AtPo
                 PositionAtDelta(
                     delta=delta,
                     pairs=(
-                        NamedEpsilon(pair="ResetWalk", epsilon=exactly(float(index))),
-                        NamedEpsilon(pair="TwoSidedWalk", epsilon=exactly(index / 2)),
+                        NamedEpsilon(pair="ResetWalk", epsilon=around(index, 0.0)),
+                        NamedEpsilon(pair="TwoSidedWalk", epsilon=around(index / 2, 0.0)),
                     ),
                     certified=float(index),
                     bounds=(bound("fmtt18.theorem_23", value, float(index), status=status),),
@@ -188,9 +185,6 @@ def test_numbers_are_rounded_to_the_side_of_their_format() -> None:
         assert form.cell(None).text == "–"
 
 
-# ---- Reports of audits with several numbers a run, and of datasets that differ in several records
-
-
 def combined(choice: object, *weights: float) -> CombinedColumns:
     return CombinedColumns(choice=choice, number=3, weights=weights or None, choosing=(1000, 900))
 
@@ -232,13 +226,10 @@ def test_what_a_group_says_of_one_record() -> None:
     assert [float(str(cell.value)) for cell in row] == numbers
 
 
-# ---------------------- Reports at delta = 0, where most bounds and many exact values are infinite
-
-
 def infinite(epsilon: float = math.inf) -> PairResult:
     """A setting at delta = 0 whose claims are infinite."""
     setting = pair_settings()[0]
-    value = Number(epsilon, epsilon, epsilon)
+    value = around(epsilon, 0.0)
     claims = tuple(
         replace(bound(name, math.inf, 1.0), ratio=None)
         for name in ("bsa24.theorem_4_1", "bsa24.theorem_4_3")

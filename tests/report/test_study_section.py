@@ -14,9 +14,8 @@ import rich.console
 
 from audit import report
 from audit.numerics.number_format import number, plain
-from audit.report import joined_rows, queries, run_report, study_section, terminal
+from audit.report import queries, run_report, study_section, terminal
 from audit.report.conclusion import conclusion
-from audit.report.figures import sweep
 from audit.results import Findings, StudyResult, Value, Verdict
 
 from .example import mixed, pair_settings, result, study, with_bound
@@ -87,15 +86,6 @@ def test_a_study_without_charts_and_statements(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "tests.powers:Powers" in page
     assert "<svg" not in page
-
-
-@pytest.mark.usefixtures("_one_pixel")
-def test_joined_reports_pass_studies_by(tmp_path: Path) -> None:
-    runs = [report.Run(tmp_path / str(i), "", mixed(), None) for i in range(2)]
-    assert {row.setting for row in joined_rows.epsilon_rows(runs)} == {"full_batch"}
-    assert sweep.maps(runs) == ()
-    report.write_joined(runs, tmp_path)
-    report.write_joined([report.Run(tmp_path / "a", "", result(study()), None)], tmp_path)
 
 
 def test_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
