@@ -143,7 +143,6 @@ def _claimed_and_certain(claim: ClaimedBound, several: bool) -> str:
 
 
 def _tightness(settings: Sequence[ComparedResult]) -> list[str]:
-    rows = [row for setting in settings for row in setting.deltas]
     known = []
     for setting in settings:
         unsound = queries.unsound(setting)
@@ -154,7 +153,7 @@ def _tightness(settings: Sequence[ComparedResult]) -> list[str]:
     if not known:
         return []
     least, most = min(known), max(known)
-    pair = " of the strongest pair" if any(queries.strongest(row)[1] for row in rows) else ""
+    pair = " of the strongest pair" if queries.any_stronger(settings) else ""
     of = f"the exact value{pair}"
     if ratio(least[0]) == ratio(most[0]):
         return [f"the tightest claim that stands is {ratio(least[0])} times {of} ({least[1]})"]

@@ -194,6 +194,11 @@ def strongest(row: AtDelta) -> tuple[float, str]:
     return (own, "") if certified.epsilon <= own else (certified.epsilon, certified.by)
 
 
+def any_stronger(settings: Sequence[ComparedResult]) -> bool:
+    """Return whether another pair than a setting's own is the strongest somewhere."""
+    return any(strongest(row)[1] for setting in settings for row in setting.deltas)
+
+
 def bound_ids(settings: Sequence[SettingResult]) -> list[str]:
     """Return the ids of all bounds that have a number somewhere, sorted."""
     found = {claim.bound.id for claim in judged(settings)}

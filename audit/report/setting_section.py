@@ -279,8 +279,9 @@ def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
 
 
 def _caption_of_strongest(settings: Sequence[ComparedResult]) -> str:
-    named = any(queries.strongest(row)[1] for setting in settings for row in setting.deltas)
-    return "; where another pair is stronger, claims are compared with that" if named else ""
+    if queries.any_stronger(settings):
+        return "; where another pair is stronger, claims are compared with that"
+    return ""
 
 
 def _exact_and_strongest(row: AtDelta, claimed: float | None) -> Cell:

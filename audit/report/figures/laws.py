@@ -104,15 +104,9 @@ def caption(laws: Laws, trials: int, *, logarithmic: bool) -> str:
     if logarithmic:
         parts.append("Densities are drawn logarithmically because the laws hardly overlap.")
     parts += _agreement(laws, trials)
-    mass, name, end, law, other, other_name = max(
-        (
-            (law.atoms[end], name, end, law, other, other_name)
-            for (law, name), (other, other_name) in (_both(laws), _both(laws)[::-1])
-            for end in (0, 1)
-        ),
-        key=lambda atom: atom[:3],
-    )
+    mass, name, end = max((law.atoms[i], name, i) for law, name in _both(laws) for i in (0, 1))
     if mass > 0:
+        (law, _), (other, other_name) = sorted(_both(laws), key=lambda one: one[1] != name)
         parts.append(
             f"At the {_ENDS[end]} end of the domain sits {number(mass, 3)} of the mass of "
             f"{name} (sampled: {number(law.atom_frequencies[end], 3)}), and "

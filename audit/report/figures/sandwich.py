@@ -221,17 +221,13 @@ def _any_exact(settings: Sequence[ComparedResult]) -> bool:
     return any(row.exact for row in _rows(settings))
 
 
-def _any_stronger(settings: Sequence[ComparedResult]) -> bool:
-    return any(queries.strongest(row)[1] for row in _rows(settings))
-
-
 def _keys(axes: Axes, looks: dict[str, Look], settings: Sequence[ComparedResult]) -> None:
     """Draw the markers of the legend."""
     key = partial(axes.plot, [], [])
     key(">", label="certified lower bound", ms=8, color=style.SAMPLED)
     if _any_exact(settings):
         key("|", label="exact value of the pair", ms=13, mew=3, color=style.EXACT)
-    if _any_stronger(settings):
+    if queries.any_stronger(settings):
         key("d", label="exact value of the strongest pair", ms=9, mfc="white", mec=style.EXACT)
     for name in sorted({claim.bound.id for claim in queries.judged(settings)}):
         key(looks[name].marker, label=f"claimed: {name}", ms=7, color=looks[name].colour)
@@ -243,7 +239,7 @@ def caption(settings: Sequence[ComparedResult]) -> str:
     """Say how far apart the sides are, and where the gap is on the samples' side."""
     rows = [(setting, row) for setting in settings for row in setting.deltas]
     wrong = queries.refuted_ids(row for _, row in rows)
-    stronger, known = _any_stronger(settings), _any_exact(settings)
+    stronger, known = queries.any_stronger(settings), _any_exact(settings)
     of_pair = ", exact value of the pair" if known else ""
     parts = [f"Certified lower bound{of_pair} and claimed upper bounds on epsilon."]
     value = "the strongest pair's exact value" if stronger else "the exact value"

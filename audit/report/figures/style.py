@@ -169,10 +169,7 @@ def figure(draw: Callable[[Figure], None], height: float) -> Figure:
 
 def _own_ids(svg: bytes, name: str) -> bytes:
     """Put the figure's name before its ids, so that many drawings fit into one page."""
-    text = svg.decode("utf-8")
-    text = re.sub(r'\bid="', f'id="{name}.', text)
-    text = re.sub(r'href="#', f'href="#{name}.', text)
-    text = re.sub(r"url\(#", f"url(#{name}.", text)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}.", svg.decode("utf-8"))
     return text.encode("utf-8")
 
 
