@@ -15,7 +15,7 @@ from audit import validate
 from audit.claims import formats, lock
 from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
-from audit.cli.child_process import status_apart
+from audit.cli.child_process import Command, status_apart
 from audit.cli.errors import OneLineParser, exit_status, let_the_status_stand
 from audit.codec.atomic import check_place, write_atomic
 
@@ -352,7 +352,7 @@ def _one_line_errors(place: Path) -> Iterator[None]:
         raise ValueError(f"{place}: cannot be written: {error.strerror}") from None
 
 
-_COMMANDS: dict[str, Callable[[argparse.Namespace, _Begin], tuple[int, Sequence[str]]]] = {
+_COMMANDS: dict[str, Command] = {
     "check": _check,
     "verify": _verify,
     "panel": _panel,
