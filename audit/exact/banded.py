@@ -106,25 +106,13 @@ class BandedOperator(NamedTuple):
                 from_atoms[index] = -np.inf
                 between[:, index] = -np.inf
                 between[index, index] = 0
-        shape = from_atoms.shape
-        from_values, from_reach = _scaled(from_atoms.reshape(-1, order))
-        to_values, to_reach = _scaled(to_atoms.reshape(-1, order))
-        between_values, between_reach = _scaled(between.reshape(-1, 1))
-        return cls(
-            first,
-            last,
-            offset,
-            shared,
-            padding,
-            values.reshape(-1, order) * _LIFT_BLOCKS,
-            reach_of,
-            from_values.reshape(shape),
-            to_values.reshape(shape),
-            between_values.reshape(2, 2),
-            from_reach.reshape(shape[:2]),
-            to_reach.reshape(shape[:2]),
-            between_reach.reshape(2, 2),
-        )
+        from_values, from_reach = _scaled(from_atoms)
+        to_values, to_reach = _scaled(to_atoms)
+        between_values, between_reach = _scaled(between[..., None])
+        band = first, last, offset, shared, padding
+        blocks = values.reshape(-1, order) * _LIFT_BLOCKS, reach_of
+        atoms = from_values, to_values, between_values.reshape(2, 2)
+        return cls(*band, *blocks, *atoms, from_reach, to_reach, between_reach)
 
     @property
     def terms(self) -> int:
@@ -239,12 +227,12 @@ def _check_memory(numbers: int, step: Step, panels: Panels) -> None:
 
 
 def _scaled(logs: Array) -> tuple[Array, Integers]:
-    """Split logarithms, row by row, into doubles of at most about 1 and powers of two."""
-    top = logs.max(axis=1)
+    """Split logarithms, by rows along the last axis, into doubles of about 1 and powers of two."""
+    top = logs.max(axis=-1)
     some = np.isfinite(top)
     exponents = np.where(some, np.ceil(np.where(some, top, 0.0) / _LOG_2), _EMPTY).astype(np.int64)
     shift = np.where(some, exponents * _LOG_2, 0.0)
-    return np.exp(logs - shift[:, None]), exponents
+    return np.exp(logs - shift[..., None]), exponents
 
 
 def _unscaled(values: Array, exponents: Integers) -> Array:

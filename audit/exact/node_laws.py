@@ -50,7 +50,7 @@ import numpy as np
 from audit.constructions.process import Path, Process, split
 from audit.constructions.updates import UpdateMap
 from audit.exact.law import UNIT, WINDOW, Law, edge_table
-from audit.exact.propagation import Counter, Progress, Reached, Runner, domain_ends
+from audit.exact.propagation import Count, Progress, Reached, Runner, domain_ends
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.step_panels import REACH, StepPanels, step_panels
 from audit.exact.transfer import MEMORY_ERROR
@@ -66,7 +66,6 @@ MAX_REACH = 83.0
 _LONG_RUN, _FIRST_REACH, _FIRST_LONG_REACH = 3e6, (40.0, -690.0), (27.0, -300.0)
 # Margin of the lost mass below the laws where they matter, in logarithms.
 _LOG_MARGIN = 40.0
-_LOG_TINY = float(np.log(np.finfo(np.float64).tiny))
 Normals = dict[tuple[UpdateMap, float, bool], Array]  # log masses by map, noise, whether at start
 
 
@@ -95,13 +94,13 @@ def computed_laws(
     levels = [few, panels] if long else [panels]
 
     def one(index: int) -> list[Law]:
-        def report(now: int, _: int) -> None:
-            done[index] = now
+        def count(steps: int) -> None:
+            done[index] += steps
             if progress is not None:
                 progress(sum(done), total)
 
-        counter = Counter(report, total)
-        return _ProcessLaws(processes[index], levels[0], reach, banded, counter).after(wanted)
+        done[index] = 0
+        return _ProcessLaws(processes[index], levels[0], reach, banded, count).after(wanted)
 
     with contextlib.ExitStack() as stack:
         # one thread needs no pool, and an interrupt then need not wait for its end
@@ -147,10 +146,10 @@ class _ProcessLaws:
     """The laws of one process."""
 
     def __init__(
-        self, process: Process, panels: StepPanels, reach: float, banded: bool, counter: Counter
+        self, process: Process, panels: StepPanels, reach: float, banded: bool, count: Count
     ) -> None:
         self.process, self.step_panels, self.panels = process, panels, panels.panels
-        self.runner = Runner(process, self.panels, reach, banded, counter)
+        self.runner = Runner(process, self.panels, reach, banded, count)
         edges = self.panels.edges
         self.places = np.concatenate([edges[:1], self.panels.nodes.ravel(), edges[-1:]])
 
@@ -240,7 +239,8 @@ class _ProcessLaws:
                 reach = self.runner.reach
                 parts.append(math.log(4 * steps) - 0.5 * reach**2 - math.log(reach))
             elif self.runner.underflows:
-                parts.append(_LOG_TINY + math.log(self.places.size**2 * steps))
+                tiny = math.log(np.finfo(np.float64).tiny)
+                parts.append(tiny + math.log(self.places.size**2 * steps))
         return float(log_sum(np.array(parts))) if parts else -math.inf
 
 
@@ -277,6 +277,9 @@ def condensed(law: Law) -> Law:
     first = replace(law, stds=firsts)
     weights = panels.weights.ravel()
     logs = edge_table(first, nodes, tails=False).log_density + np.log(weights)
+    width = float(np.diff(panels.edges).max())
+    growth = ellipse(width, _RHOS)[1] ** 2 / (2 * both**2)
+    panel = math.exp(float(log_panel_error(_NODES, width, _RHOS, growth).min())) / (2.5 * both)
     position = first.position_error
     size = 15 + abs(math.log(second)) + float(np.abs(np.log(weights)).max()) + math.log(nodes.size)
     return replace(
@@ -285,14 +288,7 @@ def condensed(law: Law) -> Law:
         stds=np.full(nodes.size, second),
         log_masses=logs,
         log_lost=lost,
-        quadrature=law.quadrature + _error(float(np.diff(panels.edges).max()), both, panels),
+        quadrature=law.quadrature + (len(panels) * panel + _LOST_SHARE),
         rounding=law.rounding + UNIT * (32 + 6 * math.log(2) + 2 * size) + 3 * position,
         depth_rounding=law.depth_rounding + 14 * UNIT + position,
     )
-
-
-def _error(width: float, both: float, panels: Panels) -> float:
-    """Bound the relative error of the quadrature."""
-    growth = ellipse(width, _RHOS)[1] ** 2 / (2 * both**2)
-    panel = math.exp(float(log_panel_error(_NODES, width, _RHOS, growth).min())) / (2.5 * both)
-    return len(panels) * panel + _LOST_SHARE

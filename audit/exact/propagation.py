@@ -29,6 +29,7 @@ MAX_DENSE = 1000
 _CHUNK = 250
 
 Progress = Callable[[int, int], None]
+Count = Callable[[int], object]
 
 
 def domain_ends(processes: Sequence[Process], tail: float) -> tuple[float, float]:
@@ -76,28 +77,16 @@ class Reached:
         return mixture(states, [1.0] * len(states))
 
 
-class Counter:
-    """Counts steps for a progress report."""
-
-    def __init__(self, report: Progress | None, total: int) -> None:
-        self.report, self.total, self.done = report, total, 0
-
-    def add(self, steps: int) -> None:
-        """Count steps that were taken."""
-        self.done += steps
-        if self.report is not None:
-            self.report(self.done, self.total)
-
-
 class Runner:
     """Runs the paths of one process; operators are built once for each distinct step.
 
     On long intervals noise is followed for ``reach`` standard deviations; with ``banded`` they have
-    panels with exponents of their own even where plain doubles look sufficient.
+    panels with exponents of their own even where plain doubles look sufficient. ``count`` is called
+    with numbers of steps that were taken.
     """
 
     def __init__(
-        self, process: Process, panels: Panels, reach: float, banded: bool, counter: Counter
+        self, process: Process, panels: Panels, reach: float, banded: bool, count: Count
     ) -> None:
         self.process, self.panels, self.reach = process, panels, reach
         self.absorbing = (
@@ -108,7 +97,7 @@ class Runner:
         self.stuck = [a and process.start == e for a, e in zip(self.absorbing, ends, strict=True)]
         self.size = panels.nodes.size + 2
         self.dense = not banded and self.size <= MAX_DENSE
-        self.counter = counter
+        self.count = count
         self.form: Any = DenseOperator
         if not self.dense:
             from audit.exact.banded import BandedOperator  # loads Numba
@@ -127,7 +116,7 @@ class Runner:
             return [Reached({0: state}, 0.0)] * len(wanted)
         head, rest = split(path.segments, 1)  # the first step starts from a point, not a density
         begun = self._begun(head[0].steps[0])
-        self.counter.add(1)
+        self.count(1)
         parts = {memory: self.form.load(state, self.panels) for memory, state in begun.items()}
         found, done, counted = [], 1, 1.0
         for steps in wanted:
@@ -165,7 +154,7 @@ class Runner:
         ):  # the operator of a whole period is squared in its turn
             powers = [self.operator(step).power(count) for step, count in runs]
             period = functools.reduce(lambda before, after: after @ before, powers)
-            self.counter.add(len(segment))
+            self.count(len(segment))
             parts, counted = period.carry(parts, times)
             return parts, counted
         counted = 0.0
@@ -176,7 +165,7 @@ class Runner:
                     now = min(chunk, count - done)
                     parts, more = self._taken(step, parts, now)
                     counted += more
-                    self.counter.add(now)
+                    self.count(now)
         return parts, counted
 
     def _taken(self, step: Step, parts: Parts, times: int) -> tuple[Parts, float]:

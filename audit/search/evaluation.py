@@ -14,7 +14,7 @@ from numpy.polynomial.legendre import legvander
 from audit.constructions.base import Construction
 from audit.constructions.process import Process
 from audit.exact.normal_laws import gaussian_pair, normal_law
-from audit.exact.propagation import MAX_DENSE, Counter, Runner, domain_ends, steepest
+from audit.exact.propagation import MAX_DENSE, Runner, domain_ends, steepest
 from audit.exact.staircases import is_staircase, staircase_laws
 from audit.exact.transfer import State, mixture
 from audit.mechanism import NoisySGD
@@ -143,8 +143,7 @@ def _state(process: Process, panels: Panels, reach: float, banded: bool, clock: 
     if is_staircase(process):
         [law] = staircase_laws(process, [len(process)])
         return State(law.log_density(panels.nodes), np.full(2, -np.inf))
-    total = len(process) * len(process.paths)
-    runner = Runner(process, panels, reach, banded, Counter(clock.check, total))
+    runner = Runner(process, panels, reach, banded, clock.check)
     runs = [runner.run(path, [len(process)])[0].total() for path in process.paths]
     state = mixture(runs, [path.probability for path in process.paths])
     state = state.shifted(-state.log_mass(panels))

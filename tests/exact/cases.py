@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from audit import Batching, NoisySGD
@@ -142,10 +141,3 @@ CASES: dict[str, Callable[[], Construction]] = {
         expanding, lower_wall=Wall.ABSORB, upper_wall=Wall.ABSORB
     ),
 }
-
-
-def gaussian_pair(push: float, steps: int) -> tuple[TwoSidedWalk, float]:
-    """A two-sided walk whose walls are out of reach, and the mu of its normal laws."""
-    far = 2 * (push * steps + 12 * math.sqrt(steps))
-    pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=far))
-    return pair, 2 * push * math.sqrt(steps)
