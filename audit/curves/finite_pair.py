@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from audit.curves.brackets import TINY, Bracket
 from audit.numerics.arrays import Array
+from audit.numerics.log_sums import log_fsum
 
 Long = NDArray[np.longdouble]
 
@@ -255,11 +256,7 @@ class FinitePair:
         float
             Log of the moment; ``log_moment(alpha) / (alpha - 1)`` is the Renyi divergence.
         """
-        logs = self._moment_terms(alpha)
-        top = float(logs.max(initial=-np.inf))
-        if not math.isfinite(top):
-            return top
-        return top + math.log(math.fsum(np.exp(logs - top).tolist()))
+        return log_fsum(self._moment_terms(alpha))
 
     def moment_rounding(self, alpha: float) -> float:
         """Bound the rounding error of `log_moment`.
@@ -519,9 +516,5 @@ class Cells:
 
     def enclosure(self, *, complement: bool = False) -> Enclosure:
         """Return both pairs."""
-        return Enclosure(
-            self.merged(complement=complement),
-            self.split(complement=complement),
-            self.log_lost_p,
-            self.log_lost_q,
-        )
+        pairs = self.merged(complement=complement), self.split(complement=complement)
+        return Enclosure(*pairs, self.log_lost_p, self.log_lost_q)

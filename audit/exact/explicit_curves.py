@@ -99,10 +99,7 @@ class RepeatedCurve(BracketedCurve):
         return self.renyi_bracket(alpha, order)[1]
 
 
-ExplicitCurve = LawCurve | CellCurve | GaussianPairCurve | RepeatedCurve
-
-
-def explicit_curve(pair: ExplicitPair) -> ExplicitCurve:
+def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | RepeatedCurve:
     """Return the curve of an explicit pair; the closed form for two normals of one variance."""
     if isinstance(pair, AllIterates):
         return _of_all_iterates(pair)
@@ -119,21 +116,15 @@ def explicit_curve(pair: ExplicitPair) -> ExplicitCurve:
             poisson_curve(noise_multiplier, rate, pair.times, relation, accuracy=_ACCURACY),
         )
     if isinstance(pair, DiscreteGaussian):
-        return _discrete_gaussian(pair)
+        once = DiscreteGaussianCurve(pair)
+        if pair.times == 1:
+            return once
+        composed = ComposedCurve.of(*_grid_pairs(once.grid.cells()), pair.times)
+        return _repeated([pair.distributions()], composed, once)
     few = isinstance(distributions, Finite) and distributions.entries <= _MAX_ENTRIES
     if few or isinstance(distributions, Densities) or distributions.times == 1:
         return single_curve(distributions)
     return _composed(distributions)
-
-
-def _discrete_gaussian(pair: DiscreteGaussian) -> DiscreteGaussianCurve | RepeatedCurve:
-    """Return the curve of discrete Gaussian mechanisms."""
-    once = DiscreteGaussianCurve(pair)
-    if pair.times == 1:
-        return once
-    grids = _grid_pairs(once.grid.cells())
-    laws = [pair.distributions()]
-    return _repeated(laws, ComposedCurve.of(*grids, pair.times), lambda _: once)
 
 
 def single_curve(pair: Distributions) -> LawCurve | CellCurve:
@@ -161,26 +152,25 @@ def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
         parts = collapsed(m.parts) if isinstance(m, Composition) else [m]
         laws = [AllIterates(part).distributions() for part in parts]
     except ValueError:  # no formula: epsilon and delta only, from both sides
-
-        def divergence(alpha: float, order: Order) -> Bracket:
-            return 0.0, curve.renyi(alpha, order)
-
-        return RepeatedCurve(curve, lambda order: (0.0, math.inf), divergence)
+        return RepeatedCurve(
+            curve,
+            pure=lambda order: (0.0, math.inf),
+            divergence=lambda alpha, order: (0.0, curve.renyi(alpha, order)),
+        )
     if len(laws) == 1 and (normal := _normal_pair(laws[0])) is not None:
         return normal
     found = _repeated(laws, curve)
     if not isinstance(curve, EnclosedCurve):
         return found
-
-    def enclosed(alpha: float, order: Order) -> Bracket:
-        # the laws are attained, and do not dominate all others
-        low = found.divergence(alpha, order)[0]
-        return low, curve.renyi(alpha, order) * (1 + 8 * UNIT)
-
-    def pure(order: Order) -> Bracket:
-        return found.pure(order)[0], math.inf
-
-    return replace(found, pure=pure, divergence=enclosed)
+    # the laws are attained, and do not dominate all others
+    return replace(
+        found,
+        pure=lambda order: (found.pure(order)[0], math.inf),
+        divergence=lambda alpha, order: (
+            found.divergence(alpha, order)[0],
+            curve.renyi(alpha, order) * (1 + 8 * UNIT),
+        ),
+    )
 
 
 def _normal_pair(pair: Mixtures) -> GaussianPairCurve | None:
@@ -214,7 +204,11 @@ def _grid_pairs(cells: Cells) -> tuple[GridPair, GridPair]:
     A pair whose masses of cells are within the factors e^(+-error) is that of other masses on each
     cell, times such factors, and its losses then are in a range that is wider by 2 error.
     """
-    near, rest = _without_rest(cells)
+    # the losses of cells that do not matter may be far away
+    far = np.maximum(cells.log_p, cells.log_q) < _NEGLIGIBLE
+    tops = cells.log_p + cells.error_p, cells.log_q + cells.error_q
+    rest = [float(np.logaddexp.reduce(log[far], initial=-np.inf)) for log in tops]
+    near = cells.part(~far)
     error = float(np.max(np.maximum(near.error_p, near.error_q), initial=0.0))
     interval = _interval(near.log_p, near.log_q)
     log_p, log_q = np.append(near.log_p, rest[0]), np.append(near.log_q, rest[1])
@@ -235,32 +229,21 @@ def _grid_pairs(cells: Cells) -> tuple[GridPair, GridPair]:
     return lower, upper
 
 
-def _without_rest(cells: Cells) -> tuple[Cells, tuple[float, float]]:
-    """Return the cells that matter, and log masses of the others: their losses may be far away."""
-    far = np.maximum(cells.log_p, cells.log_q) < _NEGLIGIBLE
-    near = cells.part(~far)
-    tops = cells.log_p + cells.error_p, cells.log_q + cells.error_q
-    rest = [float(np.logaddexp.reduce(log[far], initial=-np.inf)) for log in tops]
-    return near, (rest[0], rest[1])
-
-
-def _once(pair: Drawn) -> LawCurve | CellCurve | GaussianPairCurve:
-    """Return the curve of one draw of a pair."""
-    pair = replace(pair, times=1)
-    normal = _normal_pair(pair) if isinstance(pair, Mixtures) else None
-    return single_curve(pair) if normal is None else normal
-
-
 def _repeated(
-    pairs: Sequence[Drawn],
-    dominating: DominatingCurve,
-    once: Callable[[Drawn], BracketedCurve] = _once,
+    pairs: Sequence[Drawn], dominating: DominatingCurve, once: BracketedCurve | None = None
 ) -> RepeatedCurve:
-    """Return the curve of several draws of each pair; all but epsilon and delta add up."""
+    """Return the curve of several draws of each pair; all but epsilon and delta add up.
+
+    The curve of one draw is ``once``, if it is given.
+    """
 
     @functools.cache
     def single(number: int) -> BracketedCurve:
-        return once(pairs[number])
+        if once is not None:
+            return once
+        pair = replace(pairs[number], times=1)
+        normal = _normal_pair(pair) if isinstance(pair, Mixtures) else None
+        return single_curve(pair) if normal is None else normal
 
     def total(ask: Callable[[BracketedCurve], Bracket]) -> Bracket:
         # rounding is far below the width of any of them

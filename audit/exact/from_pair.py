@@ -26,26 +26,17 @@ from audit.exact.step_panels import step_panels
 
 # Standard deviations kept of a line without walls: beyond, less than 1e-300 is lost a step.
 TAIL = 38.0
-
 # Seconds for a multiply-add of a banded operator, and blocks of nodes that one node reaches.
 _BAND_COST, _BAND_WIDTH = 4e-10, 260
-
 # Seconds for a normal after the last step, where many are written as few.
 _NORMAL_COST = 5.5e-6
-
 # Seconds between stairs: for each entry of a kernel, and of a step besides and for each entry.
 _STAIRS_KERNEL, _STAIRS_STEP, _STAIRS_PRODUCT = 4.5e-7, 1.5e-4, 1.2e-9
-
 # Steps of processes on a line, beyond which no exact law is tried.
 _MAX_STEPS = 100_000
 
 
-def law(
-    process: Process,
-    *,
-    tail: float = TAIL,
-    progress: Progress | None = None,
-) -> Law:
+def law(process: Process, *, tail: float = TAIL, progress: Progress | None = None) -> Law:
     """Return the law of a process's last iterate.
 
     Parameters
@@ -87,11 +78,7 @@ def law(
 
 @overload
 def curve(
-    pair: Construction,
-    *,
-    tail: float = TAIL,
-    threads: int = 1,
-    progress: Progress | None = None,
+    pair: Construction, *, tail: float = TAIL, threads: int = 1, progress: Progress | None = None
 ) -> LawCurve | GaussianPairCurve: ...
 @overload
 def curve(

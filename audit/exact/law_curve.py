@@ -30,6 +30,7 @@ from audit.exact.cell_curve import CellCurve, moment_cuts
 from audit.exact.law import UNIT, WINDOW, EdgeTable, Law, edge_table, score_range
 from audit.exact.normal_cells import NormalCells, law_range
 from audit.numerics.arrays import Array
+from audit.numerics.log_sums import log_fsum
 from audit.numerics.panels import ellipse, gauss_legendre, log_panel_error
 
 
@@ -95,7 +96,7 @@ def log_moment_bracket(grid: NormalCells, alpha: float, rate: float) -> tuple[fl
         certain &= (cells.log_p > lost[0] + _LOG_CERTAIN) & (cells.log_q > lost[1] + _LOG_CERTAIN)
     tail = -math.inf
     if max(lost) > -np.inf or not certain.all():
-        mass = _log_sum(np.append((cells.log_q + cells.error_q)[~certain], lost[1]))
+        mass = log_fsum(np.append((cells.log_q + cells.error_q)[~certain], lost[1]))
         k = 1 + np.geomspace(1e-3, 10.0, 60)
         tail = float(np.min((k * alpha - 1) * alpha * rate + (1 - 1 / k) * mass))
         if p.exact_means and q.exact_means:
@@ -126,12 +127,12 @@ def log_moment_bracket(grid: NormalCells, alpha: float, rate: float) -> tuple[fl
             error_q=others.error_q + beside[1],
         )
     least, most = others.enclosure().log_moment(alpha)
-    total = _log_sum(np.array([low, least]))
+    total = log_fsum(np.array([low, least]))
     share = math.exp(min(quadrature - total, 0.0))
     least = total + math.log1p(-share) if share < 1 else -math.inf
     # a bound that says nothing is none
     beyond = tail if tail < total - 1 else math.inf
-    return least, _log_sum(np.array([high, quadrature, most, beyond]))
+    return least, log_fsum(np.array([high, quadrature, most, beyond]))
 
 
 def _integrals(
@@ -193,7 +194,7 @@ def _integrals(
     )
     growth = b**2 / (2 * std**2) - (alpha - 1) * np.log(least_cos)
     bound = log_panel_error(_NODES, h, _RHO, largest + growth)
-    return _log_sum(logs - error), _log_sum(logs + error), _log_sum(bound)
+    return log_fsum(logs - error), log_fsum(logs + error), log_fsum(bound)
 
 
 def _largest(
@@ -237,7 +238,7 @@ def _terms(cells: Cells, alpha: float) -> tuple[Array, Array]:
 
 def _kept(merged: Array, upper: Array, certain: NDArray[np.bool_] | None = None) -> Any:
     """Return which cells may have a share of the moment."""
-    top = _log_sum(merged[np.isfinite(upper) if certain is None else certain])
+    top = log_fsum(merged[np.isfinite(upper) if certain is None else certain])
     return upper > top - _LOG_NEGLIGIBLE - math.log(max(merged.size, 1))
 
 
@@ -329,11 +330,3 @@ def _tilted(p: Law, q: Law, alpha: float) -> tuple[Array, Array, Array]:
     logs = logs + alpha * (alpha - 1) * gap**2 / (2 * precision * std**2 * q.stds**2)
     centre = mean - (alpha - 1) * gap / q.stds**2 / precision
     return np.where(np.isnan(logs), np.inf, logs), centre, precision
-
-
-def _log_sum(logs: Array) -> float:
-    """Return the log of a sum: only differences of logarithms are rounded, not the sum."""
-    top = float(logs.max(initial=-np.inf))
-    if not math.isfinite(top):
-        return top
-    return top + math.log(math.fsum(np.exp(logs - top).tolist()))

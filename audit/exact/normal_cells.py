@@ -178,16 +178,8 @@ class NormalCells(Grid):
         low = -largest_ratio(width, q, p, self.stds) - slack
         high = largest_ratio(width, p, q, self.stds) + slack
         ends_low, ends_high = self._end_ranges(logs, errors)
-        return Cells(
-            logs[0],
-            logs[1],
-            np.concatenate([low, ends_low]),
-            np.concatenate([high, ends_high]),
-            errors[0],
-            errors[1],
-            lost[0],
-            lost[1],
-        )
+        low, high = np.concatenate([low, ends_low]), np.concatenate([high, ends_high])
+        return Cells(logs[0], logs[1], low, high, errors[0], errors[1], lost[0], lost[1])
 
     def _end_masses(self, law: Law) -> tuple[float, float]:
         """Log masses of the two ends: atoms of the domain, or half-lines beyond all points."""
@@ -195,11 +187,9 @@ class NormalCells(Grid):
             return law.log_stuck
         low = law.lower if math.isfinite(law.lower) else float(self.points[0])
         high = law.upper if math.isfinite(law.upper) else float(self.points[-1])
-        tails = log_tail(law, low, -1), log_tail(law, high, 1)
-        return (
-            float(np.logaddexp(tails[0], law.log_stuck[0])),
-            float(np.logaddexp(tails[1], law.log_stuck[1])),
-        )
+        below, above = log_tail(law, low, -1), log_tail(law, high, 1)
+        low, high = law.log_stuck
+        return float(np.logaddexp(below, low)), float(np.logaddexp(above, high))
 
     def _end_ranges(self, logs: list[Array], errors: list[Array]) -> tuple[Array, Array]:
         """Return bounds on the loss of the lower and of the upper end."""
@@ -304,10 +294,7 @@ def _over(law: Law, reference: tuple[float, float], side: int, point: float) -> 
 
 
 def largest_ratio(
-    width: Array,
-    p: tuple[EdgeTable, EdgeTable],
-    q: tuple[EdgeTable, EdgeTable],
-    std: Array | float,
+    width: Array, p: tuple[EdgeTable, EdgeTable], q: tuple[EdgeTable, EdgeTable], std: Array | float
 ) -> Array:
     """Bound log p - log q on intervals: the chord of log p minus the tangents of log q.
 

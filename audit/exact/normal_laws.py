@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.constructions.process import Path, Process, Segment
+from audit.constructions.process import Path, Process
 from audit.constructions.updates import Affine
 from audit.curves.gaussian import NormalPairCurve
 from audit.exact.law import UNIT, Law
@@ -112,19 +112,15 @@ def gaussian_pair(first: NormalLaw, second: NormalLaw) -> GaussianPairCurve | No
 def _path_law(start: float, path: Path) -> NormalLaw:
     motion = _Motion()
     for segment in path.segments:
-        motion = motion.then(_segment_motion(segment))
+        period = _Motion()
+        for step in segment.steps:
+            phi = step.maps[0]
+            assert isinstance(phi, Affine)  # checked by normal_law
+            period = period.then(_Motion(phi.slope, phi.shift, step.noise_std**2, abs(phi.shift)))
+        motion = motion.then(period.power(segment.times))
     mean, std = motion.slope * start + motion.shift, math.sqrt(motion.variance)
     if not (math.isfinite(mean) and math.isfinite(std)):
         raise ValueError(f"slope must not let the iterate overflow, got a mean of {mean}")
     size = abs(motion.slope * start) + motion.size
     depth = 4 + motion.depth + motion.slope_depth
     return NormalLaw.at(mean, std, depth * UNIT * (1 + size / std))
-
-
-def _segment_motion(segment: Segment) -> _Motion:
-    period = _Motion()
-    for step in segment.steps:
-        phi = step.maps[0]
-        assert isinstance(phi, Affine)  # checked by normal_law
-        period = period.then(_Motion(phi.slope, phi.shift, step.noise_std**2, abs(phi.shift)))
-    return period.power(segment.times)

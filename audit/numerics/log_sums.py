@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from audit.numerics.arrays import Array
@@ -13,3 +15,11 @@ def log_sum(logs: Array) -> Array:
     shift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(shift + np.log(np.exp(logs - shift[..., None]).sum(axis=-1)))
+
+
+def log_fsum(logs: Array) -> float:
+    """Return the log of a sum: only differences of logarithms are rounded, not the sum."""
+    top = float(logs.max(initial=-np.inf))
+    if not math.isfinite(top):
+        return top
+    return top + math.log(math.fsum(np.exp(logs - top).tolist()))
