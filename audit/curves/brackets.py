@@ -28,7 +28,8 @@ def checked(
     """Return a bracket whose ends are in order, and between 0 and ``most``."""
     low, high = bracket
     if not 0 <= low <= high <= most:  # false for NaN
-        raise broken(quantity, bracket, order, "0 <= low <= high" + _limit(most))
+        limit = f" <= {most:g}" if math.isfinite(most) else ""
+        raise broken(quantity, bracket, order, f"0 <= low <= high{limit}")
     return bracket
 
 
@@ -56,7 +57,3 @@ def broken(quantity: str, bracket: Bracket, order: Order | None, requirement: st
     return BracketError(
         f"the bracket of {quantity}{which} must have {requirement}, got ({low!r}, {high!r})"
     )
-
-
-def _limit(most: float) -> str:
-    return f" <= {most:g}" if math.isfinite(most) else ""

@@ -20,7 +20,6 @@ class ProfileCurve(PrivacyCurve):
     """
 
     points: ClassVar[int] = 1024
-    smallest_delta: ClassVar[float] = 1e-13
 
     @property
     def symmetric(self) -> bool:
@@ -33,7 +32,7 @@ class ProfileCurve(PrivacyCurve):
 
     def _last_point(self, order: Order) -> float:
         """Return the largest epsilon at which ``beta`` looks at the profile."""
-        return float(self._epsilon(np.array([self.smallest_delta]), order)[0])
+        return float(self._epsilon(np.array([1e-13]), order)[0])
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         size = np.abs(epsilon)

@@ -218,22 +218,14 @@ class RenyiCurve(PrivacyCurve):
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         target = np.log(delta)[:, None]
-
-        def epsilon_at(orders: Orders, bound: Array) -> Array:
-            return orders.epsilons(bound, target)
-
-        best = np.maximum(self._best_order(epsilon_at, delta.size), 0.0)
-        return np.where(delta >= self._total_variation, 0.0, best)
+        best = self._best_order(lambda orders, d: orders.epsilons(d, target), delta.size)
+        return np.where(delta >= self._total_variation, 0.0, np.maximum(best, 0.0))
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         size = np.abs(epsilon)
         target = size[:, None]
-
-        def log_delta_at(orders: Orders, bound: Array) -> Array:
-            return orders.log_deltas(bound, target)
-
-        best = np.exp(np.minimum(self._best_order(log_delta_at, epsilon.size), 0.0))
-        best = np.minimum(best, self._total_variation)
+        logs = self._best_order(lambda orders, d: orders.log_deltas(d, target), size.size)
+        best = np.minimum(np.exp(np.minimum(logs, 0.0)), self._total_variation)
         # for any pair, delta of one order at -epsilon follows from the other order at epsilon
         return np.where(epsilon >= 0, best, 1 - np.exp(-size) * (1 - best))
 

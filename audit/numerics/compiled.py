@@ -21,23 +21,20 @@ F = TypeVar("F", bound=Callable[..., object])
 _SHARE_KERNELS = os.environ.get("AUDIT_SHARE_KERNELS") == "1"
 
 
-def compiled(function: F) -> F:
+def compiled(function: F, **options: object) -> F:
     """Compile with Numba; other threads run meanwhile, and division by zero is an error."""
-    result: F = cast(Any, njit)(nogil=True, cache=_SHARE_KERNELS)(function)
+    result: F = cast(Any, njit)(nogil=True, cache=_SHARE_KERNELS, **options)(function)
     return result
 
 
 def compiled_loop(function: F) -> F:
     """Compile as `compiled`; division by zero gives an infinity, as it must in vectors."""
-    result: F = cast(Any, njit)(nogil=True, error_model="numpy", cache=_SHARE_KERNELS)(function)
-    return result
+    return compiled(function, error_model="numpy")
 
 
 def compiled_inline(function: F) -> F:
     """Compile as `compiled_loop`, into every caller."""
-    options = {"nogil": True, "error_model": "numpy", "forceinline": True}
-    result: F = cast(Any, njit)(**options, cache=_SHARE_KERNELS)(function)
-    return result
+    return compiled(function, error_model="numpy", forceinline=True)
 
 
 def _fma(typing: Any, a: Any, b: Any, c: Any) -> Any:

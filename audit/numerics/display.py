@@ -198,12 +198,9 @@ def _drawn(row: Marks, y: float, largest: float) -> str:
         f'<line x1="{_LABELS}" x2="{end}" y1="{y:g}" y2="{y:g}" stroke="#BBBBBB"/>',
         f'<text x="{end + 8}" y="{y + 4:g}">{html.escape(row.text)}</text>',
     ]
-    if row.lower is not None:
-        x = at(row.lower)
-        parts.append(f'<path d="M{x:.1f},{y:g}l-9,-6v12z" fill="{LOWER}"/>')
-    if row.upper is not None:
-        x = at(row.upper)
-        parts.append(f'<path d="M{x:.1f},{y:g}l9,-6v12z" fill="{UPPER}"/>')
+    for value, width, colour in ((row.lower, -9, LOWER), (row.upper, 9, UPPER)):
+        if value is not None:
+            parts.append(f'<path d="M{at(value):.1f},{y:g}l{width},-6v12z" fill="{colour}"/>')
     if row.exact is not None:
         low, high = map(at, row.exact)
         wide = max(high - low, 2.5)

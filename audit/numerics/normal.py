@@ -172,9 +172,6 @@ def _delta_error(epsilon: Array, mu: Array, x: Array) -> tuple[Array, Array]:
 
 def gaussian_delta_bracket(epsilon: Array, mu: Array) -> tuple[Array, Array]:
     """Return bounds on `gaussian_delta`: its value, and every rounding counted."""
-    epsilon, mu = np.broadcast_arrays(
-        np.asarray(epsilon, dtype=np.float64), np.asarray(mu, dtype=np.float64)
-    )
     with np.errstate(all="ignore"):
         value = gaussian_delta(epsilon, mu)
         x = np.clip(epsilon / mu - mu / 2, -30.0, 1e150)

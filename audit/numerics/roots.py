@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from audit.numerics.arrays import Array
 
 _UNIT = 2.0**-52
-_RTOL = 4 * _UNIT  # the least that SciPy accepts, and its default
 
 
 def decreasing_root(
@@ -66,12 +65,12 @@ def last_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def bracketed_root(
-    function: Callable[[float], float], low: float, high: float, *, xtol: float, rtol: float = _RTOL
+    function: Callable[[float], float], low: float, high: float, *, xtol: float
 ) -> float:
     """Return a root between ``low`` and ``high``, where the signs differ, by Brent's method."""
     from scipy.optimize import brentq  # SciPy's optimizers are slow to import
 
-    return float(brentq(function, low, high, xtol=xtol, rtol=rtol))
+    return float(brentq(function, low, high, xtol=xtol))
 
 
 def certified_crossing(

@@ -88,7 +88,9 @@ def _groups(moments: Array, groups: int) -> Integers:
         last = np.nan_to_num(np.log(moments[j] / moments[0]) - j * first)
     weights = sum(moment / max(float(moment.sum()), 1e-300) for moment in moments[[0, 1, j]])
     count = min(math.ceil(_ROWS * math.sqrt(groups)), groups)
-    place = _bins(first, _ROW_BINS)
+    least, most = float(first.min()), float(first.max())
+    scale = _ROW_BINS / (most - least) if most > least else 0.0
+    place = np.minimum((first - least) * scale, _ROW_BINS - 1).astype(np.int64)
     share = np.cumsum(np.bincount(place, weights, _ROW_BINS) ** _POWER)
     row = np.minimum(share / share[-1] * count, count - 1).astype(np.int64)[place]
     low, high = np.full(count, math.inf), np.full(count, -math.inf)
@@ -104,10 +106,3 @@ def _groups(moments: Array, groups: int) -> Integers:
     column = share.ravel()[place] / share[row, -1] * columns[row]
     column = np.minimum(column, columns[row] - 1).astype(np.int64)
     return np.asarray(np.unique(row * groups + column, return_inverse=True)[1])
-
-
-def _bins(values: Array, count: int) -> Integers:
-    """Return the places of values in equal bins of their range."""
-    low, high = float(values.min()), float(values.max())
-    scale = count / (high - low) if high > low else 0.0
-    return np.minimum((values - low) * scale, count - 1).astype(np.int64)
