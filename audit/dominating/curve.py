@@ -113,12 +113,6 @@ class GridComposition(ShortRepr):
             for base, part, _ in self._layers[-1].pieces
         )
 
-    def _loss_error(self, epsilon: Array) -> Array:
-        """Bound on the error of the sum of the losses, near ``epsilon``."""
-        total = sum(times * pair.loss_errors[0] for pair, times in self.parts)
-        stretch = max(pair.loss_errors[1] for pair, _ in self.parts)
-        return np.asarray(total + stretch * np.abs(epsilon))
-
     def epsilon(self, delta: float) -> float:
         """Return a bound on the least epsilon >= 0 with delta(epsilon) <= ``delta``.
 
@@ -207,9 +201,12 @@ class GridComposition(ShortRepr):
         sets = [layer.sets(tilt) for layer, tilt in zip(self._layers, tilts, strict=True)]
         side = 1 if self.above else -1
         scale = 1 + side * self.rounding
+        # the error of the sum of the losses
+        error = sum(times * pair.loss_errors[0] for pair, times in self.parts)
+        stretch = max(pair.loss_errors[1] for pair, _ in self.parts)
 
         def bound(epsilons: Array) -> Array:
-            places = epsilons - side * self._loss_error(epsilons)
+            places = epsilons - side * (error + stretch * np.abs(epsilons))
             total = np.sum([one.deltas(places) for one in sets], axis=0)
             return np.asarray(scale * total + scale * self.p_only)
 

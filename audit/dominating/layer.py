@@ -160,12 +160,10 @@ class Layer:
 
     def swapped(self) -> Layer:
         """Return the layer of the pairs (Q, P)."""
-        return Layer(
-            [
-                (None if base is None else base.swapped(), part.swapped(), times)
-                for base, part, times in self.pieces
-            ]
-        )
+        pieces = []
+        for base, part, times in self.pieces:
+            pieces.append((None if base is None else base.swapped(), part.swapped(), times))
+        return Layer(pieces)
 
     def masses(self, *, of_base: bool = False) -> Array:
         """Return the probability under P of the outcomes of each pair, or of its base only."""
@@ -286,8 +284,11 @@ class Layer:
         The steps from theta are those at which a law of the window's scale has its bound.
         """
         theta, h = float(TILTS[tilt]), self.interval
-        ends = [(times * least, times * most) for least, most, times in map(_ends_of, self.pieces)]
-        first, last = sum(low for low, _ in ends), sum(high for _, high in ends)
+        first = last = 0
+        for base, part, times in self.pieces:
+            pairs = [pair for pair in (base, part) if pair is not None]
+            first += times * min(pair.first for pair in pairs)
+            last += times * max(pair.first + pair.p.size - 1 for pair in pairs)
         log, _, variance = self.cumulants[:, tilt]
         width = math.sqrt(variance) + h
         steps = np.geomspace(
@@ -327,12 +328,6 @@ def _shares(tilts: Array, variance: Array | float) -> Array:
     spread = np.sqrt(variance / 2)
     shares = 0.5 * (erfcx(tilts * spread) - erfcx((tilts + 1) * spread))
     return np.asarray(np.clip(shares, 1e-300, 1.0))
-
-
-def _ends_of(piece: Piece) -> tuple[int, int, int]:
-    pairs = [pair for pair in piece[:2] if pair is not None]
-    ends = [(pair.first, pair.first + pair.p.size - 1) for pair in pairs]
-    return min(low for low, _ in ends), max(high for _, high in ends), piece[2]
 
 
 def _exp(value: float) -> float:

@@ -210,7 +210,8 @@ class MatrixMechanism(ShortRepr):
             return self._squared(float(np.max(own - slips)), float(np.max(own + slips)))
         if participation.pattern is Pattern.FIXED_ORDER:
             return self._over(self._chains())
-        apart = self._apart()
+        steps = np.arange(self.steps)
+        apart = np.abs(np.subtract.outer(steps, steps)) >= participation.separation
         if np.all(np.abs(gram[apart]) <= self._slips[apart]):  # orthogonal columns, to rounding
             best = largest_sum(np.diag(gram) + np.diag(self._slips), participation)
             slip = float(np.max(np.diag(self._slips))) + float(
@@ -288,11 +289,6 @@ class MatrixMechanism(ShortRepr):
         ends = math.sqrt(max(low, 0.0)) * (1 - 4 * _UNIT), math.sqrt(high) * (1 + 4 * _UNIT)
         low, high = (math.ldexp(end, self._exponent) for end in ends)
         return Sensitivity(math.nextafter(low, 0.0), math.nextafter(high, math.inf))
-
-    def _apart(self) -> NDArray[np.bool_]:
-        """Return which pairs of steps may belong to one set."""
-        steps = np.arange(self.steps)
-        return np.abs(np.subtract.outer(steps, steps)) >= self.participation.separation
 
     def _decreasing(self) -> bool:
         matrix = self.strategy

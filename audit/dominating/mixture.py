@@ -205,11 +205,8 @@ class MixturePair:
         first, last = math.floor(low / width), math.ceil(high / width)
         least, most = (first, last) if outer is None else (max(first, -outer), min(last, outer))
         ranges = [(least, -inner), (inner, most)] if inner else [(least, most)]
-        ends = (first, last)
-        below, above = (
-            self._on_grid(side, width, log_tails, ranges, ends) for side in (False, True)
-        )
-        return below, above
+        rest = width, log_tails, ranges, (first, last)
+        return self._on_grid(False, *rest), self._on_grid(True, *rest)
 
     def above_zero(self, above: bool, width: float, log_tails: Tails) -> GridPair:
         """Return the outcomes of positive loss of one of the pairs of `grid_pairs`.
@@ -290,15 +287,9 @@ class MixturePair:
         high = above[1] * math.exp(points[-1]) if bounded else 0.0
         masses[0] += low
         masses[-1] += high
-        return GridPair(
-            True,
-            width,
-            start,
-            masses,
-            masses,
-            p_only=max(above[0] - high, 0.0) if ends[1] else 0.0,
-            q_only=max(below[1] - low / lowest, 0.0) if ends[0] else 0.0,
-        )
+        p_only = max(above[0] - high, 0.0) if ends[1] else 0.0
+        q_only = max(below[1] - low / lowest, 0.0) if ends[0] else 0.0
+        return GridPair(True, width, start, masses, masses, p_only, q_only)
 
 
 def log_tails(steps: int, delta: float = 1.0, order: Order = Order.FORWARD) -> Tails:

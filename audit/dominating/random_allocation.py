@@ -118,10 +118,7 @@ def random_allocation(
         low = _k_of_t(noise_multiplier, steps_per_epoch, participations, cells)
         size, larger = divmod(steps_per_epoch, participations)
         most = epochs + (rest > 0)
-        runs = [
-            (size, size, (participations - larger) * most),
-            (size + 1, size + 1, larger * most),
-        ]
+        runs = [(size, size, (participations - larger) * most), (size + 1, size + 1, larger * most)]
         nothing = GridPair.nothing(False, low.interval)
         lower = GridComposition([(low, epochs), (nothing, int(not epochs))])
         upper = _composed(noise_multiplier, True, runs, cells)
@@ -187,16 +184,8 @@ def _composed(
 def _pair(law: GridLaw) -> GridPair:
     """Return one side of the pair (S Q, Q)."""
     grow = np.exp(law.points)
-    return GridPair(
-        law.above,
-        law.interval,
-        law.first,
-        law.means * grow,
-        law.masses * grow,
-        law.beyond,
-        law.zero,
-        law.rounding,
-    )
+    cells = law.above, law.interval, law.first, law.means * grow, law.masses * grow
+    return GridPair(*cells, law.beyond, law.zero, law.rounding)
 
 
 def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair:

@@ -199,16 +199,6 @@ class RefinedCurve(DominatingCurve):
         return max(wanted, _DEVIATIONS * self._deviation / cells, least)
 
     @cached_property
-    def _finest(self) -> float:
-        """Least interval to request."""
-        most = max(_MAX_CELLS // len(self.runs), _MIN_CELLS)
-        return min(_DEVIATIONS * self._deviation / most, self._width)
-
-    def _of(self, interval: float, tails: Tails, bounds: Sequence[int]) -> ComposedCurve:
-        sides = _sides(self.runs, tails, interval, bounds)
-        return ComposedCurve(*sides, moments=self.moments, same=self.same)
-
-    @cached_property
     def unrefined(self) -> Self:
         """The curve on the first grid only."""
         return replace(self, refines=False)
@@ -230,18 +220,20 @@ class RefinedCurve(DominatingCurve):
         self, interval: float, tails: Tails, tilt: float, order: Order
     ) -> ComposedCurve:
         reach, most = self._reach(tails), _MAX_LAYER if self.refines else _MAX_UNREFINED_LAYER
-        if not interval:
-            return self._of(max(reach, _DEVIATIONS * self._deviation) / _ROUGH_CELLS, tails, ())
-        bounds = _bounds(self.runs, interval, reach, tilt, order)
-        if reach > _MAX_FIRST_CELLS * self._width * _LAYER_RATIO ** len(bounds):
-            # moment bounds of heavy tails, and so their tilts, are loose
-            bounds = _bounds(self.runs, interval, reach, 0.0, order) or bounds
-        if not bounds:
-            interval *= max(1.0, reach / (_FIRST_CELLS * self._width))
-        while (cells := _largest_layer(bounds, interval, reach)) > most:
-            interval *= max(cells / most, 1.01)
-            bounds = _bounds(self.runs, interval, reach, 0.0, order)
-        return self._of(interval, tails, bounds)
+        if interval:
+            bounds = _bounds(self.runs, interval, reach, tilt, order)
+            if reach > _MAX_FIRST_CELLS * self._width * _LAYER_RATIO ** len(bounds):
+                # moment bounds of heavy tails, and so their tilts, are loose
+                bounds = _bounds(self.runs, interval, reach, 0.0, order) or bounds
+            if not bounds:
+                interval *= max(1.0, reach / (_FIRST_CELLS * self._width))
+            while (cells := _largest_layer(bounds, interval, reach)) > most:
+                interval *= max(cells / most, 1.01)
+                bounds = _bounds(self.runs, interval, reach, 0.0, order)
+        else:
+            interval, bounds = max(reach, _DEVIATIONS * self._deviation) / _ROUGH_CELLS, []
+        sides = _sides(self.runs, tails, interval, bounds)
+        return ComposedCurve(*sides, moments=self.moments, same=self.same)
 
     def _rough(self, tails: Tails, order: Order) -> GridComposition:
         """Return an upper side on a coarse grid, from which tilts are taken."""
@@ -311,7 +303,8 @@ class RefinedCurve(DominatingCurve):
         ``wide`` is the width of a bracket in units of what is aimed at. A bracket that lies below
         ``enough`` may be wide.
         """
-        interval, finest = self._width, self._finest
+        interval, most = self._width, max(_MAX_CELLS // len(self.runs), _MIN_CELLS)
+        finest = min(_DEVIATIONS * self._deviation / most, interval)
         low, high, rounds, fitting = 0.0, math.inf, 0, 0.0
         while rounds < (_ROUNDS if self.refines else 1):
             try:

@@ -24,7 +24,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
@@ -43,12 +42,10 @@ from audit.dominating.curve import (
 from audit.dominating.layer import Layer, TooManyCells
 from audit.dominating.mixture import MixturePair, log_tails
 from audit.dominating.poisson import check_bounded, poisson_curve
-from audit.dominating.runs import MixtureRun
+from audit.dominating.runs import Answer, MixtureRun
 from audit.dominating.sampled_gaussian import mirrored_renyi
 from audit.mechanism import NoisySGD, Relation
 from audit.numerics.arrays import Array
-
-T = TypeVar("T")
 
 MAX_GRID = 1 << 20
 """Most grid points of a composition by default."""
@@ -102,7 +99,9 @@ class MirroredCurve(DominatingCurve):
             )
         return self._known[key]
 
-    def _ask(self, above: bool, small: bool, question: Callable[[GridComposition], T]) -> T:
+    def _ask(
+        self, above: bool, small: bool, question: Callable[[GridComposition], Answer]
+    ) -> Answer:
         """Return the answer of one side; if it needs too many cells, that of a coarser grid."""
         interval = self.interval
         while True:
@@ -163,9 +162,7 @@ class MirroredCurve(DominatingCurve):
 
 
 def mirrored_curve(
-    runs: Sequence[MixtureRun],
-    divergence: Callable[[Array], Array],
-    largest_grid: int = MAX_GRID,
+    runs: Sequence[MixtureRun], divergence: Callable[[Array], Array], largest_grid: int = MAX_GRID
 ) -> MirroredCurve:
     """Return the curve of runs of known Renyi divergences."""
     moments = mirrored_moments(runs, divergence)
