@@ -41,6 +41,9 @@ def test_a_bracket_holds_the_value_of_the_finite_pair(quantity: AnyQuantity) -> 
         low, high = quantity.bracket(law, order)
         assert low <= VALUES[quantity] <= high
         assert high - low < 1e-8
+        known = law.mu_bracket(order)  # the lower end certifies
+        assert Mu().bracket(law, order) == (known.low, known.high)
+        assert known.low < known.high
 
 
 @pytest.mark.parametrize("cls", [cls for cls in QUANTITIES.values() if cls.place])
@@ -110,14 +113,6 @@ def test_scores_judge_any_quantity() -> None:
     assert {one.verdict.value for one in judge_scores(scores, true, confidence=0.95)} == {
         "consistent"
     }
-
-
-def test_the_lower_end_of_mu_is_the_one_that_certifies() -> None:
-    law = exact.curve(LAWS)
-    for order in Order:
-        known = law.mu_bracket(order)
-        assert Mu().bracket(law, order) == (known.low, known.high)
-        assert known.low < known.high
 
 
 def test_ratios_are_claimed_over_certified() -> None:

@@ -34,16 +34,23 @@ def brute_force(matrix, gap, most):
     return best
 
 
-def test_non_negative_strategies_are_exact():
+def sensitivity(matrix, gap, most=None):
+    return MatrixMechanism(matrix, 1.0, Participation(Pattern.SEPARATED, gap, most)).sensitivity()
+
+
+@pytest.mark.parametrize("banded", [False, True])
+def test_non_negative_and_banded_strategies_are_exact(banded):
+    """Banded ones whatever their signs."""
     random = np.random.default_rng(1)
     for _ in range(30):
-        steps, gap = int(random.integers(2, 8)), int(random.integers(1, 4))
-        matrix = np.tril(random.uniform(0, 1, (steps, steps)))
-        most = int(random.integers(1, 5))
-        found = MatrixMechanism(matrix, 1.0, Participation(Pattern.SEPARATED, gap, most))
-        expected = brute_force(matrix, gap, most)
-        assert found.sensitivity().low == pytest.approx(expected, rel=1e-11)
-        assert found.sensitivity().high == pytest.approx(expected, rel=1e-11)
+        steps, gap, most = (
+            int(random.integers(low, high)) for low, high in ((2, 9), (1, 5), (1, 5))
+        )
+        matrix = np.tril(random.uniform(-1 if banded else 0, 1, (steps, steps)))
+        if banded:
+            matrix *= np.tri(steps) - np.tri(steps, k=-gap)
+        found, expected = sensitivity(matrix, gap, most), brute_force(matrix, gap, most)
+        assert (found.low, found.high) == pytest.approx((expected, expected), rel=1e-11)
 
 
 def test_brackets_hold_gradients_of_any_dimension():
@@ -53,8 +60,7 @@ def test_brackets_hold_gradients_of_any_dimension():
     for _ in range(30):
         steps, gap = int(random.integers(2, 8)), int(random.integers(1, 3))
         matrix = np.tril(random.normal(size=(steps, steps)))
-        mechanism = MatrixMechanism(matrix, 1.0, Participation(Pattern.SEPARATED, gap))
-        found = mechanism.sensitivity()
+        found = sensitivity(matrix, gap)
         assert found.low <= brute_force(matrix, gap, steps) * (1 + 1e-9)
         assert found.high >= brute_force(matrix, gap, steps) * (1 - 1e-9)
         for chosen in separated(steps, gap, steps):
@@ -69,11 +75,9 @@ def test_brackets_hold_gradients_of_any_dimension():
 def test_toeplitz_strategies_are_worst_at_the_first_steps(gap, most):
     """Kalinin and Lampert (2024), Theorem 2, for the square root of the prefix sums."""
     matrix = square_root_strategy(9)
-    found = MatrixMechanism(matrix, 1.0, Participation(Pattern.SEPARATED, gap, most))
-    assert found.sensitivity().high == pytest.approx(brute_force(matrix, gap, most or 9))
-    large = MatrixMechanism(
-        square_root_strategy(300), 1.0, Participation(Pattern.SEPARATED, 10 * gap, most)
-    ).sensitivity()
+    known = brute_force(matrix, gap, most or 9)
+    assert sensitivity(matrix, gap, most).high == pytest.approx(known)
+    large = sensitivity(square_root_strategy(300), 10 * gap, most)
     assert large.high == pytest.approx(large.low, rel=1e-11)
 
 
@@ -81,30 +85,16 @@ def test_increasing_toeplitz_entries_are_not_covered_by_that_theorem():
     column = np.array([0.1, 0.0, 0.0, 1.0, 0.0, 1.0])
     lags = np.subtract.outer(np.arange(6), np.arange(6))
     matrix = np.where(lags >= 0, column[np.abs(lags)], 0.0)
-    steps = Participation(Pattern.SEPARATED, 1, 2)
-    first_two = float(np.linalg.norm(matrix[:, :2].sum(axis=1)))
-    assert MatrixMechanism(matrix, 1.0, steps).sensitivity().low > 1.1 * first_two
-    assert brute_force(matrix, 1, 2) == pytest.approx(
-        MatrixMechanism(matrix, 1.0, steps).sensitivity().high
-    )
-
-
-def test_banded_strategies_are_exact_whatever_their_signs():
-    random = np.random.default_rng(4)
-    for _ in range(20):
-        steps, gap = 8, int(random.integers(1, 5))
-        matrix = np.tril(random.normal(size=(steps, steps)))
-        matrix *= np.tri(steps) - np.tri(steps, k=-gap)
-        found = MatrixMechanism(matrix, 1.0, Participation(Pattern.SEPARATED, gap)).sensitivity()
-        assert found.low == pytest.approx(brute_force(matrix, gap, steps))
-        assert found.high == pytest.approx(found.low, rel=1e-11)
+    found = sensitivity(matrix, 1, 2)
+    assert found.low > 1.1 * float(np.linalg.norm(matrix[:, :2].sum(axis=1)))
+    assert found.high == pytest.approx(brute_force(matrix, 1, 2))
 
 
 def test_the_efficient_upper_bound_is_one():
     """Choquette-Choo et al. (2023), Algorithm 4, where there are too many sets to try."""
     random = np.random.default_rng(5)
     matrix = np.tril(random.uniform(0, 1, (40, 40)))
-    found = MatrixMechanism(matrix, 1.0, Participation(Pattern.SEPARATED, 3)).sensitivity()
+    found = sensitivity(matrix, 3)
     assert 1 < found.high / found.low < 1.5
     for _ in range(200):
         chosen = [int(random.integers(3))]

@@ -28,6 +28,7 @@ from tests.reference import lognormal_excess
 
 Array = NDArray[np.float64]
 CELLS = 1024
+ZERO_OUT, REPLACE_ONE = Relation.ZERO_OUT, Relation.REPLACE_ONE
 
 
 def allocation(z: float, per_epoch: int, steps: int, k: int = 1, cells: int = CELLS):  # type: ignore[no-untyped-def]
@@ -193,22 +194,18 @@ def test_small_masses_are_merged_and_none_is_lost() -> None:
 
 
 def shuffled(
-    z: float, *, steps_per_epoch: int, steps: int, fresh: bool, relation: Relation
+    z: float, per_epoch: int, steps: int, *, fresh: bool = True, relation: Relation = ZERO_OUT
 ) -> DominatingCurve:
     batching = Batching.RESHUFFLED if fresh else Batching.SHUFFLED
-    return dominating_curve(
-        poisson_steps(steps, 1 / z, steps_per_epoch, 1, relation, batching=batching)
-    )
+    return dominating_curve(poisson_steps(steps, 1 / z, per_epoch, 1, relation, batching=batching))
 
 
 def test_shuffling_leaks_more_than_poisson_sampling() -> None:
     """Chua et al. 2024: the order of the samplers, certified from both sides."""
-    low, high = shuffled(
-        0.5, steps_per_epoch=100, steps=100, fresh=True, relation=Relation.ZERO_OUT
-    ).epsilon_bracket(1e-6)
+    low, high = shuffled(0.5, 100, 100).epsilon_bracket(1e-6)
     assert low == pytest.approx(10.9971, abs=1e-4)
     assert low < high == pytest.approx(GaussianCurve(2.0).epsilon(1e-6), rel=1e-11)
-    poisson = poisson_curve(0.5, 0.01, 100, Relation.ZERO_OUT, accuracy=1e-3)
+    poisson = poisson_curve(0.5, 0.01, 100, ZERO_OUT, accuracy=1e-3)
     # dp-accounting 0.6.0 has 7.9161
     assert poisson.epsilon_bracket(1e-6)[1] == pytest.approx(7.916, abs=1e-2)
     allocation = random_allocation(0.5, steps_per_epoch=100, steps=100, cells=1024)
@@ -229,10 +226,10 @@ def test_the_largest_sum_has_a_closed_form() -> None:
     assert best - 1e-4 < low <= best + 1e-8
 
 
-@pytest.mark.parametrize("relation", [Relation.ZERO_OUT, Relation.REPLACE_ONE])
+@pytest.mark.parametrize("relation", [ZERO_OUT, REPLACE_ONE])
 def test_epochs_of_one_incomplete_pass_are_mixtures(relation: Relation) -> None:
     """An epoch of one batch of 3 of 5 records holds the record with probability 3/5."""
-    noise_std = 0.7 / 3 * (2 if relation is Relation.REPLACE_ONE else 1)
+    noise_std = 0.7 / 3 * (2 if relation is REPLACE_ONE else 1)
     m = dp_sgd(steps=2, dataset_size=5, batch_size=3, noise_std=noise_std, relation=relation)
     m = replace(m, batching=Batching.DROP_LAST)
     x = np.linspace(-7.0, 9.0, 1601)
@@ -241,7 +238,7 @@ def test_epochs_of_one_incomplete_pass_are_mixtures(relation: Relation) -> None:
         one = 0.4 * norm.pdf(x, 0, 0.7) + 0.6 * norm.pdf(x, mean, 0.7)
         return np.outer(one, one) * 0.01**2
 
-    pairs = [(1.0, 0.0), (0.0, 1.0), *([(2.0, 1.0)] if relation is Relation.ZERO_OUT else [])]
+    pairs = [(1.0, 0.0), (0.0, 1.0), *([(2.0, 1.0)] if relation is ZERO_OUT else [])]
     low, high = dominating_curve(m).delta_bracket(1.0, Order.FORWARD)
     exact = [np.maximum(density(a) - math.e * density(b), 0).sum() for a, b in pairs]
     assert max(exact) * (1 - 1e-4) < low <= max(exact) * (1 + 1e-6)
@@ -251,8 +248,8 @@ def test_epochs_of_one_incomplete_pass_are_mixtures(relation: Relation) -> None:
 @pytest.mark.parametrize("epochs", [1, 4])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_one_batch_is_a_gaussian_mechanism(fresh: bool, epochs: int) -> None:
-    for relation in (Relation.ZERO_OUT, Relation.REPLACE_ONE):
-        curve = shuffled(1.0, steps_per_epoch=1, steps=epochs, fresh=fresh, relation=relation)
+    for relation in (ZERO_OUT, REPLACE_ONE):
+        curve = shuffled(1.0, 1, epochs, fresh=fresh, relation=relation)
         exact = GaussianCurve(math.sqrt(epochs)).epsilon(1e-5)
         for order in Order:
             low, high = curve.epsilon_bracket(1e-5, order)
@@ -262,7 +259,7 @@ def test_one_batch_is_a_gaussian_mechanism(fresh: bool, epochs: int) -> None:
 
 def test_two_batches_by_quadrature() -> None:
     """Means 1 and 0: E(S - a)_+ of two lognormal variables; the adversary cannot have more."""
-    curve = shuffled(1.0, steps_per_epoch=2, steps=2, fresh=True, relation=Relation.REPLACE_ONE)
+    curve = shuffled(1.0, 2, 2, relation=REPLACE_ONE)
     for level in (1.1, 2.0, 5.0):
         exact = float(lognormal_excess(1.0, 2 * level, 2)) / 2
         low, high = curve.delta_bracket(math.log(level))
@@ -294,9 +291,7 @@ def test_epochs_and_orders() -> None:
     ends = {}
     for fresh in (True, False):
         for steps in (20, 100, 150, 200, 300):
-            curve = shuffled(
-                1.0, steps_per_epoch=100, steps=steps, fresh=fresh, relation=Relation.ZERO_OUT
-            )
+            curve = shuffled(1.0, 100, steps, fresh=fresh)
             ends[fresh, steps] = curve.epsilon_bracket(1e-6)
     for fresh in (True, False):
         low = [ends[fresh, steps][0] for steps in (20, 100, 300)]
@@ -304,9 +299,7 @@ def test_epochs_and_orders() -> None:
         assert ends[fresh, 150][1] == ends[fresh, 200][1]  # an epoch cut short counts in full
         assert all(low <= high for low, high in ends.values())
         # next to no record is seen: both ends are 1 - e^epsilon but for rounding
-        hidden = shuffled(
-            18.0, steps_per_epoch=7, steps=35, fresh=fresh, relation=Relation.ZERO_OUT
-        )
+        hidden = shuffled(18.0, 7, 35, fresh=fresh)
         low, high = hidden.delta_bracket(-0.9625)
         assert low <= high
     assert ends[False, 100] == ends[True, 100]
@@ -321,17 +314,15 @@ def test_means_of_shuffled_steps_that_are_too_far_apart_are_caught(monkeypatch):
         "largest_sum",
         lambda z, steps, of, means: largest(z, steps, of, (means[0] * 1.01, means[1])),
     )
-    curve = shuffled(0.5, steps_per_epoch=10, steps=10, fresh=True, relation=Relation.ZERO_OUT)
+    curve = shuffled(0.5, 10, 10)
     with pytest.raises(BracketError, match="must have 0 <= low <= high"):
         curve.epsilon_bracket(1e-6)
 
 
 def test_refusals_of_shuffled_steps() -> None:
     with pytest.raises(ValueError, match="relation must be 'zero out' or 'replace one'"):
-        shuffled(1.0, steps_per_epoch=3, steps=3, fresh=True, relation=Relation.ADD_REMOVE)
-    low, high = shuffled(
-        0.03, steps_per_epoch=10, steps=10, fresh=True, relation=Relation.ZERO_OUT
-    ).epsilon_bracket(1e-6)
+        shuffled(1.0, 3, 3, relation=Relation.ADD_REMOVE)
+    low, high = shuffled(0.03, 10, 10).epsilon_bracket(1e-6)
     # little noise: the largest sum alone is as good as the proven bound
     assert 0.998 * high < low <= high
 
@@ -339,6 +330,6 @@ def test_refusals_of_shuffled_steps() -> None:
 @pytest.mark.parametrize("z", [0.05, 1e-3, 1e-100])
 def test_an_adversary_whose_losses_underflow_proves_nothing(z: float) -> None:
     # every loss is above 640 nats here
-    curve = shuffled(z, steps_per_epoch=4, steps=100, fresh=False, relation=Relation.REPLACE_ONE)
+    curve = shuffled(z, 4, 100, fresh=False, relation=REPLACE_ONE)
     low, high = curve.epsilon_bracket(1e-5)
     assert 0 <= low <= high < math.inf

@@ -23,10 +23,6 @@ def binomial_sum(alpha, rate, sigma):
 
 
 def test_reference_values():
-    assert sampled_gaussian_renyi(1.001, 0.01, 0.01, FORWARD) == pytest.approx(906.12, abs=5e-3)
-    # the other order is bounded by log(1/(1 - q))
-    reverse = sampled_gaussian_renyi(1.001, 0.01, 0.01, REVERSE)
-    assert reverse == pytest.approx(-math.log1p(-0.01), rel=1e-9)
     # n=2, b=1, L=1, sigma=1 of Altschuler and Talwar (2022): q = 1/2, noise 1/2
     assert sampled_gaussian_renyi(2.0, 0.5, 0.5, REVERSE) == pytest.approx(0.43851328, abs=5e-9)
     assert sampled_gaussian_renyi(2.0, 0.5, 0.5, FORWARD) == pytest.approx(2.66719609, abs=5e-9)
@@ -34,7 +30,7 @@ def test_reference_values():
 
 # adaptive quadrature with 30 digits, cut at every centre and around the turn (mpmath)
 QUADRATURE = [
-    (1.001, 0.01, 0.01, 906.122302720338, 0.0100503358535014),
+    (1.001, 0.01, 0.01, 906.122302720338, 0.0100503358535014),  # of which reverse is log(1/(1 - q))
     (1e4, 0.01, 1000.0, 5.00049746656e-7, 4.99950751477e-7),
     (10.825275815900318, 5.0365635402023637e-08, 0.9450581718827912, None, 2.83361938117536e-14),
     # 1 + 1e-16: what the mixture adds is lost unless nothing cancels

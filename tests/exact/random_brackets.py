@@ -75,13 +75,11 @@ class Question:
 
     def bracket(self, found: Any) -> tuple[float, float]:
         """Return what the package answers."""
-        if self.quantity in ("delta", "total variation"):
-            return found.delta_bracket(self.at, self.order)  # type: ignore[no-any-return]
         if self.quantity == "mu":  # at the epsilon that proves it
             mu = found.mu_bracket(self.order)
             object.__setattr__(self, "at", mu.epsilon)
             return mu.low, mu.high
-        name = "epsilon" if self.quantity == "pure" else self.quantity
+        name = {"pure": "epsilon", "total variation": "delta"}.get(self.quantity, self.quantity)
         return getattr(found, f"{name}_bracket")(self.at, self.order)  # type: ignore[no-any-return]
 
 
@@ -248,9 +246,8 @@ def explicit_reference(pair: ExplicitPair) -> Reference:
     def masses(cuts: Sequence[float]) -> list[Cell]:
         return laws.explicit_cells(plain, {"cuts": cuts})
 
-    none = np.zeros(0)
     if isinstance(given, Finite):
-        return Reference(lambda _: _counts(given, masses([])), None, none, none)
+        return Reference(lambda _: _counts(given, masses([])), None, _NONE, _NONE)
     if isinstance(given, Mixtures):
         both = given.first, given.second
         parts = []
@@ -370,17 +367,9 @@ def walk_reference(pair: Construction, bits: int) -> Reference:
 def judged(question: Question, bracket: tuple[float, float], reference: Reference) -> str:
     """Return what is wrong with a bracket; empty if nothing is."""
     low, high = bracket
-    judge = {
-        "delta": _delta,
-        "total variation": _delta,
-        "epsilon": _epsilon,
-        "pure": _pure,
-        "mu": _mu,
-        "power": _power,
-        "beta": _power,
-        "renyi": _renyi,
-    }[question.quantity]
-    return judge(question, low, high, reference)
+    judges = {"delta": _delta, "total variation": _delta, "epsilon": _epsilon, "pure": _pure}
+    judges |= {"mu": _mu, "power": _power, "beta": _power, "renyi": _renyi}
+    return judges[question.quantity](question, low, high, reference)
 
 
 def _delta(question: Question, low: float, high: float, reference: Reference) -> str:

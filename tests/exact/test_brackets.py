@@ -301,18 +301,14 @@ def test_pairs_printed_in_the_catalogue() -> None:
     assert curve(BiasedWalk(m)).epsilon(1e-5) == pytest.approx(4.03, abs=0.005)
 
 
-@pytest.fixture(scope="module")
-def paper() -> LawCurve:
+@pytest.mark.slow
+def test_paper_values() -> None:
     """Altschuler and Talwar 2022, footnote 9: n=10, b=1, D = 1000 eta L, T = T-bar = 7500."""
     noise_std = math.sqrt(0.001 / 7500) / 0.001
     m = noisy_sgd(
         steps=7500, dataset_size=10, step_size=0.001, noise_std=noise_std, **WITHOUT_REPLACEMENT
     )
-    return curve(BiasedWalk(m), threads=2)
-
-
-@pytest.mark.slow
-def test_paper_values(paper: LawCurve) -> None:
+    paper = curve(BiasedWalk(m), threads=2)
     for delta, order, value in (
         (0.01, FORWARD, 210.16410861),
         (0.01, REVERSE, 128.70383492),
@@ -323,18 +319,10 @@ def test_paper_values(paper: LawCurve) -> None:
         assert high - low < 1e-6
         assert low - 1e-8 <= value <= high + 1e-8
         assert paper.delta(paper.epsilon(delta, order), order) == pytest.approx(delta, rel=1e-10)
-
-
-@pytest.mark.slow
-def test_paper_renyi(paper: LawCurve) -> None:
     for order, value in ((FORWARD, 380.418), (REVERSE, 128.731)):
         low, high = paper.renyi_bracket(100.0, order)
         assert high - low < 1e-6
         assert round(low, 3) == round(high, 3) == value
-
-
-@pytest.mark.slow
-def test_paper_events(paper: LawCurve) -> None:
     assert paper.first.probability(0.0, 0.5) == pytest.approx(0.5, rel=1e-11)
     assert paper.second.log_probability(-0.5, 0.0) == pytest.approx(-180.1, abs=0.05)
     # each of 7,500 steps rounds by some units of the last place

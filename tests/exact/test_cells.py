@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from audit import Batching, Order, constructions
 from audit.constructions import DriftedWalk, TwoSidedWalk
@@ -44,24 +43,6 @@ def test_closed_forms(pair, forward: float, reverse: float) -> None:
         assert (low, high) == (true, true) if math.isinf(true) else contains((low, high), true)
         assert found.epsilon(0.0, order) == pytest.approx(true)
     assert found.epsilon(0.0) == pytest.approx(max(forward, reverse))
-
-
-def test_of_a_mixture_with_its_maximum_inside() -> None:
-    first = Mixture((0.6, 0.4), (0.0, 1.5), (0.5, 0.4))
-    pair = Mixtures(first, Mixture((1.0,), (0.2,), (1.0,)))
-
-    def loss(x: np.ndarray) -> np.ndarray:
-        p = sum(
-            w * norm.pdf(x, m, s)
-            for w, m, s in zip(first.weights, first.means, first.stds, strict=True)
-        )
-        return np.asarray(np.log(p) - norm.logpdf(x, 0.2))
-
-    x = np.linspace(-6, 6, 100_001)
-    for _ in range(2):
-        best = x[np.argmax(loss(x))]
-        x = best + np.linspace(-1e-3, 1e-3, 100_001) * (x[1] - x[0]) * 1e3
-    assert contains(curve(pair).epsilon_bracket(0.0, FORWARD), float(loss(x).max()), 1e-9)
 
 
 @pytest.mark.parametrize(

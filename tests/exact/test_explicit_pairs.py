@@ -16,15 +16,14 @@ from scipy.special import logsumexp, ndtr, ndtri
 from scipy.stats import norm
 
 from audit import exact
-from audit.constructions.explicit import Densities, Finite, LaplaceMixtures, Mixture, Mixtures
-from audit.curves import GaussianCurve, LaplaceCurve, Order
+from audit.constructions.explicit import Finite, LaplaceMixtures, Mixture, Mixtures
+from audit.curves import GaussianCurve, Order
 from audit.curves.brackets import BracketError
 from audit.curves.finite_pair import Cells
 from audit.exact import GaussianPairCurve, law_curve
 from audit.exact.cell_curve import FiniteCells
 from audit.exact.explicit_curves import mixture_law, single_curve
 from audit.exact.normal_cells import NormalCells
-from tests.bounds.test_survey import randomised_response_epsilon
 
 ORDERS = tuple(Order)
 
@@ -77,15 +76,6 @@ def test_cells_of_two_normals_are_the_gaussian_curve(mu):
         assert mu * (1 - 1e-3) < curve.mu_bracket(order).low <= mu
 
 
-def test_finite_laws_agree_with_the_binomial_sum():
-    p = math.exp(0.9) / (1 + math.exp(0.9))
-    pair = Finite((p, 1 - p), (1 - p, p), 1000)
-    low, high = exact.curve(pair).epsilon_bracket(1e-5)
-    true = randomised_response_epsilon(0.9, 1000, 1e-5)
-    assert low <= true <= high
-    assert high - low < 1e-5
-
-
 def test_outcomes_of_one_law_count_in_both_orders_of_a_composition():
     """Of a symmetric pair; with probability 1 - (1 - 1e-5)^1000 an outcome tells the law."""
     p = 0.5249739376870652
@@ -113,45 +103,6 @@ def test_finite_laws_by_enumeration(outcomes: int, times: int) -> None:
     assert delta <= high * (1 + 1e-12) < low * (1 + 1e-5)
     low, high = curve.renyi_bracket(2.5, Order.FORWARD)
     assert low <= math.log(math.fsum(p**2.5 * q**-1.5)) / 1.5 <= high < low + 1e-11
-
-
-def test_exponential_densities_have_closed_forms():
-    slope, half, alpha = 2.0, 0.7, 3.0
-    pair = Densities(slope, -half, half)
-    # integral of p^a q^(1-a) = sinh((2a - 1) s h)/((2a - 1) sinh(s h))
-    moment = math.sinh((2 * alpha - 1) * slope * half)
-    moment /= (2 * alpha - 1) * math.sinh(slope * half)
-    low, high = exact.curve(pair).renyi_bracket(alpha)
-    assert low <= math.log(moment) / (alpha - 1) <= high
-    assert high - low < 1e-6
-    # the ratio is at most e^(2 s h), and comes close to it
-    low, high = exact.curve(pair).epsilon_bracket(1e-10)
-    assert 2 * slope * half - 1e-3 < low <= 2 * slope * half
-
-
-@pytest.mark.parametrize("distance", [0.1, 1.0, 30.0])
-def test_two_laplace_laws_have_a_closed_form(distance):
-    curve = exact.curve(LaplaceMixtures(1.0, (0.0, distance), (1.0, 0.0), (0.0, 1.0)))
-    true = LaplaceCurve(distance)
-    for order in ORDERS:
-        low, high = curve.epsilon_bracket(0.0, order)
-        assert low <= distance <= high <= distance * (1 + 1e-12)
-        for epsilon in (0.0, 0.5 * distance, 0.999 * distance):
-            low, high = curve.delta_bracket(epsilon, order)
-            assert low <= true.delta(epsilon) * (1 + 1e-13) <= high * (1 + 2e-13)
-            assert high - low <= 1e-12
-        assert curve.delta_bracket(1.01 * distance, order) == (0, 0)
-
-
-def test_the_tightest_test_counts_what_only_one_law_meets():
-    # the last outcome, which neither law has, gave a warning
-    curve = exact.curve(Finite((0.5, 0.5, 0.0, 0.0), (0.1, 0.5, 0.4, 0.0)))
-    # 0.4 for free; the middle outcome at rate 1 up to its 0.5
-    for alpha, power in ((0.25, 0.4 + 0.25), (0.75, 0.9 + 0.05)):
-        low, high = curve.power_bracket(alpha, Order.FORWARD)
-        assert low <= power <= high < power * (1 + 1e-12)
-    assert curve.renyi_bracket(2.0, Order.REVERSE) == (math.inf, math.inf)
-    assert curve.epsilon_bracket(0.3, Order.REVERSE) == (math.inf, math.inf)
 
 
 def test_errors_of_counts_grow_with_the_number_of_draws():
@@ -339,24 +290,6 @@ def test_laws_far_apart_and_widths_far_apart_hold_the_truth(order: Order) -> Non
         low, high = exact.curve(Mixtures(first, second)).renyi_bracket(3.0, order)
         assert low <= true + 1e-16  # of the tails
         assert true - 1e-16 <= high <= low + 1e-7 * high + 1e-12
-
-
-def test_laplace_mixtures_hold_the_integral() -> None:
-    pair = LaplaceMixtures(1.0, (0.0, 1.0, 3.0), (0.2, 0.3, 0.5), (0.7, 0.3, 0.0))
-    curve = exact.curve(pair)
-    with mpmath.workdps(30):
-
-        def p(weights, x):
-            return mpmath.fsum(
-                w * mpmath.exp(-abs(x - m)) / 2 for w, m in zip(weights, pair.means, strict=True)
-            )
-
-        moment = mpmath.quad(
-            lambda x: p(pair.first, x) ** 3 * p(pair.second, x) ** -2, [-60, 0, 1, 3, 60]
-        )
-        true = mpmath.log(moment) / 2
-        low, high = curve.renyi_bracket(3.0, Order.FORWARD)
-        assert low <= true <= high < low + 1e-7
 
 
 @pytest.mark.parametrize(("mean", "std", "ratio"), [(1.0, 1e-17, 1.01), (6e8, 1e-8, 2), (1, 1, 2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from audit import Order
-from audit.constructions.explicit import Finite, LaplaceMixtures, Mixture, Mixtures
+from audit.constructions.explicit import Densities, Finite, LaplaceMixtures, Mixture, Mixtures
 from audit.curves.brackets import BracketError
 from audit.curves.finite_pair import Cells, FinitePair
 from audit.exact import cell_curve, curve, normal_cells
@@ -34,12 +35,49 @@ def _mixture(*normals: tuple[float, float, float]) -> Mixture:
 
 
 TWO = Mixtures(_mixture((0.3, 0.0, 1.0), (0.7, 2.0, 1.0)), _mixture((1.0, 0.8, 1.0)))
+LAPLACES = LaplaceMixtures(1.0, (0.0, 1.0, 3.0), (0.2, 0.3, 0.5), (0.7, 0.3, 0.0))
+# the largest loss is inside
+INSIDE = Mixtures(_mixture((0.6, 0.0, 0.5), (0.4, 1.5, 0.4)), _mixture((1.0, 0.2, 1.0)))
 
 
 def _wrong(pair: Mixtures | LaplaceMixtures | Finite, *questions: Question) -> list[str]:
     found, reference = curve(pair), explicit_reference(pair)
     words = [judged(question, question.bracket(found), reference) for question in questions]
     return [word for word in words if word]
+
+
+P = math.exp(0.9) / (1 + math.exp(0.9))
+# the last outcome, which neither law has, gave a warning
+ALONE = Finite((0.5, 0.5, 0.0, 0.0), (0.1, 0.5, 0.4, 0.0))
+ASKED = [
+    # narrower than a width, and true, in both orders
+    (Finite((0.5, 0.3, 0.2), (0.2, 0.2, 0.6), 4), 1e-11, {"delta": 0.7, "renyi": 2.5}),
+    (Finite((P, 1 - P), (1 - P, P), 1000), 1e-9, {"epsilon": 1e-5}),
+    (ALONE, 1e-12, {"power": 0.25, "beta": 0.75, "renyi": 2.0}),
+    (ALONE, 1e-12, {"epsilon": 0.3, "pure": 0.0}),
+    (Densities(2.0, -0.7, 0.7), 1e-6, {"renyi": 3.0, "epsilon": 1e-10, "pure": 0.0}),
+    (LAPLACES, 1e-7, {"renyi": 3.0, "delta": 0.4, "power": 0.2}),
+    *(
+        (
+            LaplaceMixtures(1.0, (0.0, far), (1.0, 0.0), (0.0, 1.0)),
+            1e-12,
+            {"pure": 0.0, "delta": at},
+        )
+        for far in (0.1, 1.0, 30.0)
+        for at in (0.0, 0.5 * far, 0.999 * far, 1.01 * far)
+    ),
+    (INSIDE, 1e-8, {"pure": 0.0, "epsilon": 1e-6}),
+]
+
+
+@pytest.mark.parametrize(("pair", "width", "asked"), ASKED)
+def test_brackets_of_explicit_pairs_are_true_and_narrow(pair, width, asked) -> None:
+    found, reference = curve(pair), explicit_reference(pair)
+    for order, (quantity, at) in itertools.product(Order, asked.items()):
+        question = Question(quantity, at, order)
+        low, high = question.bracket(found)
+        assert judged(question, (low, high), reference) == ""
+        assert low == high or high - low <= width * max(high, 1.0)
 
 
 def test_a_random_sample_is_true() -> None:
