@@ -243,8 +243,8 @@ class DominatingCurve(BracketedCurve):
         return self.same
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
-        ask = self._epsilon_ends if delta else self._pure_ends
-        return self._limited(delta, ask(delta, order), order)
+        ends = self._epsilon_ends(delta, order) if delta else self._pure_ends(order)
+        return self._limited(delta, ends, order)
 
     def _limited(self, delta: float, bracket: Bracket, order: Order) -> Bracket:
         """Return the part of a bracket within the limits, which it must not contradict."""
@@ -265,12 +265,12 @@ class DominatingCurve(BracketedCurve):
         vanishes = self.limits is not None and epsilon >= self.limits.largest(order)
         return low, high if vanishes else min(high + TINY, 1.0)
 
-    def _pure_ends(self, delta: float, order: Order) -> Bracket:
+    def _pure_ends(self, order: Order) -> Bracket:
         """Return a bracket of the largest loss; the upper end is infinite if none is known."""
         return self._epsilon_ends(_PURE_DELTA, order)[0], math.inf
 
     def _pure_epsilon(self, order: Order) -> float:
-        return self._pure_ends(0.0, order)[1]
+        return self._pure_ends(order)[1]
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
         raise NotImplementedError

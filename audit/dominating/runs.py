@@ -343,7 +343,7 @@ class RefinedCurve(DominatingCurve):
             return 0.0
         return (high - low) / (self.accuracy * high) if high < math.inf else 0.0
 
-    def _pure_ends(self, delta: float, order: Order) -> Bracket:
+    def _pure_ends(self, order: Order) -> Bracket:
         ends = [run.largest_loss(order) for run in self.runs]
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from audit.numerics.arrays import Array
 
 _UNIT = 2.0**-52
+_FARTHEST = 1e9  # place up to which a crossing is looked for
 
 
 def decreasing_root(
@@ -73,23 +74,21 @@ def bracketed_root(
     return float(brentq(function, low, high, xtol=xtol))
 
 
-def certified_crossing(
-    excess: Callable[[float], float], start: float, *, above: bool, farthest: float = 1e9
-) -> float:
+def certified_crossing(excess: Callable[[float], float], start: float, *, above: bool) -> float:
     """Return a place >= 0 on the requested side of where a decreasing function crosses 0.
 
     The function is certainly not positive there if ``above``, and positive otherwise, or the place
-    is 0. The search begins at ``start``. If it is positive as far as ``farthest``, infinity, or the
-    last place tried.
+    is 0. The search begins at ``start``. If it is positive as far as 1e9, infinity, or the last
+    place tried.
     """
     if above and excess(0.0) <= 0:
         return 0.0
     low, high, ratio = 0.0, max(start, 1e-300), 1.001
     if excess(high) > 0:
         while excess(high) > 0:
-            if high >= farthest:
+            if high >= _FARTHEST:
                 return math.inf if above else high
-            low, high, ratio = high, min(high * ratio, farthest), 1 + 4 * (ratio - 1)
+            low, high, ratio = high, min(high * ratio, _FARTHEST), 1 + 4 * (ratio - 1)
     else:
         while high > 1e-300 and excess(high / ratio) <= 0:
             high, ratio = high / ratio, 1 + 4 * (ratio - 1)
