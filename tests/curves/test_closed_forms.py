@@ -75,18 +75,15 @@ def test_bad_bounds(bad: object) -> None:
 BOUNDS = (0.1, 1.0, 3.0)
 
 
-def excess_mass(bound: float, epsilon: float, low: float, high: float) -> float:
-    def excess(x: float) -> float:
-        return max(laplace.pdf(x) - math.exp(epsilon) * laplace.pdf(x, bound), 0.0)
-
-    return float(quad(excess, low, high, epsabs=1e-13)[0])
-
-
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_delta_is_the_integral(bound: float) -> None:
+    def excess(x: float, epsilon: float) -> float:
+        return max(laplace.pdf(x) - math.exp(epsilon) * laplace.pdf(x, bound), 0.0)
+
     for epsilon in (-1.5 * bound, -0.3, 0.0, 0.4 * bound, 0.99 * bound, 1.2 * bound):
         kinks = sorted({-30.0, 0.0, 0.5 * (bound - epsilon), bound, 30.0})
-        pieces = [excess_mass(bound, epsilon, *ends) for ends in itertools.pairwise(kinks)]
+        ends = itertools.pairwise(kinks)
+        pieces = [quad(excess, *both, args=(epsilon,), epsabs=1e-13)[0] for both in ends]
         assert LaplaceCurve(bound).delta(epsilon) == pytest.approx(math.fsum(pieces), abs=1e-11)
 
 

@@ -117,10 +117,10 @@ def test_a_rate_of_nearly_one_is_a_gaussian(noise, steps, delta):
     assert high - low <= 1e-6 * exact
 
 
-SETTINGS = [(6.0, 0.01, 10_000, 1e-5), (1.0, 0.01, 1000, 1e-12), (0.5, 0.1, 500, 1e-6)]
-
-
-@pytest.mark.parametrize(("noise", "rate", "steps", "delta"), SETTINGS)
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "delta"),
+    [(6.0, 0.01, 10_000, 1e-5), (1.0, 0.01, 1000, 1e-12), (0.5, 0.1, 500, 1e-6)],
+)
 @pytest.mark.parametrize("relation", [ONE_SIDED, TWO_SIDED])
 def test_brackets_are_narrow(noise, rate, steps, delta, relation):
     curve = poisson_curve(noise, rate, steps, relation, accuracy=1e-5)

@@ -142,20 +142,13 @@ def test_refusals() -> None:
         allocation(0.02, 3, 3)
 
 
-def few_outcomes(order: int) -> tuple[SymmetricSums, list[Array]]:
-    """Groups of one variable with three outcomes, and means of e_0, ..., e_k by enumeration."""
-    masses, values = np.array([0.2, 0.5, 0.3]), np.array([0.1, 1.0, 4.0])
-    moments = np.zeros((order + 1, 3))
-    moments[0], moments[1] = masses, masses * values
-    places = np.array(list(itertools.product(range(3), repeat=4)))
-    chosen = values[places]
-    means = [subsets_mean(chosen, j) * math.comb(4, j) for j in range(order + 1)]
-    return SymmetricSums(moments, 0.0), [masses[places].prod(axis=1), *means]
-
-
 def test_polynomials_of_few_outcomes_are_those_of_all_products() -> None:
     """Groups of their own for every pair lose nothing; fewer groups lose convex functions only."""
-    once, (chances, *means) = few_outcomes(3)
+    masses, values = np.array([0.2, 0.5, 0.3]), np.array([0.1, 1.0, 4.0])
+    once = SymmetricSums(np.array([masses, masses * values, 0 * masses, 0 * masses]), 0.0)
+    places = np.array(list(itertools.product(range(3), repeat=4)))
+    chances = masses[places].prod(axis=1)
+    means = [subsets_mean(values[places], j) * math.comb(4, j) for j in range(4)]
     excess = float(chances @ np.maximum(means[3] - 5.0, 0))
     for groups, lost in ((4000, 0.0), (3, 0.02)):
         found = once.times(4, groups)

@@ -14,14 +14,6 @@ from audit.dominating.sampled_gaussian import mirrored_renyi, two_sided_log_mome
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 
 
-def binomial_sum(alpha, rate, sigma):
-    """D(mixture || base) of a whole order (Mironov, Talwar, Zhang 2019, section 3.3)."""
-    k = np.arange(alpha + 1)
-    terms = gammaln(alpha + 1) - gammaln(k + 1) - gammaln(alpha - k + 1)
-    terms = terms + (alpha - k) * math.log1p(-rate) + k * math.log(rate)
-    return logsumexp(terms + k * (k - 1) / (2 * sigma**2)) / (alpha - 1)
-
-
 def test_reference_values():
     # n=2, b=1, L=1, sigma=1 of Altschuler and Talwar (2022): q = 1/2, noise 1/2
     assert sampled_gaussian_renyi(2.0, 0.5, 0.5, REVERSE) == pytest.approx(0.43851328, abs=5e-9)
@@ -64,8 +56,13 @@ def test_against_quadrature_with_many_digits(alpha, rate, sigma, forward, revers
 @pytest.mark.parametrize("alpha", [2, 3, 17, 256])
 @pytest.mark.parametrize(("rate", "sigma"), [(0.3, 1.0), (1e-3, 0.4), (0.9, 5.0)])
 def test_whole_orders_against_the_binomial_sum(alpha, rate, sigma):
+    """Mironov, Talwar and Zhang (2019), section 3.3."""
+    k = np.arange(alpha + 1)
+    terms = gammaln(alpha + 1) - gammaln(k + 1) - gammaln(alpha - k + 1)
+    terms = terms + (alpha - k) * math.log1p(-rate) + k * math.log(rate)
+    total = logsumexp(terms + k * (k - 1) / (2 * sigma**2)) / (alpha - 1)
     value = sampled_gaussian_renyi(float(alpha), rate, sigma, FORWARD)
-    assert value == pytest.approx(binomial_sum(alpha, rate, sigma), rel=1e-11)
+    assert value == pytest.approx(total, rel=1e-11)
 
 
 def test_limits():
@@ -126,21 +123,18 @@ def test_many_pairs_at_once_are_the_single_ones(order):
         sampled_gaussian_renyi(2.0, 0.5, np.array([1.0, -1.0]))
 
 
-def separate_parts(alpha, mu, rate):
-    """D(mixture || base) where the two parts of the mixture do not overlap."""
-    gap = alpha - 1
-    exponent = gap * (math.log(rate) + alpha * mu / 2 * mu)
-    stays = (1 - rate) * np.expm1(gap * math.log1p(-rate))
-    near = np.log1p(stays + rate * np.expm1(np.minimum(exponent, 30.0)))
-    far = np.logaddexp(math.log(rate) + exponent, alpha * math.log1p(-rate))
-    return np.minimum(np.where(exponent < 30, near, far) / gap, alpha * mu / 2 * mu)
-
-
 @pytest.mark.parametrize("rate", [1e-8, 0.01, 0.5])
 def test_parts_far_apart(rate):
-    orders = 1 + np.geomspace(1e-6, 1e4, 30)
-    found = sampled_gaussian_renyi(orders, rate, 1 / 900.0, FORWARD)
-    np.testing.assert_allclose(found, separate_parts(orders, 900.0, rate), rtol=2e-9)
+    orders, mu = 1 + np.geomspace(1e-6, 1e4, 30), 900.0
+    # the two parts of the mixture do not overlap
+    gap, whole = orders - 1, orders * mu / 2 * mu
+    exponent = gap * (math.log(rate) + whole)
+    stays = (1 - rate) * np.expm1(gap * math.log1p(-rate))
+    near = np.log1p(stays + rate * np.expm1(np.minimum(exponent, 30.0)))
+    far = np.logaddexp(math.log(rate) + exponent, orders * math.log1p(-rate))
+    apart = np.minimum(np.where(exponent < 30, near, far) / gap, whole)
+    found = sampled_gaussian_renyi(orders, rate, 1 / mu, FORWARD)
+    np.testing.assert_allclose(found, apart, rtol=2e-9)
     for mu in (900.0, 1e3, 4e4, 1e9):
         values = sampled_gaussian_renyi(orders, rate, 1 / mu, REVERSE)
         np.testing.assert_allclose(values, -math.log1p(-rate), rtol=1e-9)

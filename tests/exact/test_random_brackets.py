@@ -77,7 +77,7 @@ def test_brackets_of_explicit_pairs_are_true_and_narrow(pair, width, asked) -> N
         question = Question(quantity, at, order)
         low, high = question.bracket(found)
         assert judged(question, (low, high), reference) == ""
-        assert low == high or high - low <= width * max(high, 1.0)
+        assert low == high or high - low <= width * max(low, 1.0)
 
 
 def test_a_random_sample_is_true() -> None:
