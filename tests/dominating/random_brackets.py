@@ -47,7 +47,11 @@ class Setting:
             if delta is None:
                 return None
             if self.of_epsilon and self.at == 0:
-                return bool(low <= largest_loss(self.mechanism, self.order) <= high)
+                size, batch = self.mechanism.dataset_size, self.mechanism.batch_size
+                largest = arb.pos_inf()
+                if self.order is Order.REVERSE and batch < size:
+                    largest = -self.mechanism.steps * (arb(size - batch) / size).log()
+                return bool(low <= largest <= high)
             if not self.of_epsilon:
                 exact = delta(self.at, self.order)  # perhaps a ball that reaches past an end
                 return None if exact is None else not (exact < low or exact > high)
@@ -69,14 +73,6 @@ def poisson(
 
 
 Delta = Callable[[float, Order], arb | None]
-
-
-def largest_loss(mechanism: NoisySGD, order: Order) -> arb:
-    """Return epsilon at delta 0 of steps on Poisson batches."""
-    size, batch = mechanism.dataset_size, mechanism.batch_size
-    if order is Order.FORWARD or batch == size:
-        return arb.pos_inf()
-    return -mechanism.steps * (arb(size - batch) / size).log()
 
 
 def reference(mechanism: NoisySGD | Composition) -> Delta | None:

@@ -396,12 +396,9 @@ def test_the_mechanism_gets_brackets_and_a_pair() -> None:
         assert law.epsilon_bracket(0.0, order)[1] == law.epsilon(0.0, order) == np.inf
         assert law.epsilon_bracket(1e-30, order)[1] > 5
     assert dominating_curve(replace(M, divisor=Divisor.ACTUAL)).epsilon_bracket(1e-5)[1] == high
-    whole = dominating_curve(replace(M, batch_size=100, noise_std=0.02))
-    assert whole.epsilon(1e-5) == pytest.approx(
-        dominating_curve(
-            replace(M, batch_size=100, noise_std=0.02, batching=Batching.FULL)
-        ).epsilon(1e-5)
-    )
+    whole = replace(M, batch_size=100, noise_std=0.02)
+    full = dominating_curve(replace(whole, batching=Batching.FULL))
+    assert dominating_curve(whole).epsilon(1e-5) == pytest.approx(full.epsilon(1e-5))
 
 
 def test_orders_are_those_of_the_attained_pair() -> None:
