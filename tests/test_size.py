@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 57_823,
+    "audit": 57_674,
     "audit/bounds": 9_454,
     "audit/claims": 4_832,
     "audit/estimation": 6_218,
@@ -19,7 +19,7 @@ MAX_LINES = {
     "audit/simulation": 2_901,
     "audit/report": 4_131,
     "extras/verify/audit_verify": 1_835,
-    "tests": 48_752,
+    "tests": 48_546,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.
