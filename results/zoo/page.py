@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from audit.claims import Expected, Judgement
 from audit.claims.checking import Outcome, verify
 from audit.claims.witness import Witness
+from audit.numerics.number_format import Rounding, short
 from results.zoo.cases import Case
 from results.zoo.judging import ERROR, witness_file
 
@@ -68,8 +69,8 @@ def row(case: Case, version: str, claim: str, expected: Expected, judgement: Jud
         expected.value,
         judgement.verdict.value,
         quantity=f"{name} at {judgement.where}" if judgement.where else name,
-        claimed=_number(judgement.claimed),
-        certified=_number(judgement.certified),
+        claimed=_number(judgement.claimed, Rounding.UP),
+        certified=_number(judgement.certified, Rounding.DOWN),
         evidence="" if judgement.evidence is None else judgement.evidence.value,
         witness="" if judgement.witness is None else witness_file(case, version, claim),
         reason=" ".join(judgement.message.split()),
@@ -81,8 +82,8 @@ def _verification(witness: Witness) -> str:
     return verify(witness).outcome.value
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.8g}"
+def _number(value: float | None, rounding: Rounding) -> str:
+    return "" if value is None else short(value, 8, rounding)
 
 
 def line(row: Row) -> str:

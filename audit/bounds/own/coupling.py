@@ -15,7 +15,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -229,7 +228,7 @@ class CouplingTable:
 
         grid = self.grid
         chosen = layouts(self.run, self.merged, _MAX_CYCLE_WIDTH * grid.top)
-        layers = {stretch: layer_of(grid, stretch) for stretch in {*chain(*chosen)}}
+        layers = {stretch: layer_of(grid, stretch) for stretch in set().union(*chosen)}
         profiles = coupling_profiles(
             self.run,
             self.lengths,
