@@ -105,6 +105,7 @@ def audit_samples(
 
     Examples
     --------
+    >>> import numpy as np
     >>> generator = np.random.default_rng(0)
     >>> scores = generator.normal(2.0, 1.0, size=1000)  # the pair is 2-GDP: epsilon(1e-5) = 10.0
     >>> scores_prime = generator.normal(0.0, 1.0, size=1000)

@@ -44,6 +44,7 @@ class Law:
     def __init__(self, start: float, slope: float, worse: float, width: float) -> None:
         self.start, self.slope, self.worse, self.width = start, slope, worse, width
         self.broken: float | None = None
+        self.unrefined = self
 
     def _low(self, at: Any, order: Order) -> Any:
         return self.start + self.slope * at + self.worse * (order is Order.REVERSE)
