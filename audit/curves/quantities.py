@@ -291,7 +291,7 @@ class Mu(Quantity):
         if law is None:
             return 0.0
         best = law.mu_bracket(order)
-        if law.delta_bracket(best.epsilon, order)[0] < _TINY_DELTA:
+        if law.unrefined.delta_bracket(best.epsilon, order)[0] < _TINY_DELTA:
             wanted = min(1.1 * claimed, 0.5 * (claimed + best.low))
             for epsilon in EPSILONS[best.epsilon > EPSILONS].tolist():
                 if self.proven_at(law, order, epsilon) > wanted:
@@ -300,7 +300,8 @@ class Mu(Quantity):
 
     def proven_at(self, law: BracketedCurve, order: Order, at: float) -> float:
         """Return the bound on mu that delta proves at one epsilon."""
-        return gaussian_mu(np.array([law.delta_bracket(at, order)[0]]), np.array([at]))[0]
+        low, _ = law.unrefined.delta_bracket(at, order)
+        return gaussian_mu(np.array([low]), np.array([at]))[0]
 
     def deciding_loss(self, at: float, claimed: float) -> float:
         """Return the epsilon at which delta is compared."""
