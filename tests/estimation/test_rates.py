@@ -301,7 +301,9 @@ def random_tests(size: int, largest: float) -> tuple[Counts, np.ndarray]:
     mean = epsilon_hypothesis(epsilon, 0.01, True, True).highest((rank / m)[:, None])[:, 0]
     spread = np.sqrt(n * mean * (1 - mean) + (n * np.exp(epsilon)) ** 2 * rank / m**2)
     count = np.clip(n * mean + generator.uniform(0, 4, size) * spread, 1, n).astype(np.int64)
-    return Counts(count, n, rank - 1, m), epsilon
+    # and one of few scores, where wide cells lose less than a tangent on the wrong side hides
+    counts = np.append([count, n, rank - 1, m], [[25], [37], [0], [2]], axis=1)
+    return Counts(*counts), np.append(epsilon, 0.857)
 
 
 def quadrature(test: Counts, hypothesis: Hypothesis) -> float:
@@ -327,7 +329,7 @@ def quadrature(test: Counts, hypothesis: Hypothesis) -> float:
 def test_p_values_are_above_their_integrals_and_near_them(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tests, epsilon = random_tests(40, 7)
+    tests, epsilon = random_tests(39, 7)
 
     def hypothesis(k: int) -> Hypothesis:
         rate = (tests.second[[k]] + 1) / (tests.second_total[[k]] + 1)
@@ -415,9 +417,7 @@ def test_no_fixed_test_of_a_known_event_is_sharper_at_zero_counts() -> None:
 
 
 def test_gaussian_claims() -> None:
-    rank, m = 50, 1000
-    rate = norm.sf(norm.isf(rank / m) - 1.0)
-    tests = ranked(rank, m, round(1000 * rate), 1000)
+    tests = ranked(50, 1000, round(1000 * norm.sf(norm.isf(0.05) - 1.0)), 1000)
     found = largest_rejected(tests, np.array([0.05]), lambda _, mu: gaussian_hypothesis(mu), 75.0)
     assert 0.8 < found[0] < 1.0
 
