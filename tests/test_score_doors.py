@@ -127,6 +127,10 @@ OPEN, MANY = {"anytime": True}, {"canaries": Canaries.ARBITRARY}
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
+        ((ONE,), {}, "scores must be .x, x_prime. or a source of scores, got"),
+        (None, MANY, "scores must be .scores, coins. or CanaryScores for many canaries, got None"),
+        ((ONE, ONE), {"anytime": "no"}, "anytime must be a bool, got 'no'"),
+        ((ONE, ONE), {"deltas": 3}, "deltas must be numbers in .0, 1., got 3"),
         # each refuted true claims: 3.5 of 1 for one record, stopped audits, rows of sorted files
         ((ONE, ONE), {**OPEN, "group_size": 2}, "group_size must be 1 with anytime or canaries"),
         ((ONE, COINS), {**MANY, "group_size": 2}, "group_size must be 1 with anytime or canaries"),

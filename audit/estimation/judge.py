@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -167,13 +168,20 @@ def judge_scores(
     >>> judged[1].reason
     'this many scores certify at most 5.8, whatever their values'
     """
+    claims = validate.listed("pairs (epsilon, delta)", claims=claims)
     made = tuple(_claim(claim, f"claims[{i}]") for i, claim in enumerate(claims))
     if not made:
         raise validate.fail("claims", "one or more", claims)
+    deltas = validate.listed("numbers in [0, 1)", deltas=deltas)
+    validate.open_unit(confidence=confidence)
+    validate.instance(bool, anytime=anytime)
+    if planned_delta is not None:
+        validate.half_open_unit(planned_delta=planned_delta)
     strict = max(confidence, 1 - _EQUALITY_ERROR)
     if (anytime or canaries is not None) and group_size != 1:
         raise validate.fail("group_size", "1 with anytime or canaries", group_size)
     if canaries is not None:
+        validate.instance(Canaries, canaries=canaries)
         if anytime or columns is not None:
             raise ValueError("anytime and columns must be left out with canaries, got one of them")
         return _one_run(scores, made, canaries, planned_delta, (confidence, strict), seed)
@@ -182,7 +190,8 @@ def judge_scores(
     elif isinstance(scores, CanaryScores):
         x, x_prime = scores.x, scores.x_prime
     else:
-        x, x_prime = sample("x", scores[0]), sample("x_prime", scores[1])
+        given = _two("(x, x_prime) or a source of scores", scores)
+        x, x_prime = sample("x", given[0]), sample("x_prime", given[1])
     validate.same_precision(x=x, x_prime=x_prime)
     asked = (one.quantity.at for one in made if isinstance(one.quantity, EpsilonAtDelta))
     named = sorted({*deltas, *asked}, reverse=True)
@@ -272,9 +281,10 @@ def _one_run(
     seed: int,
 ) -> JudgedScores:
     """Judge by many canaries of one run, each included by a fair coin."""
-    if isinstance(scores, ScoreSource):
-        raise validate.fail("scores", "(scores, coins) or CanaryScores for many canaries", scores)
-    seen, coins = (scores.scores, scores.member) if isinstance(scores, CanaryScores) else scores
+    if isinstance(scores, CanaryScores):
+        seen, coins = scores.scores, scores.member
+    else:
+        seen, coins = _two("(scores, coins) or CanaryScores for many canaries", scores)
     planned = _delta(claims[0]) if planned_delta is None else planned_delta
     found, differ = (
         audit_one_run(seen, coins, delta=planned, confidence=one, seed=seed, canaries=canaries)
@@ -285,6 +295,13 @@ def _one_run(
     why = _uninformative(*sides, directed=True, informative=differ.epsilon_lower(0.0) > 0)
     verdicts = tuple(_judged(one, found, found.epsilon_limit(_delta(one)), why) for one in claims)
     return JudgedScores(verdicts, found, *sides, None, why)
+
+
+def _two(requirement: str, scores: object) -> tuple[Any, Any]:
+    """Return the two parts of scores that are given as such."""
+    if not isinstance(scores, tuple | list | np.ndarray) or len(scores) != 2:
+        raise validate.fail("scores", requirement, scores)
+    return scores[0], scores[1]
 
 
 def _claim(claim: ClaimedNumber | UserClaim | tuple[float, float], name: str) -> ClaimedNumber:

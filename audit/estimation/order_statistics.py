@@ -213,11 +213,13 @@ def largest_rejected(
     errors: Array,
     hypothesis: Callable[[Indices, Array], Hypothesis],
     high: float,
+    best_only: bool = False,
 ) -> Array:
     """Return the largest number below ``high`` whose hypothesis each test rejects; 0 if none.
 
     Hypotheses grow with the number. The normal score of the p-value is nearly linear in it, so
-    secant steps find the boundary; the returned number itself is rejected.
+    secant steps find the boundary; the returned number itself is rejected. If the best test only
+    is asked for, the others stop at a smaller number, once they cannot exceed it.
     """
 
     def excess(which: Indices, number: Array) -> Array:
@@ -241,6 +243,8 @@ def largest_rejected(
     found[left[done]] = top[done]
     for step in range(200):
         going = ~done & (top - low > _CONVERGENCE * np.maximum(1.0, top))
+        if best_only:
+            going &= top > np.max(low)
         if not np.any(going):
             break
         a, b, fa, fb = low[going], top[going], low_gap[going], top_gap[going]
@@ -298,7 +302,11 @@ class RankCertificate(Certificate):
     def mu_evidence(self) -> Evidence:
         """Return the largest mu below which some test rejects every claim."""
         found = largest_rejected(
-            self._counts, self._errors, lambda _, mu: gaussian_hypothesis(mu), _MAX_MU
+            self._counts,
+            self._errors,
+            lambda _, mu: gaussian_hypothesis(mu),
+            _MAX_MU,
+            best_only=True,
         )
         best, value = int(np.argmax(found)), float(np.max(found))
         second = self._mean(best)
@@ -330,7 +338,7 @@ class RankCertificate(Certificate):
         return second, first.reshape(second.shape)
 
     def _bounds(self, delta: float, order: Order | None) -> Array:
-        """Return each test's bound at a delta, which is searched for once."""
+        """Return bounds of tests at a delta, of which the largest is searched for to the end."""
         if (delta, order) not in self._known:
             found = np.empty(self._errors.size)
             sides = [_sides(order, counted.test.order) for counted in self._tests]
@@ -354,9 +362,13 @@ class RankCertificate(Certificate):
 
 
 def _bounds_at(tests: Counts, errors: Array, delta: float, side: Side) -> Array:
-    """Return the largest epsilon at a delta below which each test rejects every claim."""
+    """Return the largest epsilon at a delta below which the best test rejects every claim."""
     return largest_rejected(
-        tests, errors, lambda _, epsilon: epsilon_hypothesis(epsilon, delta, *side), _MAX_EPSILON
+        tests,
+        errors,
+        lambda _, epsilon: epsilon_hypothesis(epsilon, delta, *side),
+        _MAX_EPSILON,
+        best_only=True,
     )
 
 
