@@ -240,6 +240,7 @@ def largest_rejected(
         top = np.where(short, np.minimum(2 * top, high), top)
         top_gap[short] = excess(left[short], top[short])
     done = top_gap <= 0
+    last = np.full(left.size, -1)  # whether the lower end moved last
     found[left[done]] = top[done]
     for step in range(200):
         going = ~done & (top - low > _CONVERGENCE * np.maximum(1.0, top))
@@ -249,15 +250,18 @@ def largest_rejected(
             break
         a, b, fa, fb = low[going], top[going], low_gap[going], top_gap[going]
         share = np.clip(fa / (fa - fb), 1e-10, 1 - 1e-10)
-        # every third step bisects, so the bracket shrinks for every shape
-        number = a + (b - a) * (0.5 if step % 3 == 2 else share)
+        # every fifth step bisects, so the bracket shrinks for every shape
+        number = a + (b - a) * (0.5 if step % 5 == 4 and step > 5 else share)
         # overshoot the secant's root on alternating sides, so that both ends move
         lean = 0.25 * _CONVERGENCE * np.maximum(1.0, b) * (1 if step % 2 else -1)
         number = np.clip(number + lean, a + 0.1 * abs(lean), b - 0.1 * abs(lean))
         value = excess(left[going], number)
         below = value <= 0
-        low[going], low_gap[going] = np.where(below, number, a), np.where(below, value, fa)
-        top[going], top_gap[going] = np.where(below, b, number), np.where(below, fb, value)
+        # an end that stays twice loses half of its gap, so that the next root is beyond (Illinois)
+        kept = np.where(below == last[going], 0.5, 1.0)
+        last[going] = below
+        low[going], low_gap[going] = np.where(below, number, a), np.where(below, value, kept * fa)
+        top[going], top_gap[going] = np.where(below, b, number), np.where(below, kept * fb, value)
     found[left[~done]] = low[~done]
     return found
 
