@@ -333,12 +333,17 @@ class RankCertificate(Certificate):
         z = np.append(np.tile(_POINTS, (a.size, 1)), last, axis=1)
         second: Array = np.asarray(betaincinv(a[:, None], b[:, None], ndtr(z)), dtype=np.float64)
         flat = np.repeat(np.arange(a.size), z.shape[1])
-        first = largest_rejected(
+        # first rates below the second ones say nothing, and are not looked for
+        place = second.ravel()
+        above = largest_rejected(
             self._counts[flat],
             self._errors[flat],
-            lambda which, rate: point_hypothesis(second.ravel()[which], rate),
+            lambda which, rise: point_hypothesis(
+                place[which], place[which] + rise * (1 - place[which])
+            ),
             1.0,
         )
+        first = np.where(above > 0, place + above * (1 - place), 0.0)
         return second, first.reshape(second.shape)
 
     def _bounds(self, delta: float, order: Order | None) -> Array:

@@ -87,12 +87,12 @@ def test_harness_catches_a_test_chosen_on_the_current_samples() -> None:
 
 
 def test_e_values_have_expectation_one_at_most() -> None:
-    # At a fixed time and at a stopping time, for a claim that is exactly true. The mean of 200
+    # At a fixed time and at a stopping time, for a claim that is exactly true. The mean of 120
     # wealths is above 1 + 3 standard errors with probability below 1%.
     epsilon = truth(COIN, DELTA)
     for stop, looks in ((np.inf, 1), (2.0, 20)):
         values = []
-        for run in range(200):
+        for run in range(120):
             audit = audited([(epsilon, DELTA)])
             for part in zip(*(np.split(x, looks) for x in draws(COIN, 3, run, 400)), strict=True):
                 audit.update(*part)
