@@ -50,6 +50,9 @@ class InputError:
     line: int | None
     message: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", " ".join(self.message.split()))
+
     def __str__(self) -> str:
         place = str(self.file) if self.line is None else f"{self.file}:{self.line}"
         return f"{place}: {self.message}"
@@ -75,11 +78,6 @@ class InputErrors(list[InputError]):
             return None
 
 
-def invalid(location: Location, message: str) -> InvalidInput:
-    """Return the error of one complaint; line breaks in ``message`` become spaces."""
-    return InvalidInput(InputError(location.file, location.line, " ".join(message.split())))
-
-
 @dataclass(frozen=True)
 class Part:
     """A value in a claims file, as plain data, with the lines of its parts."""
@@ -88,10 +86,13 @@ class Part:
     value: Any
     lines: Lines
 
-    @property
-    def location(self) -> Location:
-        """Beginning of the value."""
-        return Location(self.file, self.lines.line)
+    def __getitem__(self, key: str | int) -> Part:
+        """Return an entry of a mapping or a list."""
+        return Part(self.file, self.value[key], self.lines.of(key)[1])
+
+    def invalid(self, message: str) -> InvalidInput:
+        """Return the error of a complaint about the value."""
+        return InvalidInput(InputError(self.file, self.lines.line, message))
 
     def bad(self, name: str, requirement: str) -> InvalidInput:
         """Return the error of a wrong value: ``name must be requirement, got value``."""
@@ -100,44 +101,42 @@ class Part:
             got = "a list" if self.value else "an empty list"
         elif isinstance(self.value, dict):
             got = "a mapping"
-        return invalid(self.location, f"{name} must be {requirement}, got {got}")
+        return self.invalid(f"{name} must be {requirement}, got {got}")
 
-    def fields(
+    def mapping(
         self,
         name: str,
         allowed: Collection[str] | None = None,
         complaints: list[InputError] | None = None,
-    ) -> dict[str, Part]:
-        """Return the values of a mapping by key.
+    ) -> Part:
+        """Return a mapping without wrong keys.
 
         A key that is not ``allowed`` is an error: it is raised, or added to ``complaints``.
         """
         if not isinstance(self.value, dict):
             raise self.bad(name, "a mapping")
-        found: dict[str, Part] = {}
+        found = {}
         wrong: list[InputError] = []
         for key, value in self.value.items():
-            line, lines = self.lines.of(key)
             if isinstance(key, str) and (allowed is None or key in allowed):
-                found[key] = Part(self.file, value, lines)
+                found[key] = value
                 continue
             problem = f"a key of {name} must be a word, got {shown(key)}"
             if allowed is not None and isinstance(key, str):
                 hint = did_you_mean(key, allowed) or f"; known: {', '.join(allowed)}"
                 problem = f"unknown key {shown(key)} in {name}{hint}"
-            wrong.extend(invalid(Location(self.file, line), problem).complaints)
+            wrong.append(InputError(self.file, self.lines.of(key)[0], problem))
         if complaints is not None:
             complaints.extend(wrong)
         elif wrong:
             raise InvalidInput(*wrong)
-        return found
+        return replace(self, value=found)
 
     def items(self, name: str) -> tuple[Part, ...]:
         """Return the values of a list that must not be empty."""
         if not isinstance(self.value, list) or not self.value:
             raise self.bad(name, "a list with at least one entry")
-        of = self.lines.of
-        return tuple(Part(self.file, one, of(index)[1]) for index, one in enumerate(self.value))
+        return tuple(self[index] for index in range(len(self.value)))
 
     def text(self, name: str) -> str:
         """Return a text that must not be empty."""
@@ -145,46 +144,43 @@ class Part:
             raise self.bad(name, "a text")
         return self.value
 
-    def moved(self, location: Location) -> Part:
-        """Return the value as if it was written at ``location``.
+    def only(self, keys: Collection[str]) -> Part:
+        """Return a mapping without other keys."""
+        return replace(self, value={key: one for key, one in self.value.items() if key in keys})
 
-        Errors then name the place that uses a value, not the place that it was taken from.
-        """
-        return Part(location.file, self.value, Lines(location.line))
+    def over(self, base: Part) -> Part:
+        """Return a mapping with the entries of another one that it lacks; budgets are merged."""
+        values = {**base.value, **self.value}
+        parts = {**base.lines.parts, **self.lines.parts}
+        if all(isinstance(one.value.get("budget"), dict) for one in (self, base)):
+            budget = self["budget"].over(base["budget"])
+            values["budget"] = budget.value
+            parts["budget"] = budget.lines.line, budget.lines
+        return Part(self.file, values, Lines(self.lines.line, parts))
 
     def decoded(self, make: Callable[[Any], _Value]) -> _Value:
         """Return the value that ``make`` builds from the plain data; every error is a complaint."""
         try:
             return make(self.value)
         except codec.DecodeError as error:
-            places = [Location(self.file, self.lines.at(one.path)) for one in error.errors]
-            each = map(invalid, places, map(str, error.errors))
-            raise InvalidInput(*(one for wrong in each for one in wrong.complaints)) from None
+            each = ((self.lines.at(one.path), str(one)) for one in error.errors)
+            raise InvalidInput(*(InputError(self.file, *one) for one in each)) from None
         except ValueError as error:
-            raise invalid(self.location, str(error)) from None
-
-
-Fields = Mapping[str, Part]
-
-
-def joined(fields: Fields, location: Location) -> Part:
-    """Return a mapping of some fields."""
-    parts = {key: (part.lines.line, part.lines) for key, part in fields.items()}
-    values = {key: part.value for key, part in fields.items()}
-    return Part(location.file, values, Lines(location.line, parts))
+            raise self.invalid(str(error)) from None
 
 
 def read_part(path: Path) -> Part:
     """Read a YAML file."""
+    line: int | None = None
     try:
         return Part(path, *read_yaml(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
-        raise InvalidInput(InputError(path, None, f"cannot be read: {error.strerror}")) from None
+        problem = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise invalid(Location(path, line), "must be UTF-8 text") from None
+        line, problem = error.object.count(b"\n", 0, error.start) + 1, "must be UTF-8 text"
     except YamlError as error:
-        raise invalid(Location(path, error.line), str(error)) from None
+        line, problem = error.line, str(error)
+    raise InvalidInput(InputError(path, line, problem))
 
 
 Named = Mapping[str, Part | None]
@@ -296,27 +292,29 @@ def read_named(part: Part, inherited: Named, complaints: InputErrors) -> Named:
     Each must be a complete mechanism; errors are added to ``complaints``.
     """
     found = dict(inherited)
-    written = complaints.tried(part.fields, "mechanisms", complaints=complaints) or {}
-    for name in written.keys() & inherited.keys():
-        wrong = f"mechanism {shown(name)} is already defined in an included file"
-        complaints.extend(invalid(written.pop(name).location, wrong).complaints)
+    written = complaints.tried(part.mapping, "mechanisms", complaints=complaints)
+    if written is None:
+        return found
 
     def resolve(name: str, chain: tuple[str, ...]) -> None:
         if name in found:
             return
         found[name] = None
         try:
-            base = written[name].fields("a mechanism").get(BASE)
-            if base is not None and base.value in (*chain, name):
-                circle = " -> ".join((*chain, name, base.value))
-                raise invalid(base.location, f"base must not be circular, got {circle}")
-            if base is not None and isinstance(base.value, str) and base.value in written:
-                resolve(base.value, (*chain, name))
+            base = written[name].mapping("a mechanism").value.get(BASE)
+            if base in (*chain, name):
+                circle = " -> ".join((*chain, name, base))
+                raise written[name][BASE].invalid(f"base must not be circular, got {circle}")
+            if isinstance(base, str) and base in written.value:
+                resolve(base, (*chain, name))
             found[name] = read_mechanism(f"mechanism {name!r}", written[name], found)[0]
         except InvalidInput as error:
             complaints.extend(error.complaints)
 
-    for name in written:
+    for name in written.value:
+        if name in inherited:
+            wrong = f"mechanism {shown(name)} is already defined in an included file"
+            complaints.extend(written[name].invalid(wrong).complaints)
         resolve(name, ())
     return found
 
@@ -332,36 +330,29 @@ def read_mechanism(name: str, part: Part, named: Named) -> tuple[Part, Written]:
     if isinstance(part.value, str):
         fields = _look_up(part, named)
     else:
-        own = _placed(part.fields(name))
-        base = own.pop(BASE, None)
-        inherited: Fields = {}
-        if base is not None:
+        fields = part.mapping(name)
+        own: dict[str, Any] = fields.value
+        if isinstance(own.get("history"), str):  # relative to the file that names it
+            own["history"] = str(part.file.parent / own["history"])
+        if BASE in own:
+            base = fields[BASE]
             if not isinstance(base.value, str):
                 raise base.bad(BASE, "the name of a mechanism")
+            del own[BASE]
             # a base is valid by itself, so an error is where it is used
-            inherited = _look_up(base, named).moved(part.location).fields(name)
-        fields = joined({**inherited, **own}, part.location)
+            fields = replace(fields, value={**_look_up(base, named).value, **own})
     for key, form in WRITTEN.items():
         if key in fields.value:
             # messages list its keys; those of another mechanism cannot be combined with it
-            fields.fields(f"a mechanism with {key!r}", init_fields(form))
+            fields.mapping(f"a mechanism with {key!r}", init_fields(form))
             return fields, fields.decoded(partial(codec.decode, form))
     return fields, fields.decoded(partial(codec.decode, NoisySGD | Composition))
-
-
-def _placed(own: dict[str, Part]) -> dict[str, Part]:
-    """Return the fields, with the file of a history relative to the file that names it."""
-    history = own.get("history")
-    if history is not None and isinstance(history.value, str):
-        file = history.file.parent / history.value
-        own["history"] = replace(history, value=str(file))
-    return own
 
 
 def _look_up(part: Part, named: Named) -> Part:
     if part.value not in named:
         hint = did_you_mean(part.value, named)
-        raise invalid(part.location, f"unknown mechanism {shown(part.value)}{hint}")
+        raise part.invalid(f"unknown mechanism {shown(part.value)}{hint}")
     found = named[part.value]
     if found is None:
         raise InvalidInput()
@@ -422,26 +413,26 @@ class _Reader:
         key = path.resolve()
         if key in self._mechanisms:
             return self._mechanisms[key]
-        top = read_part(path).fields("the file", FILE_KEYS, self.complaints)
+        top = read_part(path).mapping("the file", FILE_KEYS, self.complaints)
         named: dict[str, Part | None] = {}
-        included = [top["include"]] if "include" in top else []
+        included: tuple[Part, ...] = (top["include"],) if "include" in top.value else ()
         if included and isinstance(included[0].value, list):
-            included = list(included[0].items("include"))
+            included = included[0].items("include")
         for part in included:
             named.update(self.complaints.tried(self._include, part, (*chain, key)) or {})
-        if "mechanisms" in top:
+        if "mechanisms" in top.value:
             named = dict(read_named(top["mechanisms"], named, self.complaints))
         self._mechanisms[key] = named
         self.files.append(path)
-        if "claims" in top:
+        if "claims" in top.value:
             with workers_for(self.files) as workers:
-                defaults: Fields = {}
-                if "defaults" in top:  # its values are checked where a claim uses them
-                    defaults = top["defaults"].fields("defaults", COMMON_KEYS)
+                defaults = Part(path, {}, Lines(1))
+                if "defaults" in top.value:  # its values are checked where a claim uses them
+                    defaults = top["defaults"].mapping("defaults", COMMON_KEYS)
                 for part in top["claims"].items("claims"):
                     self.complaints.tried(self._claim, part, defaults, named, workers)
-        elif "include" not in top and "mechanisms" not in top:
-            raise invalid(Location(path, 1), "the file needs 'claims'")
+        elif "include" not in top.value and "mechanisms" not in top.value:
+            raise InvalidInput(InputError(path, 1, "the file needs 'claims'"))
         return named
 
     def _include(self, part: Part, chain: tuple[Path, ...]) -> Named:
@@ -450,47 +441,49 @@ class _Reader:
         if target.resolve() in chain:
             circle = chain[chain.index(target.resolve()) :]
             files = " -> ".join(file.name for file in (*circle, target))
-            raise invalid(part.location, f"include must not be circular, got {files}")
+            raise part.invalid(f"include must not be circular, got {files}")
         if not target.is_file():
-            raise invalid(part.location, f"include must be a file that exists, got {shown(name)}")
+            raise part.invalid(f"include must be a file that exists, got {shown(name)}")
         if not _is_claims_file(target):  # its content is not quoted
-            raise invalid(part.location, f"include must be a claims file, got {shown(name)}")
+            raise part.invalid(f"include must be a claims file, got {shown(name)}")
         return self.read(target, chain)
 
-    def _claim(self, part: Part, defaults: Fields, named: Named, workers: Workers) -> None:
+    def _claim(self, part: Part, defaults: Part, named: Named, workers: Workers) -> None:
         """Add a claim, with the values of ``defaults`` for missing keys.
 
         Raises ``InvalidInput`` with all that is wrong with it; without a complaint if the mechanism
         that it names is itself invalid.
         """
-        id = _read_id(part)
+        complaints = InputErrors()
+        own = part.mapping("a claim", ("id", *COMMON_KEYS, *KEYS), complaints)
+        misspelt = bool(complaints)  # the subject or the statement, which would be told twice
+        if "id" not in own.value:
+            raise part.invalid("a claim needs 'id'")
+        id = own["id"].text("id")
+        if not ID.fullmatch(id):
+            raise own["id"].bad("id", "letters, digits, '.', '_' and '-'")
         if id in self._locations:
             first = self._locations[id]
-            raise invalid(part.location, f"duplicate id {shown(id)}, first used at {first}")
-        self._locations[id] = part.location
-        complaints = InputErrors()
-        own = part.fields("a claim", ("id", *COMMON_KEYS, *KEYS), complaints)
+            raise part.invalid(f"duplicate id {shown(id)}, first used at {first}")
+        location = self._locations[id] = Location(part.file, part.lines.line)
         found = _with_defaults(own, defaults)
-        misspelt = bool(complaints)  # the subject or the statement, which would be told twice
-        claim = complaints.tried(_read_fields, id, part.location, found, defaults, own)
+        claim = complaints.tried(_read_fields, found, id, location)
         mechanism: Written | None = None
-        if "mechanism" in found:
+        if "mechanism" in found.value:
             read = complaints.tried(read_mechanism, "mechanism", found["mechanism"], named)
             mechanism = None if read is None else read[1]
         statement: Statement | None = None
         if not misspelt:
-            keys = {key: one for key, one in found.items() if key in KEYS}
-            stated = joined(keys, part.location)
+            stated = found.only(KEYS)
             statement = complaints.tried(stated.decoded, lambda plain: statement_of(**plain))
-        if claim is None or misspelt or (mechanism is None and "mechanism" in found):
+        if claim is None or misspelt or (mechanism is None and "mechanism" in found.value):
             raise InvalidInput(*complaints)
         about: dict[str, Any] = {}
         if mechanism is not None:
             about = self._resolved(mechanism, claim.budget, workers)
         pair = None
         if "unread" not in about:
-            place = found, about.get("mechanism"), part.location, own
-            pair = complaints.tried(_read_subject, *place)
+            pair = complaints.tried(_read_subject, found, about.get("mechanism"), own.value)
         if complaints or statement is None:
             raise InvalidInput(*complaints)
         self.claims.append(replace(claim, statement=statement, pair=pair, **about))
@@ -521,66 +514,45 @@ def _is_claims_file(path: Path) -> bool:
 # claims
 
 
-def _read_id(part: Part) -> str:
-    found = part.fields("a claim")
-    if "id" not in found:
-        raise invalid(part.location, "a claim needs 'id'")
-    name = found["id"].text("id")
-    if not ID.fullmatch(name):
-        raise found["id"].bad("id", "letters, digits, '.', '_' and '-'")
-    return name
-
-
-def _with_defaults(own: Fields, defaults: Fields) -> Fields:
+def _with_defaults(own: Part, defaults: Part) -> Part:
     """Return the keys of a claim and the defaults; a claim's own subject replaces theirs."""
-    about = [key for key in ABOUT if key in own]
+    about = [key for key in ABOUT if key in own.value]
     replaced = ABOUT if "laws" in about or "samples" in about else ("laws", "samples")
-    kept = {key: one for key, one in defaults.items() if not about or key not in replaced}
-    found = {**kept, **own}
-    return {key: one for key, one in found.items() if key not in ABOUT or one.value is not None}
+    found = own.over(defaults.only(set(COMMON_KEYS) - set(replaced if about else ())))
+    return found.only(found.value.keys() - {key for key in ABOUT if found.value.get(key) is None})
 
 
-def _read_fields(
-    id: str, location: Location, found: Fields, defaults: Fields, own: Fields
-) -> Claim:
+def _read_fields(found: Part, id: str, location: Location) -> Claim:
     """Return a claim with the fields that are decoded as they stand, and nothing in the others."""
-    decoded = set(COMMON_KEYS) - {"laws", *_OTHERS}
-    written = {key: one for key, one in found.items() if key in decoded}
-    budgets = [block["budget"] for block in (defaults, own) if "budget" in block]
-    if budgets:  # the keys of a claim and those of the defaults
-        keys = {key: one for budget in budgets for key, one in budget.fields("budget").items()}
-        written["budget"] = joined(keys, budgets[-1].location)
     given = {"id": id, "location": location, **_OTHERS}
-    claim: Claim = joined(written, location).decoded(partial(codec.decode, Claim, given=given))
+    decoded = found.only(set(COMMON_KEYS) - {"laws", *_OTHERS})
+    claim: Claim = decoded.decoded(partial(codec.decode, Claim, given=given))
     for name, others in EXCLUDED.items():
-        for key in others if name in found else ():
-            if key in found:
-                raise invalid(found[name].location, f"{name!r} cannot be combined with {key!r}")
+        for key in found.only(others).value if name in found.value else ():
+            raise found[name].invalid(f"{name!r} cannot be combined with {key!r}")
     if claim.samples is None:
         return claim
     return replace(claim, samples=claim.samples.inside(location.file.parent))
 
 
 def _read_subject(
-    found: Fields, mechanism: NoisySGD | Composition | None, location: Location, own: Fields
+    found: Part, mechanism: NoisySGD | Composition | None, own: Collection[str]
 ) -> Pair | UserPair | None:
     """Return the pair that a claim names under ``pair`` or ``laws``; None if it names none.
 
     ``laws: {laplace: {sensitivity: 1, scale: 2}}`` names explicit laws, without a mechanism.
     """
-    if mechanism is None and not found.keys() & {"pair", "laws", "samples"}:
-        raise invalid(location, "a claim needs 'mechanism', 'laws' or 'samples'")
-    name = "laws" if "laws" in found else "pair"
-    if name not in found:
+    if mechanism is None and not found.value.keys() & {"pair", "laws", "samples"}:
+        raise found.invalid("a claim needs 'mechanism', 'laws' or 'samples'")
+    name = "laws" if "laws" in found.value else "pair"
+    if name not in found.value:
         return None
     # a pair of the defaults that does not fit is an error where it is used
-    used = found[name] if name in own else found[name].moved(location)
-    if name == "laws":
-        return used.decoded(decode_laws)
-    return used.decoded(lambda plain: _decode_pair(plain, mechanism))
+    used = found[name] if name in own else replace(found[name], lines=Lines(found.lines.line))
+    return used.decoded(decode_laws if name == "laws" else partial(_decode_pair, mechanism))
 
 
-def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair | UserPair:
+def _decode_pair(mechanism: NoisySGD | Composition | None, plain: Any) -> Pair | UserPair:
     """Return a pair from plain data.
 
     A kind ``package.module:Class`` is a user-defined construction, from a module beside the claims
