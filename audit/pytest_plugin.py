@@ -41,8 +41,7 @@ class ClaimsFile(pytest.File):
         """Return one test for each claim and one for each complaint."""
         from audit.claims.checking import with_seed
         from audit.claims.claims_file import load
-        from audit.claims.error_shares import equal_share
-        from audit.claims.judge import Shared
+        from audit.claims.judge import Shared, equal_share
 
         root = self.config.rootpath  # messages show paths relative to it, if that is possible
         inside = Path.cwd() == root and self.path.is_relative_to(root)

@@ -10,8 +10,8 @@ A claim passes these places, from its file to its verdict:
 4. `claims_file.read_mechanism` gives the mechanism: by name, by fields, or from another library;
 5. `claim.statement_of` the statement: numbers, or a source that is asked for them;
 6. `claim.Claim` holds both with a budget, a pair, samples and the expected verdict.
-7. `judge.judge_all` shares laws, workers and the error (`error_shares.equal_share`) between claims,
-8. in the order of `error_shares.work_order`, in threads.
+7. `judge.judge_all` shares laws, workers and the error (`equal_share`) between claims,
+8. in the order of `judge.work_order`, in threads.
 9. `sources.claimed_numbers` asks a bound of the catalogue, or user code in a worker.
 10. `candidates.candidates_for` finds the pairs that may test the claim.
 11. `evidence.collect` takes lower bounds until one refutes: laws, a search, samples.
@@ -19,7 +19,7 @@ A claim passes these places, from its file to its verdict:
 13. The judge compares the closest bound with the number, and with what a theorem proves.
 14. `evidence.witness_of` writes a refutation as numbers,
 15. with the cells that decide it (`partition.partition_of`).
-16. `judgement.Judgement` is the verdict, and `error_shares.step_down` gives left error to others.
+16. `judgement.Judgement` is the verdict, and `judge.step_down` gives left error to others.
 17. `checking.verify` asks ``audit-verify`` about the refutation.
 18. `formats` writes the outcome, and `lock` compares it with what it was.
 

@@ -23,7 +23,6 @@ from typing import Any
 from audit import validate
 from audit.claims.claim import Claim, Search
 from audit.claims.claims_file import InputError, load
-from audit.claims.error_shares import in_threads
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.witness import Witness
 from audit.codec.schemas import json_text
@@ -127,7 +126,7 @@ def check(
         claims = tuple(replace(c, search=s) for c, s in zip(claims, wanted, strict=True))
     judgements: tuple[Judgement, ...] = ()
     if claims:
-        from audit.claims.judge import Shared, judge_all  # imported late: it needs every room
+        from audit.claims.judge import Shared, in_threads, judge_all  # it needs every room
 
         done = itertools.count(1)
 
@@ -141,8 +140,8 @@ def check(
             contextlib.redirect_stdout(sys.stderr),
         ):
             judgements = judge_all(claims, error=error, jobs=jobs, progress=advance, shared=shared)
-    if verify:
-        judgements = tuple(in_threads(with_verification, judgements, jobs))
+        if verify:
+            judgements = in_threads(with_verification, judgements, jobs)
     return Checked(
         judgements,
         (*loaded.complaints, *(complaint(j) for j in judgements if j.verdict is Verdict.ERROR)),
@@ -198,7 +197,7 @@ def with_seed(claim: Claim, seed: int) -> Claim:
 def complaint(judgement: Judgement) -> InputError:
     """Return the complaint about a claim that could not be evaluated."""
     place = judgement.claim.location
-    message = " ".join(f"claim {judgement.claim.id!r}: {judgement.message}".split())
+    message = f"claim {judgement.claim.id!r}: {judgement.message}"
     return InputError(place.file if place else Path(), place.line if place else None, message)
 
 

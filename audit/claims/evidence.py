@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from audit import estimation, simulation  # Numba is imported where samples are needed
 from audit.claims.candidates import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
 from audit.claims.claim import Budget, Claim, Samples
-from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence
 from audit.claims.partition import partition_of
 from audit.claims.sources import InvalidClaim
@@ -39,6 +38,16 @@ from audit.numerics.number_format import Rounding, short
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
 # stops the work only if an estimate was wrong by this factor.
 _DEADLINE_FACTOR = 3.0
+
+
+@dataclass(frozen=True)
+class ErrorShare:
+    """The part of an error budget that samples may spend on one claim."""
+
+    spent: float  #: The error.
+    #: The error for which tests are planned. While it stays the same, tests at several errors are
+    #: the same tests, and one that errs at some error also errs at every larger one.
+    planned: float
 
 
 @dataclass(frozen=True)

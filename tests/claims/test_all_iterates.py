@@ -11,8 +11,7 @@ import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.claims.candidates import KnownPairs
 from audit.claims.claim import Claim, Numbers
-from audit.claims.error_shares import ErrorShare
-from audit.claims.evidence import Collected, LowerBound, _too_coarse
+from audit.claims.evidence import Collected, ErrorShare, LowerBound, _too_coarse
 from audit.claims.judge import _verdict
 from audit.claims.judgement import Evidence, Judgement, Verdict
 from audit.constructions.explicit_laws import AllIterates
