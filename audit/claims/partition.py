@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from audit.constructions.explicit import Mixture, Mixtures
 from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
-from audit.numerics.arrays import Array
+from audit.numerics.arrays import Array, Flags
 from audit.numerics.normal import gaussian_delta
 
 Plain = Mapping[str, Any]
@@ -241,12 +241,9 @@ def _reaching(line: _Line, loss: float) -> _Line:
 
 
 def _laplace_density(weights: list[float], means: Array, scale: float) -> Density:
-    def log_density(x: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            logs = np.log(weights) - np.abs(x[:, None] - means) / scale
-        return np.asarray(logsumexp(logs, axis=1))
-
-    return log_density
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights)
+    return lambda x: np.asarray(logsumexp(logs - np.abs(x[:, None] - means) / scale, axis=1))
 
 
 def _exponential_density(slope: float, ends: Array) -> Density:
@@ -310,18 +307,15 @@ def _level(line: _Line, goal: _Goal) -> float:
 
 def _crossings(line: _Line, levels: Array) -> Array:
     """Return the points where the loss crosses one of ascending levels, by bisection."""
-    x = line.points
-    losses = line.losses
-    step = np.searchsorted(levels, losses)
-    low, high, level = [], [], []
-    for i in np.flatnonzero(step[1:] != step[:-1]):
-        for crossed in levels[min(step[i], step[i + 1]) : max(step[i], step[i + 1])]:
-            low.append(x[i])
-            high.append(x[i + 1])
-            level.append(crossed)
-    if not level:
+    x, step = line.points, np.searchsorted(levels, line.losses)
+    crossed = [
+        (x[i], x[i + 1], level)
+        for i in np.flatnonzero(step[1:] != step[:-1])
+        for level in levels[min(step[i], step[i + 1]) : max(step[i], step[i + 1])]
+    ]
+    if not crossed:
         return np.empty(0)
-    a, b, goal = np.array(low), np.array(high), np.array(level)
+    a, b, goal = np.array(crossed).T
     starts_below = line.loss(a) <= goal
     for _ in range(_BISECTIONS):
         middle = (a + b) / 2
@@ -362,26 +356,38 @@ def _quantile_cuts(line: _Line, gap: float) -> Array:
 # ---------------------------------------------------------------------------- several draws
 
 
-# losses of one draw, their masses under P, and the number of draws
-Draws = tuple[Array, Array, int]
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """Losses of one draw, their masses under P, and the number of draws."""
+
+    losses: Array
+    masses: Array
+    times: int
+
+    def only(self, kept: Flags) -> _Draws:
+        """Return the draws without other losses, with normalised masses."""
+        masses = self.masses[kept]
+        return _Draws(self.losses[kept], masses / masses.sum(), self.times)
+
+    def tilted(self, theta: float) -> tuple[Array, float]:
+        """Return masses under P^(1 + theta) Q^(-theta), normalised, and the log of their sum."""
+        logs = np.log(self.masses) + theta * self.losses
+        total = float(logsumexp(logs))
+        return np.exp(logs - total), total
 
 
-def _tilted(draws: Sequence[Draws], theta: float) -> list[Array]:
-    """Return the masses of each draw's losses under P^(1 + theta) Q^(-theta), normalised."""
-    logs = [np.log(masses) + theta * losses for losses, masses, _ in draws]
-    return [np.exp(own - logsumexp(own)) for own in logs]
-
-
-def _tilt(draws: Sequence[Draws], goal: _Goal) -> float:
+def _tilt(draws: Sequence[_Draws], goal: _Goal) -> float:
     """Return the tilt under which the sum of losses is where the number is decided."""
     if not isinstance(goal.quantity, EpsilonAtDelta):
         return -0.5
     probability = min(max(goal.at, 1e-300), 0.5)
 
     def reached(theta: float) -> bool:
-        weights = _tilted(draws, theta)
-        slope = sum(n * float(w @ own) for w, (own, _, n) in zip(weights, draws, strict=True))
-        total = sum(n * float(logsumexp(np.log(m) + theta * own)) for own, m, n in draws)
+        slope, total = 0.0, 0.0
+        for draw in draws:
+            weights, log_sum = draw.tilted(theta)
+            slope += draw.times * float(weights @ draw.losses)
+            total += draw.times * log_sum
         return bool(slope >= goal.number or theta * slope - total >= -math.log(probability))
 
     low, high = 0.0, 1.0
@@ -393,75 +399,66 @@ def _tilt(draws: Sequence[Draws], goal: _Goal) -> float:
     return low
 
 
-def _scoring(draws: Sequence[Draws], goal: _Goal) -> tuple[float, list[tuple[float, float]], Plain]:
+def _scoring(
+    draws: Sequence[_Draws], goal: _Goal
+) -> tuple[float, list[tuple[float, float]], Plain]:
     """Return the unit of scores, their limits for each kind of draw, and the modulus and bits.
 
     The limits cut off what no sum of draws that matters contains.
     """
-    draws = [(losses[m > 0], m[m > 0] / m[m > 0].sum(), n) for losses, m, n in draws]
-    bits = _BITS
+    draws = [draw.only(draw.masses > 0) for draw in draws]
+    counts, bits = np.array([draw.times for draw in draws]), _BITS
+    times = int(counts.sum())
     if not isinstance(goal.quantity, PowerAtAlpha):
         # the largest losses are rarer than what the claim lacks: they may have lower scores
         mass = goal.at if isinstance(goal.quantity, EpsilonAtDelta) else goal.number
-        rare = 1e-3 * goal.gap * mass / sum(n for *_, n in draws)
+        rare = 1e-3 * goal.gap * mass / times
         draws = [_without_largest(draw, rare) for draw in draws]
         # masses of sums are rounded down: fine enough for what the claim lacks
         bits = max(math.ceil(10 - math.log2(max(rare, 1e-300))), bits)
-    unit, reach, ends = _spread(draws, goal)
-    whole = sum(n * (high - low) for (low, high), (*_, n) in zip(ends, draws, strict=True))
-    unit = min(unit, min(reach, whole) / _LEAST_MODULUS)  # atoms are rounded, not spread
-    # where the largest losses are alike
-    unit = max(unit, _width(ends) / _MAX_SCORES, min(reach, whole) / _MAX_MODULUS)
-    modulus = max(16, math.ceil(min(reach, whole) / unit) + 2 * len(draws))
-    return unit, ends, {"modulus": modulus, "bits": bits}
-
-
-def _spread(draws: Sequence[Draws], goal: _Goal) -> tuple[float, float, list[tuple[float, float]]]:
-    """Return the unit of scores, the reach of the sum of losses, and the limits of losses."""
-    counts = [n for *_, n in draws]
-    times, theta = sum(counts), _tilt(draws, goal)
-    weights = _tilted(draws, theta)
+    theta = _tilt(draws, goal)
     means, spreads = [], []  # of the sum, and of one draw: tilted, under P and under Q
-    for tilted in (weights, _tilted(draws, 0.0), _tilted(draws, -1.0)):
-        found = [_moments(own, w) for w, (own, *_) in zip(tilted, draws, strict=True)]
-        mean, variance = (np.array(counts) @ np.array(found)).tolist()
+    for tilt in (theta, 0.0, -1.0):
+        found = [_moments(draw.losses, draw.tilted(tilt)[0]) for draw in draws]
+        mean, variance = (counts @ np.array(found)).tolist()
         means.append(mean)
         spreads.append(math.sqrt(variance / times))
-    ends = []
-    for w, (losses, masses, _) in zip(weights, draws, strict=True):
-        rank = np.argsort(losses)
-        heaviest = np.maximum(w, masses)[rank]
-        low = losses[rank][_place(heaviest, _RARE_MASS / times)]
-        high = losses[rank][::-1][_place(heaviest[::-1], _RARE_MASS / times)]
-        ends.append((float(low), float(high)))
-    moved = max(means) - min(means)
-    reach = 2 * (_SUM_REACH * math.sqrt(times) * max(spreads) + moved + _width(ends))
+    weights = [draw.tilted(theta)[0] for draw in draws]
+    limits = []  # of losses
+    for draw, own in zip(draws, weights, strict=True):
+        rank = np.argsort(draw.losses)
+        losses, heaviest = draw.losses[rank], np.maximum(own, draw.masses)[rank]
+        low = losses[_place(heaviest, _RARE_MASS / times)]
+        high = losses[::-1][_place(heaviest[::-1], _RARE_MASS / times)]
+        limits.append((float(low), float(high)))
+    widths = [high - low for low, high in limits]
     # rounding hides a part of the variance, and of power and distance at most that part
     allowed = times * min(spreads[:2]) ** 2 / 12 * min(max(goal.gap, 1e-4), 0.06)
     if theta > 0:  # and of delta at most theta^2/2 times the variance; the claim lacks more
         lacks = -math.expm1(-theta * goal.gap * goal.number)
         allowed = min(lacks / (6 * theta**2), times * spreads[0] ** 2 / 12 * 0.06)
-    kept = [np.clip(own, *end) for (own, *_), end in zip(draws, ends, strict=True)]
-    unit = _width(ends)
+    kept = [np.clip(draw.losses, *end) for draw, end in zip(draws, limits, strict=True)]
+    unit = max(widths)
     while unit > 0 and allowed < sum(
-        n * _moments(own - unit * np.rint(own / unit), w)[1]
-        for own, w, (*_, n) in zip(kept, weights, draws, strict=True)
+        count * _moments(losses - unit * np.rint(losses / unit), own)[1]
+        for losses, own, count in zip(kept, weights, counts, strict=True)
     ):
         unit /= 1.5
-    return unit, reach, ends
+    moved = max(means) - min(means)
+    # of the sum of losses
+    reach = 2 * (_SUM_REACH * math.sqrt(times) * max(spreads) + moved + max(widths))
+    reach = min(reach, sum(n * width for n, width in zip(counts.tolist(), widths, strict=True)))
+    unit = min(unit, reach / _LEAST_MODULUS)  # atoms are rounded, not spread
+    # where the largest losses are alike
+    unit = max(unit, max(widths) / _MAX_SCORES, reach / _MAX_MODULUS)
+    modulus = max(16, math.ceil(reach / unit) + 2 * len(draws))
+    return unit, limits, {"modulus": modulus, "bits": bits}
 
 
-def _width(ends: Sequence[tuple[float, float]]) -> float:
-    return max(high - low for low, high in ends)
-
-
-def _without_largest(draw: Draws, mass: float) -> Draws:
+def _without_largest(draw: _Draws, mass: float) -> _Draws:
     """Return a draw without its largest losses of a given mass."""
-    losses, masses, times = draw
-    rank = np.argsort(losses)
-    highest = losses[rank][::-1][_place(masses[rank][::-1], mass)]
-    kept = losses <= highest
-    return losses[kept], masses[kept] / masses[kept].sum(), times
+    rank = np.argsort(draw.losses)[::-1]
+    return draw.only(draw.losses <= draw.losses[rank][_place(draw.masses[rank], mass)])
 
 
 def _place(masses: Array, mass: float) -> int:
@@ -479,7 +476,7 @@ def _line_scores(
     lines: Sequence[tuple[_Line, int]], goal: _Goal
 ) -> tuple[list[dict[str, Any]], Plain]:
     """Return the cuts and scores of each kind of draw, and the modulus and bits of their sum."""
-    draws = [(line.losses, line.shares(1.0), times) for line, times in lines]
+    draws = [_Draws(line.losses, line.shares(1.0), times) for line, times in lines]
     unit, limits, sums = _scoring(draws, goal)
     found = []
     for (line, _), (low, high) in zip(lines, limits, strict=True):
@@ -511,8 +508,7 @@ def _finite_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
         losses, high = losses - different[0], float(np.ptp(different))
         unit, low, sums = high or 1.0, 0.0, {"modulus": 1 + times * (different.size - 1)}
     else:
-        draws = [(losses, p[shared], times)]
-        unit, [(low, high)], sums = _scoring(draws, goal)
+        unit, [(low, high)], sums = _scoring([_Draws(losses, p[shared], times)], goal)
     found = _scores(losses, unit, low, high)
     scores[shared] = found
     # outcomes that one law alone has stand apart: P's if they decide, else those that weigh more
@@ -549,5 +545,5 @@ def _vector_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
     log_p, log_q = logs[::-1] if swap else logs
     masses = np.exp(log_p - logsumexp(log_p))
     losses = log_p - log_q
-    unit, [limits], sums = _scoring([(losses, masses, times)], goal)
+    unit, [limits], sums = _scoring([_Draws(losses, masses, times)], goal)
     return {"cuts": cuts.tolist(), "scores": _scores(losses, unit, *limits), **sums}
