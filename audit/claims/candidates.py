@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import exact
 from audit.claims.claim import Claim, Pair, Search, UserPair, described
@@ -245,10 +244,8 @@ class Candidates:
             if quantity not in self._blocks:
                 kind = type(quantity)
                 expected = {quantity, *self._known.expected[self._subject]} - self._blocks.keys()
-                found = sorted(
-                    one.at for one in expected if type(one) is kind and one.at is not None
-                )
-                places = np.array(found if kind.rises else found[::-1])
+                found = (one.at for one in expected if type(one) is kind and one.at is not None)
+                places = np.array(sorted(found, reverse=not kind.rises))
                 for part in np.array_split(places, -(-places.size // _MAX_BATCH)):
                     block = PlaceRange(kind, part)
                     self._blocks.update(dict.fromkeys(block.quantities, block))
@@ -275,38 +272,30 @@ class PlaceRange:
     ) -> None:
         """Compute the numbers of a pair at all places, or one, where they may exceed others.
 
-        ``leads`` says whether its numbers exclude other pairs.
+        The number of a pair increases along the block: if it does not exceed at the last of several
+        places what others have at the first, it does not exceed it at any of them. ``leads`` says
+        whether its numbers exclude other pairs.
         """
         first = self.quantities.index(asked[0])
-        wanted = self._open(curve, order, np.arange(first, first + len(asked)))
-        lows = highs = np.zeros(0)
-        if wanted.size:
-            lows, highs = self._kind.brackets(curve, self._places[wanted], order)
-        for place, low, high in zip(wanted, lows.tolist(), highs.tolist(), strict=True):
-            known.brackets[self.quantities[place], order] = low, high
-        if leads:
-            self._most[wanted] = np.maximum(self._most[wanted], lows)
-
-    def _open(
-        self, curve: exact.BracketedCurve, order: Order, every: NDArray[np.intp]
-    ) -> NDArray[np.intp]:
-        """Return those of neighbouring places where a pair may exceed the others.
-
-        The number of a pair increases along the block: if it does not exceed at the last of several
-        places what others have at the first, it does not exceed it at any of them.
-        """
-        places, most = self._places[every], self._most[every]
+        own = slice(first, first + len(asked))
+        places, most = self._places[own], self._most[own]
         starts = np.arange(0, places.size, -(-places.size // _MAX_CHECKS))
         ends = np.append(starts[1:], places.size)
         # numbers equal up to rounding, such as the other order of a symmetric pair, do not exceed
         levels = np.minimum.reduceat(most, starts) * (1 + _TIE_TOLERANCE)
-        open_: NDArray[np.bool_] = levels < 0  # nothing is known there
+        open_ = levels < 0  # nothing is known there
         compared = np.isfinite(levels) & ~open_  # nothing exceeds an infinite epsilon
         if compared.any():
             last = places[ends - 1][compared]
             open_[compared] = self._kind.may_exceed(curve, last, levels[compared], order)
-        chosen: NDArray[np.intp] = every[np.repeat(open_, ends - starts)]
-        return chosen
+        wanted = first + np.flatnonzero(np.repeat(open_, ends - starts))
+        if not wanted.size:
+            return
+        lows, highs = self._kind.brackets(curve, self._places[wanted], order)
+        for place, low, high in zip(wanted, lows.tolist(), highs.tolist(), strict=True):
+            known.brackets[self.quantities[place], order] = low, high
+        if leads:
+            self._most[wanted] = np.maximum(self._most[wanted], lows)
 
 
 class KnownPairs:
@@ -393,12 +382,9 @@ def _checked(claim: Claim, pair: Pair, batches: range | None) -> Pair:
         needed = f"a bound on at least {pair.times} tasks"
         raise InvalidClaim(f"Repeated needs {needed}, got tasks={runs}")
     if not describable(pair):
-        raise InvalidClaim(
-            f"pair must have piecewise linear updates, which a witness can describe, "
-            f"got {pair.name}"
-        )
-    mechanism = getattr(pair, "mechanism", None)
-    if mechanism is not None and mechanism != claim.mechanism:
+        wanted = "pair must have piecewise linear updates, which a witness can describe"
+        raise InvalidClaim(f"{wanted}, got {pair.name}")
+    if getattr(pair, "mechanism", None) not in (None, claim.mechanism):
         wanted = "pair must be of the claim's mechanism"
         raise InvalidClaim(f"{wanted}, got {described(pair)} of another")
     placed = _placed(pair, batches)
