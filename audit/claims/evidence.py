@@ -18,11 +18,10 @@ from importlib.metadata import version
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import estimation, simulation  # Numba is imported where samples are needed
 from audit.claims.candidates import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
-from audit.claims.claim import Budget, Claim, Samples
+from audit.claims.claim import Claim, Samples
 from audit.claims.judgement import Evidence
 from audit.claims.partition import partition_of
 from audit.claims.sources import InvalidClaim
@@ -57,6 +56,7 @@ class Recorded:
     pair: ClassVar[None] = None
 
     name: str
+    of: str  # what a bound is of, where the pair differs in several records
     how: str
     digests: str
 
@@ -185,6 +185,31 @@ class Collected:
         laws = (bound for bound in self.bounds if bound.evidence is Evidence.EXACT)
         return next((bound.inconclusive for bound in laws if bound.inconclusive), "")
 
+    def add_brackets(
+        self, known: KnownPair, bounds: Iterator[LowerBound], *, searched: bool = False
+    ) -> None:
+        """Add a pair's bounds on all numbers.
+
+        A refutation does not stop this: the law is available, and draws may confirm the clearest
+        refutation but not the first one, which may rely on rarer events.
+        """
+        added: list[LowerBound] = []
+        try:
+            added.extend(bounds)
+            self.tried += 1
+        except LawTooSlow:
+            self.left += 1
+        except NoExactLaw as reason:  # earlier bounds remain valid
+            if not searched:  # a pair that was searched for explains nothing
+                self.tried += bool(added)
+                self.reasons.append(" ".join(str(reason).split()))
+        except (ValueError, ArithmeticError) as fault:  # none of its bounds can be trusted
+            if isinstance(fault, BracketError):
+                fault = BracketError(f"{known.name}: {fault}")
+            self.fault = self.fault or fault
+            return
+        self.bounds += added
+
     def add_scores(self, judged: estimation.JudgedScores, known: KnownPair | Recorded) -> None:
         """Add what samples certify."""
         audit = judged.audit if isinstance(judged.audit, estimation.Audit) else None
@@ -215,6 +240,14 @@ def _by_laws(found: Collected, candidates: Candidates) -> Iterator[None]:
     """
     planned, seconds = 0.0, found.claim.budget.seconds
     deadline = Deadline(_DEADLINE_FACTOR * seconds)
+
+    def bounds_of(known: KnownPair, until: float) -> Iterator[LowerBound]:
+        for number, order in itertools.product(found.numbers, Order):
+            ends = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
+            if ends is not None:  # else another pair has a larger number
+                unsure = _too_coarse(number, ends, known)
+                yield LowerBound(number, *ends, order, known, Evidence.EXACT, unsure)
+
     for known in candidates.pairs:
         if known.seconds > seconds:
             continue
@@ -222,51 +255,16 @@ def _by_laws(found: Collected, candidates: Candidates) -> Iterator[None]:
         if found.bounds and (planned > seconds or deadline.passed):
             found.left += 1
         else:
-            _by_law(found, known, candidates, deadline)
+            until = deadline.at if found.bounds else math.inf
+            found.add_brackets(known, bounds_of(known, until))
         yield
     if found.left and found.claim.search is None:
         return
     number = found.closest.number if found.bounds else found.numbers[0]
     searched = candidates.searched(found.claim, number.quantity)
     if searched is not None:
-        _by_law(found, searched, candidates, deadline, searched=True)
+        found.add_brackets(searched, bounds_of(searched, math.inf), searched=True)
         yield
-
-
-def _by_law(
-    found: Collected,
-    known: KnownPair,
-    candidates: Candidates,
-    deadline: Deadline,
-    *,
-    searched: bool = False,
-) -> None:
-    """Add a pair's bounds on all numbers; none if another pair has larger ones.
-
-    A refutation does not stop this: the law is available, and draws may confirm the clearest
-    refutation but not the first one, which may rely on rarer events.
-    """
-    bounds: list[LowerBound] = []
-    until = deadline.at if found.bounds and not searched else math.inf
-    try:
-        for number, order in itertools.product(found.numbers, Order):
-            bracket = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
-            if bracket is not None:
-                unsure = _too_coarse(number, bracket, known)
-                bounds.append(LowerBound(number, *bracket, order, known, Evidence.EXACT, unsure))
-        found.tried += 1
-    except LawTooSlow:
-        found.left += 1
-    except NoExactLaw as reason:  # earlier bounds remain valid
-        if not searched:  # a pair that was searched for explains nothing
-            found.tried += bool(bounds)
-            found.reasons.append(" ".join(str(reason).split()))
-    except (ValueError, ArithmeticError) as fault:  # none of its bounds can be trusted
-        if isinstance(fault, BracketError):
-            fault = BracketError(f"{known.name}: {fault}")
-        found.fault = found.fault or fault
-        return
-    found.bounds += bounds
 
 
 def _too_coarse(number: ClaimedNumber, bracket: Bracket, known: KnownPair) -> str:
@@ -293,7 +291,14 @@ def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:
     costly = [known for known in candidates.pairs if known.seconds > budget.seconds]
     if costly and budget.trials == 0:
         found.left += len(costly)
-        found.reasons.append(_too_slow(costly, budget))
+        least = min(costly, key=lambda known: known.seconds)
+        told = f"{least.name} has no exact law, and the budget has no trials"
+        if math.isfinite(least.seconds):
+            told = (
+                f"the exact law of {least.name} would take about {least.seconds:.2g} s, "
+                f"more than the budget's {budget.seconds:g} s, and the budget has no trials"
+            )
+        found.reasons.append(told)
         return
     for index, known in enumerate(costly):
         assert isinstance(known.pair, Construction)  # explicit laws take no time
@@ -308,16 +313,6 @@ def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:
         found.add_scores(judged, known)
         found.tried += 1
         yield
-
-
-def _too_slow(costly: Sequence[KnownPair], budget: Budget) -> str:
-    least = min(costly, key=lambda known: known.seconds)
-    if math.isinf(least.seconds):
-        return f"{least.name} has no exact law, and the budget has no trials"
-    return (
-        f"the exact law of {least.name} would take about {least.seconds:.2g} s, "
-        f"more than the budget's {budget.seconds:g} s, and the budget has no trials"
-    )
 
 
 # ---- scores that a user recorded
@@ -350,6 +345,7 @@ def collect_recorded(found: Collected, samples: Samples) -> None:
             used = f"{combined.choosing[0]} and {combined.choosing[1]} rows"
             how += f" (chosen with {used}, which certify nothing)"
     sizes = f"samples of {len(given[0])} and {len(given[1])} {'rows' if combined else 'scores'}"
+    of = " of one record" if group > 1 else ""
     if group > 1:
         sizes += f" that differ in {group} records"
         how += f", from a pair that differs in {group} records"
@@ -357,10 +353,6 @@ def collect_recorded(found: Collected, samples: Samples) -> None:
     if distinct := min(few, default=0):
         sizes += f", only {distinct} of a side distinct"
         how += " (scores repeat: the bound is invalid if a run counts twice)"
-    digests = f"scores {_digest(given[0])} and {_digest(given[1])}"
-    found.add_scores(judged, Recorded(sizes, how, digests))
-
-
-def _digest(values: NDArray[np.float64]) -> str:
-    """Return the beginning of the SHA-256 of the scores, which identifies them."""
-    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:12]
+    hashes = (hashlib.sha256(np.ascontiguousarray(one).tobytes()) for one in given)
+    digests = "scores " + " and ".join(one.hexdigest()[:12] for one in hashes)
+    found.add_scores(judged, Recorded(sizes, of, how, digests))

@@ -252,18 +252,28 @@ def _judgement(found: Collected) -> Judgement:
 
 def _verdict(found: Collected) -> tuple[Verdict, str]:
     """Return the verdict of the closest bound, and why."""
-    claim, closest = found.claim, found.closest
-    quantity = closest.number.quantity
-    low, claimed = _digits(closest)
+    closest, exceeded = found.closest, found.claim.statement.exceeded
+    quantity, known = closest.number.quantity, closest.known
+    # with the digits that tell them apart
+    texts = apart(closest.low, closest.number.value, 6)
+    low, claimed = (short(float(text), len(text), Rounding.NEAREST) for text in texts)
     numbers = f"certified {quantity.name} {low}{quantity.at_where}, claimed {claimed}"
-    exceeded, verb = claim.statement.exceeded, "exceed" if claim.statement.exceeded else "refute"
-    known = closest.known
     if isinstance(known, Recorded):
-        says = _of_scores(found, known)
+        verb = "exceed" if closest.refutes else "do not exceed"
+        says = (
+            f"the samples {verb} it at confidence {short(1 - found.spent, 6, Rounding.DOWN)}: "
+            f"{quantity.name}{known.of} at least {low}{quantity.at_where}, claimed {claimed}"
+            f"{known.how}; {known.digests}"
+        )
     elif closest.refutes:
         says = f"a pair exceeds it: {numbers}" if exceeded else numbers
     else:
-        says = f"{_unsuccessful(found, verb)}: {numbers}"
+        within = f" within {found.claim.budget.seconds:g} s" if found.left else ""
+        left = f" ({found.left} more were left)" if found.left else ""
+        verb = "exceed" if exceeded else "refute"
+        says = f"none of the {found.tried} pairs tried{within} {verb}s it{left}: {numbers}"
+        if found.tried == 1:
+            says = f"the pair tried{within} does not {verb} it{left}: {numbers}"
     if closest.refutes:
         if contradiction := _contradiction(closest):
             return Verdict.ERROR, contradiction
@@ -274,12 +284,6 @@ def _verdict(found: Collected) -> tuple[Verdict, str]:
     reason = closest.inconclusive if exceeded else found.inconclusive
     verdict = Verdict.INCONCLUSIVE if exceeded or reason else Verdict.CONSISTENT
     return verdict, f"{reason}; {says}" if reason else says
-
-
-def _digits(closest: LowerBound) -> list[str]:
-    """Write the certified and the claimed number with the digits that tell them apart."""
-    texts = apart(closest.low, closest.number.value, 6)
-    return [short(float(text), len(text), Rounding.NEAREST) for text in texts]
 
 
 def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
@@ -305,30 +309,6 @@ def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
     if least >= number.value:
         return ""
     return f"{id} proves: {quantity.name} at most {short(least, 6, Rounding.UP)}{quantity.at_where}"
-
-
-def _of_scores(found: Collected, recorded: Recorded) -> str:
-    """Return what recorded scores say about the closest number."""
-    closest, number = found.closest, found.closest.number
-    samples = found.claim.samples
-    group = "" if samples is None or samples.group_size == 1 else " of one record"
-    says = "exceed" if closest.refutes else "do not exceed"
-    low, claimed = _digits(closest)
-    confidence = short(1 - found.spent, 6, Rounding.DOWN)
-    return (
-        f"the samples {says} it at confidence {confidence}: {number.quantity.name}{group} "
-        f"at least {low}{number.quantity.at_where}, claimed {claimed}"
-        f"{recorded.how}; {recorded.digests}"
-    )
-
-
-def _unsuccessful(found: Collected, verb: str) -> str:
-    """Return how many pairs did not refute, and how many were left for lack of time."""
-    within = f" within {found.claim.budget.seconds:g} s" if found.left else ""
-    left = f" ({found.left} more were left)" if found.left else ""
-    if found.tried == 1:
-        return f"the pair tried{within} does not {verb} it{left}"
-    return f"none of the {found.tried} pairs tried{within} {verb}s it{left}"
 
 
 def _contradiction(bound: LowerBound) -> str:

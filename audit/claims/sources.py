@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +126,10 @@ def _user_code(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNum
     """
     subject = claim.pair if claim.mechanism is None else claim.mechanism
     known, source = asked.name in ACCOUNTANTS, asked.source.value
-    if asked.source is NumberSource.CALLABLE:
-        if not isinstance(subject, NoisySGD | Composition | ExplicitPair):
-            raise InvalidClaim("mechanism or laws must be given for a callable, got neither")
-    else:
+    is_callable = asked.source is NumberSource.CALLABLE
+    if is_callable and not isinstance(subject, NoisySGD | Composition | ExplicitPair):
+        raise InvalidClaim("mechanism or laws must be given for a callable, got neither")
+    if not is_callable:
         subject = claim.mechanism
         if subject is None and known:
             raise InvalidClaim("mechanism must be given for an accountant, got none")
@@ -137,7 +138,7 @@ def _user_code(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNum
     near = [delta * (1 - _DELTA_ERROR) for delta in asked.deltas if delta >= _LARGE_DELTA]
     deltas, orders = [*asked.deltas, *near], list(asked.orders)
     calls: list[tuple[str, list[float], list[float]]] = [("", deltas, orders)]
-    if asked.source is NumberSource.CALLABLE:
+    if is_callable:
         calls = [(f", at delta {delta:g}", [delta], []) for delta in deltas]
         calls += [(f", at order {order:g}", [], [order]) for order in orders]
     epsilons, divergences = list[float](), list[float]()
@@ -280,35 +281,30 @@ def ask_accountant(function: Any, target: str, subject: Any, *places: Sequence[f
     return encode([[number_of(ask(at), target) for at in some] for ask, some in asked])
 
 
-def of_library(
-    target: str,
-    mechanism: NoisySGD | Composition,
-    deltas: Sequence[float],
-    orders: Sequence[float],
-) -> Values:
+def of_library(target: str, mechanism: NoisySGD | Composition, *places: Sequence[float]) -> Values:
     """Compose a mechanism with the accountant of a library, one of `ACCOUNTANTS`."""
-    library, _, name = target.partition(".")
+    (library, _, name), (deltas, orders) = target.partition("."), places
     if orders and name != "rdp":
         raise ValueError("orders must be left out: this accountant claims no Renyi divergences")
-    epsilons, divergences = list[float](), list[float]()
+    epsilons: Iterable[object] = ()
+    divergences: Iterable[object] = ()
     if library == "opacus":
         from audit.adapters import opacus
 
         if deltas:
-            epsilons += opacus.claimed_epsilons(mechanism, accountant=name, deltas=deltas)
+            epsilons = opacus.claimed_epsilons(mechanism, accountant=name, deltas=deltas)
         if orders:
-            divergences += opacus.rdp_divergences(mechanism, orders=orders)
+            divergences = opacus.rdp_divergences(mechanism, orders=orders)
     else:
         from audit.adapters import dp_accounting
 
-        which = dp_accounting.Accountant(name)
+        compose = partial(dp_accounting.accountant, mechanism, dp_accounting.Accountant(name))
         if deltas:
-            made = dp_accounting.accountant(mechanism, which)
-            epsilons += (number_of(made.get_epsilon(delta), target) for delta in deltas)
+            epsilons = map(compose().get_epsilon, deltas)
         if orders:
-            made = dp_accounting.accountant(mechanism, which, orders=orders)
-            divergences += (number_of(value, target) for value in made.rdp)
-    return tuple(epsilons), tuple(divergences)
+            divergences = compose(orders=orders).rdp
+    first, second = ([number_of(one, target) for one in some] for some in (epsilons, divergences))
+    return tuple(first), tuple(second)
 
 
 @contextlib.contextmanager
