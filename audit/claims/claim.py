@@ -41,14 +41,15 @@ def _check_target(name: str) -> None:
 Target = Annotated[str, _check_target]
 """A text that is `TARGET`."""
 
-ACCOUNTANTS = (
-    "dp_accounting.pld",
-    "dp_accounting.rdp",
-    "opacus.rdp",
-    "opacus.prv",
-    "opacus.gdp",
-)
+ACCOUNTANTS = ("dp_accounting.pld", "dp_accounting.rdp", "opacus.rdp", "opacus.prv", "opacus.gdp")
 """Accountants that claims name without a function of their own."""
+
+
+def _check_accountant(name: str) -> None:
+    if not (name in ACCOUNTANTS or TARGET.fullmatch(name)):
+        wanted = f"one of {', '.join(ACCOUNTANTS)} or package.module:function"
+        hint = did_you_mean(name, ACCOUNTANTS)
+        raise ValueError(f"name must be {wanted}, got {shown(name)}{hint}")
 
 
 class NumberSource(enum.Enum):
@@ -168,11 +169,14 @@ def forms_of(quantities: Mapping[str, type[AnyQuantity]]) -> dict[str, type]:
         if cls.places:
             filled = Annotated[tuple[at, ...], check_filled]  # type: ignore[valid-type]
             places.append((cls.places, filled, field(default=())))
-    for source in NumberSource:
-        fields = [(source.value, Target if source is NumberSource.CALLABLE else str), *places]
-        if source is NumberSource.BOUND:
-            fields.append(("options", Mapping[str, int | float], field(default_factory=dict)))
-        found[source.value] = make_dataclass(source.value, fields, namespace={"of": source})
+    options: Any = ("options", Mapping[str, int | float], field(default_factory=dict))
+    for source, name, *more in (
+        (NumberSource.BOUND, str, options),
+        (NumberSource.CALLABLE, Target),
+        (NumberSource.ACCOUNTANT, Annotated[str, _check_accountant]),
+    ):
+        keys = [(source.value, name), *places, *more]
+        found[source.value] = make_dataclass(source.value, keys, namespace={"of": source})
     return found | exceeding
 
 
@@ -230,10 +234,20 @@ def statement_of(**keys: Any) -> Statement:
             raise DecodeError(f"{key!r} cannot be combined with {first!r}", (key,))
     form: Any = FORMS[first]
     written = decode(form, keys)
-    if isinstance(form.of, NumberSource):
-        return _asked(form.of, written)
-    content = getattr(written, first) if len(keys) == 1 else written
-    return Numbers(_numbers(form.of, content), exceeded=first == form.of.exceeds)
+    if not isinstance(form.of, NumberSource):
+        content = getattr(written, first) if len(keys) == 1 else written
+        return Numbers(_numbers(form.of, content), exceeded=first == form.of.exceeds)
+    asked = Asked(form.of, *vars(written).values())
+    if form.of is NumberSource.BOUND:
+        if asked.name not in bounds.CATALOGUE:
+            hint = did_you_mean(asked.name, bounds.CATALOGUE)
+            raise DecodeError(f"unknown bound {shown(asked.name)}{hint}", (first,))
+        known = bounds.CATALOGUE[asked.name].options
+        for option in (key for key in asked.options if key not in known):
+            hint = did_you_mean(option, known) or f"; known: {', '.join(known) or 'none'}"
+            wrong = f"unknown key {shown(option)} in options{hint}"
+            raise DecodeError(wrong, ("options", option))
+    return asked
 
 
 def _numbers(cls: type[AnyQuantity], written: Any) -> tuple[ClaimedNumber, ...]:
@@ -246,28 +260,6 @@ def _numbers(cls: type[AnyQuantity], written: Any) -> tuple[ClaimedNumber, ...]:
         rows = written if isinstance(written, tuple) else (written,)
         found = [tuple(vars(row).values()) for row in rows]
     return tuple(ClaimedNumber(cls(at), cls.of_value(value)) for value, at in found)
-
-
-def _asked(source: NumberSource, written: Any) -> Asked:
-    key = source.value
-    name = getattr(written, key)
-    given = {field.name: getattr(written, field.name) for field in fields(written)[1:]}
-    if source is not NumberSource.BOUND:
-        if not (name in ACCOUNTANTS or TARGET.fullmatch(name)):
-            wanted = f"one of {', '.join(ACCOUNTANTS)} or package.module:function"
-            hint = did_you_mean(name, ACCOUNTANTS)
-            raise DecodeError(f"{key} must be {wanted}, got {shown(name)}{hint}", (key,))
-        return Asked(source, name, **given)
-    if name not in bounds.CATALOGUE:
-        hint = did_you_mean(name, bounds.CATALOGUE)
-        raise DecodeError(f"unknown bound {shown(name)}{hint}", (key,))
-    known = bounds.CATALOGUE[name].options
-    for option in given["options"]:
-        if option not in known:
-            hint = did_you_mean(option, known) or f"; known: {', '.join(known) or 'none'}"
-            wrong = f"unknown key {shown(option)} in options{hint}"
-            raise DecodeError(wrong, ("options", option))
-    return Asked(source, name, **given)
 
 
 def plain_statement(statement: Statement) -> dict[str, Any]:

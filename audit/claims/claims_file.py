@@ -190,6 +190,8 @@ BASE = "base"
 _Size = Annotated[int, lambda size: validate.integer(1, dataset_size=size)]
 _Norm = Annotated[float, lambda norm: validate.positive(clip_norm=norm)]
 
+_GIVEN = "given beside it: {}the relation and the clip norm {:g}; assumed: a public divisor"
+
 Adapted = tuple[NoisySGD | Composition, str]
 """A mechanism that was read, and what was read and given beside it, in words."""
 
@@ -213,7 +215,8 @@ class EventMechanism:
         """Return the mechanism of the event, which is constructed in a worker."""
         given = (self.dataset_size, self.relation.value, self.clip_norm)
         found, _ = mechanism_from("event", self.event, budget, workers, *given)
-        return found, f"DpEvent of {self.event}: {in_words(found, True)}; {_given(self.clip_norm)}"
+        told = _GIVEN.format("the records, ", self.clip_norm)
+        return found, f"DpEvent of {self.event}: {in_words(found, True)}; {told}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +236,8 @@ class HistoryMechanism:
         """Return the mechanism of the history."""
         from audit.adapters import opacus
 
-        history: Any = self.history
+        given = dict(vars(self))
+        history = given.pop("history")
         source, sized = "history", self.dataset_size is not None
         if isinstance(history, Path):
             name, source = str(history), f"history of {history}"
@@ -244,13 +248,9 @@ class HistoryMechanism:
                 raise validate.fail("history", wanted, name) from None
             except ValueError:
                 raise validate.fail("history", "a JSON file", name) from None
-        found = opacus.from_history(
-            history,
-            dataset_size=self.dataset_size,
-            relation=self.relation,
-            clip_norm=self.clip_norm,
-        )
-        return found, f"{source}: {in_words(found, sized)}; {_given(self.clip_norm, sized=sized)}"
+        found = opacus.from_history(history, **given)
+        told = _GIVEN.format("the records, " if sized else "", self.clip_norm)
+        return found, f"{source}: {in_words(found, sized)}; {told}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,14 +270,6 @@ class TrainingMechanism:
         given = "given beside them: the relation; assumed: a public number of records"
         given += f"; {doubt}" if doubt else ""
         return found, f"loader and optimizer of {self.training}: {in_words(found, True)}; {given}"
-
-
-def _given(clip_norm: float, *, sized: bool = True) -> str:
-    records = "the records, " if sized else ""
-    return (
-        f"given beside it: {records}the relation and the clip norm {clip_norm:g}; "
-        "assumed: a public divisor"
-    )
 
 
 WRITTEN = {"event": EventMechanism, "history": HistoryMechanism, "training": TrainingMechanism}
