@@ -321,10 +321,7 @@ class KnownPairs:
         return self._pairs.setdefault(pair, KnownPair(pair, self._keep))
 
     def of(self, subject: Subject, batches: range | None = None) -> Candidates:
-        """Return a pair as the only candidate, or all that fit a mechanism.
-
-        Their records are in one of the allowed ``batches``.
-        """
+        """Return the candidates for claims on a subject."""
         with self.lock:
             new = Candidates(self, subject, batches)
             return self._candidates.setdefault((subject, batches), new)
@@ -354,10 +351,7 @@ def allowed_batches(claim: Claim) -> range | None:
 
 
 def candidates_for(claim: Claim, batches: range | None, known: KnownPairs) -> Candidates:
-    """Return the pairs to try: the one that a claim names, or all that fit its mechanism.
-
-    Their records are in one of the allowed ``batches``.
-    """
+    """Return the pairs to try: the one that a claim names, or all that fit its mechanism."""
     if claim.pair is not None:
         assert not isinstance(claim.pair, UserPair)  # judged in a worker
         return known.of(_checked(claim, claim.pair, batches))

@@ -121,8 +121,8 @@ def check(
     if seed is not None:
         claims = tuple(with_seed(claim, seed) for claim in claims)
     if search is not None:
-        searches = (claim.search or Search(evaluations=search) for claim in claims)
-        wanted = (replace(one, evaluations=search) for one in searches)
+        first = Search(evaluations=search)
+        wanted = (replace(one.search or first, evaluations=search) for one in claims)
         claims = tuple(replace(c, search=s) for c, s in zip(claims, wanted, strict=True))
     judgements: tuple[Judgement, ...] = ()
     if claims:

@@ -121,17 +121,15 @@ def witness_of(claim: Claim, bound: LowerBound) -> Witness:
                 swap=order is Order.REVERSE,
                 walls=walls,
             )
-    citation = claim.citation
-    if not citation and (entry := claim.bound[0]):
-        citation = str(entry.cite)
-    names = ("first", "second") if order is Order.FORWARD else ("second", "first")
-    head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
-    laws = () if plain is None else LAWS[plain["kind"]]
+    entry, _ = claim.bound
+    p, q = ("first", "second") if order is Order.FORWARD else ("second", "first")
+    head = f"Let P be the law called '{p}' under 'pair', and Q the one called '{q}'."
     samples = None if bound.audit is None else counted(bound.audit, number)
+    laws = () if plain is None else LAWS[plain["kind"]]
     counts = () if samples is None else (COUNTS,)
     return Witness(
         claim=claim.id,
-        citation=citation,
+        citation=claim.citation or ("" if entry is None else str(entry.cite)),
         quantity=quantity.name,
         at=at,
         claimed=number.value,

@@ -68,22 +68,23 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
 def summary(checked: Checked) -> tuple[str, ...]:
     """Return one line per unexpected verdict and adapted mechanism, the budget and the counts."""
     found = checked.judgements
-    spent = sum(j.error for j in found)
-    budget = (
-        f"error budget {checked.error:g}: bounds the probability that samples refute any true "
-        f"claim here; {spent:.3g} of it is spent; exact evidence spends none"
-    )
-    fresh = () if checked.seed is None else (f"all samples from seed {checked.seed}",)
-    lines = (str(j) for j in (*checked.failures, *checked.warnings))
+    lines = [str(j) for j in (*checked.failures, *checked.warnings)]
     sources: dict[str, list[str]] = {}  # claims by the description of their adapted mechanism
     for judgement in found:
         if judgement.claim.source:
             sources.setdefault(judgement.claim.source, []).append(judgement.claim.id)
-    adapted = (f"{', '.join(ids)}: {text}" for text, ids in sources.items())
+    lines += (f"{', '.join(ids)}: {text}" for text, ids in sources.items())
+    lines.append(
+        f"error budget {checked.error:g}: bounds the probability that samples refute any true "
+        f"claim here; {sum(j.error for j in found):.3g} of it is spent; exact evidence spends none"
+    )
+    if checked.seed is not None:
+        lines.append(f"all samples from seed {checked.seed}")
     hurried = sum(j.pairs_left > 0 and j.verdict is not Verdict.REFUTED for j in found)
-    left = f"{_count(hurried, 'claim')} with pairs left untried when the budget's seconds ended"
-    ended = (left,) if hurried else ()
-    return (*lines, *adapted, budget, *fresh, *ended, counts(checked))
+    if hurried:
+        count = _count(hurried, "claim")
+        lines.append(f"{count} with pairs left untried when the budget's seconds ended")
+    return (*lines, counts(checked))
 
 
 def counts(checked: Checked) -> str:
@@ -210,7 +211,6 @@ def _junit(checked: Checked) -> str:
     suites: dict[str, ElementTree.Element] = {}
 
     def case(file: str, name: str, seconds: float) -> ElementTree.Element:
-        file = _legal(file)
         if file not in suites:
             suites[file] = ElementTree.SubElement(root, "testsuite", name=file)
         facts = {"classname": file, "name": name, "time": f"{seconds:.3f}"}
@@ -222,31 +222,28 @@ def _junit(checked: Checked) -> str:
         held = ElementTree.SubElement(entry, "properties")
         for name, value in properties(judgement).items():
             if value not in (None, ""):
-                ElementTree.SubElement(held, "property", name=name, value=_legal(str(value)))
-        text = _legal(str(judgement))
+                ElementTree.SubElement(held, "property", name=name, value=str(value))
+        text = str(judgement)
         if judgement.mark == "FAIL":
             ElementTree.SubElement(entry, "failure", message=text).text = text
         elif judgement.mark == "warn":
             ElementTree.SubElement(entry, "system-out").text = f"warning: {text}"
         elif judgement.mark == "broken":
-            text = _legal(str(complaint(judgement)))
+            text = str(complaint(judgement))
             ElementTree.SubElement(entry, "error", message=text).text = text
     told = {complaint(j) for j in checked.judgements if j.verdict is Verdict.ERROR}
     for wrong in checked.complaints:
         if wrong not in told:  # it belongs to no judgement
             entry = case(str(wrong.file), f"line {wrong.line or 1}", 0.0)
-            ElementTree.SubElement(entry, "error", message=_legal(str(wrong)))
+            ElementTree.SubElement(entry, "error", message=str(wrong))
     for suite in suites.values():
         for count, tag in (("failures", "failure"), ("errors", "error")):
             suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
         suite.set("tests", str(len(suite)))
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _legal(text: str) -> str:
-    """Return the text without characters that XML does not allow."""
-    return re.sub(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
+    text = ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+    legal = r"\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"  # what XML allows
+    return re.sub(f"[^{legal}]", "?", text) + "\n"
 
 
 def _github(checked: Checked) -> str:

@@ -51,7 +51,6 @@ COUNTS = (
     " first_count of first_total draws in it, the other one second_count of second_total. Every"
     " pair of rates that the claim allows is excluded at errors[index], of 'error' for all tests."
 )
-_COUNTED = ("first_count", "first_total", "second_count", "second_total")
 _NAMES = tuple(quantity.name for quantity in QUANTITIES.values())
 
 # Definitions of the laws of each kind of plain pair.
@@ -203,11 +202,12 @@ def counted(audit: Audit, number: ClaimedNumber) -> dict[str, Any] | None:
         return None
     stored = test.stored
     event = stored["tail"].value.replace("t", f"{stored['threshold']:.17g}")
-    shape: tuple[float, ...] = ()
+    shape: Mapping[str, float] = {}
     if test.shape is not None:
-        shape = test.shape.angle, test.shape.first_guard, test.shape.second_guard
+        shape = vars(test.shape)
     elif test.region is not None:
-        shape = math.pi / 2, 0.5, 0.0
+        shape = {"angle": math.pi / 2, "first_guard": 0.5, "second_guard": 0.0}
+    counts = ("first_count", "first_total", "second_count", "second_total")
     return {
         "error": 1 - audit.confidence,
         "errors": [test.error for test in audit.tests],
@@ -219,8 +219,8 @@ def counted(audit: Audit, number: ClaimedNumber) -> dict[str, Any] | None:
             "index": place,
             "order": stored["order"].value,
             "event": event,
-            **{name: stored[name] for name in _COUNTED},
-            **dict(zip(("angle", "first_guard", "second_guard"), shape, strict=False)),
+            **{name: stored[name] for name in counts},
+            **shape,
         },
     }
 
@@ -259,15 +259,15 @@ def _run(pair: Construction, first: Process, second: Process) -> dict[str, Any]:
     phases = []
     for one, other in zip(first.batches, second.batches, strict=True):
         shared, record, *others = _gradients(one, size)
-        moved = {"first": record, "second": _gradients(other, size)[1], "shared": shared}
         phase = {
             "steps": one.steps,
             "step_size": one.step_size,
             "others": [[n, _plain(line)] for (n, _), line in zip(one.others, others, strict=True)],
-            **{name: None if line is None else _plain(line) for name, line in moved.items()},
+            "first": _plain(record),
+            "second": _plain(_gradients(other, size)[1]),
         }
-        if one.empty is None:
-            del phase["shared"]
+        if one.empty is not None:
+            phase["shared"] = _plain(shared)
         phases.append(phase)
     run = {"kind": "run", "start": first.start, "position": first.batches[0].position}
     cancelled = getattr(pair, "cancelled", 0.0) * first.batches[0].step_size
@@ -313,8 +313,10 @@ def _total(parts: Sequence[tuple[int | Fraction, Pieces]]) -> Pieces:
     return found
 
 
-def _plain(line: Pieces) -> list[list[float | None]]:
+def _plain(line: Pieces | None) -> list[list[float | None]] | None:
     """Return the pieces as numbers; the first one begins nowhere."""
+    if line is None:
+        return None
     return [[None if i == 0 else x, float(a), float(b)] for i, (x, a, b) in enumerate(line)]
 
 
