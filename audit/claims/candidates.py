@@ -210,21 +210,18 @@ class Candidates:
         return None if placed is None else self._known.one(placed)
 
     def bracket(
-        self,
-        known: KnownPair,
-        quantity: Quantity,
-        order: Order,
-        deadline: Deadline,
-        *,
-        law_until: float = math.inf,
+        self, known: KnownPair, quantity: Quantity, order: Order, deadline: Deadline, until: float
     ) -> Bracket | None:
-        """Return (low, high) around a number of a pair; None if another pair has a larger one."""
+        """Return (low, high) around a number of a pair; None if another pair has a larger one.
+
+        Raises as `KnownPair.law` does, if the law is not there by the time ``until``.
+        """
         key = quantity, order
         if key in known.brackets:
             return known.brackets[key]
         if (known, *key) in self._done:
             return None  # whether or not the law is still kept
-        curve = known.law(law_until)
+        curve = known.law(until)
         if quantity.at is None:
             return known.brackets.setdefault(key, quantity.bracket(curve, order))
         block = self._block(quantity)

@@ -111,16 +111,8 @@ def witness_of(claim: Claim, bound: LowerBound) -> Witness:
             walls = process.lower, process.upper
         # where no partition is known, the verdict says that it is not verified
         with contextlib.suppress(ValueError, ArithmeticError, IndexError):
-            partition = partition_of(
-                plain,
-                law,
-                quantity=quantity,
-                at=at,
-                claimed=number.value + number.slack,
-                certified=min(bound.low, place),
-                swap=order is Order.REVERSE,
-                walls=walls,
-            )
+            certified = min(bound.low, place)
+            partition = partition_of(plain, law, number, order, at, certified, walls)
     entry, _ = claim.bound
     p, q = ("first", "second") if order is Order.FORWARD else ("second", "first")
     head = f"Let P be the law called '{p}' under 'pair', and Q the one called '{q}'."
@@ -241,7 +233,7 @@ def _by_laws(found: Collected, candidates: Candidates) -> Iterator[None]:
 
     def bounds_of(known: KnownPair, until: float) -> Iterator[LowerBound]:
         for number, order in itertools.product(found.numbers, Order):
-            ends = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
+            ends = candidates.bracket(known, number.quantity, order, deadline, until)
             if ends is not None:  # else another pair has a larger number
                 unsure = _too_coarse(number, ends, known)
                 yield LowerBound(number, *ends, order, known, Evidence.EXACT, unsure)

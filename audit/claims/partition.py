@@ -17,7 +17,15 @@ import numpy as np
 from scipy.special import logsumexp
 
 from audit.constructions.explicit import Mixture, Mixtures
-from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
+from audit.curves import Order
+from audit.curves.quantities import (
+    ClaimedNumber,
+    EpsilonAtDelta,
+    Mu,
+    PowerAtAlpha,
+    Quantity,
+    RenyiAtOrder,
+)
 from audit.numerics.arrays import Array, Flags
 from audit.numerics.normal import gaussian_delta
 
@@ -96,26 +104,25 @@ def _difference(log_p: Array, log_q: Array) -> Array:
 def partition_of(
     plain: Plain,
     law: Any,
-    *,
-    quantity: Quantity,
+    number: ClaimedNumber,
+    order: Order,
     at: float,
-    claimed: float,
     certified: float,
-    swap: bool,
     walls: tuple[float, float] = (-math.inf, math.inf),
 ) -> dict[str, Any]:
     """Return the partition that decides whether a pair refutes a claimed number.
 
     ``plain`` is the pair as plain numbers, and ``law`` the exact curve of a process, which holds
-    its two laws as ``first`` and ``second``; ``walls`` are the ends of its domain. If ``swap``, the
-    second law comes first. What the law is certified to have at ``at``, ``certified``, decides how
-    fine the cells are.
+    its two laws as ``first`` and ``second``; ``walls`` are the ends of its domain. What the law is
+    certified to have at ``at``, ``certified``, decides how fine the cells are.
 
     The partition has ``cuts`` between intervals of a line, or of each coordinate; ``scores`` of the
     cells and a ``modulus`` for several draws; ``window`` and ``direction`` where a law needs them;
     ``parts`` for different draws; ``bits`` where masses need many. Raises ``ValueError`` if none is
     known.
     """
+    quantity, claimed = number.quantity, number.value + number.slack
+    swap = order is Order.REVERSE
     product = plain["kind"] == "product"
     parts = plain["parts"] if product else [plain]
     times = sum(int(part.get("times", 1)) for part in parts)
@@ -165,9 +172,6 @@ def partition_of(
     if plain["kind"] in ("run", "process"):
         partition |= _reach(lines[0], goal, np.array(partition["cuts"]), walls)
     return partition
-
-
-# ---------------------------------------------------------------------------- densities
 
 
 def _line(plain: Plain, law: Any, swap: bool) -> _Line | None:
@@ -275,9 +279,6 @@ def _on_a_line(plain: Plain) -> tuple[tuple[float, ...], list[Mixture]] | None:
     ]
 
 
-# ---------------------------------------------------------------------------- cuts of a line
-
-
 def _cuts(line: _Line, goal: _Goal) -> dict[str, Any]:
     """Return the cuts for one draw."""
     if isinstance(goal.quantity, RenyiAtOrder):
@@ -351,9 +352,6 @@ def _quantile_cuts(line: _Line, gap: float) -> Array:
         places = np.searchsorted(below, goals[1:-1])
         found.append(line.points[np.clip(places, 1, line.points.size - 2)])
     return np.unique(np.concatenate(found))
-
-
-# ---------------------------------------------------------------------------- several draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,9 +515,6 @@ def _finite_scores(plain: Plain, goal: _Goal, swap: bool) -> dict[str, Any]:
     else:
         scores[p == 0] = min(found)
     return {"scores": scores.tolist(), **sums}
-
-
-# ---------------------------------------------------------------------------- planes
 
 
 def _coordinate_cuts(plain: Plain) -> Array:

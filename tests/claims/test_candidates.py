@@ -86,7 +86,7 @@ def candidates(laws: Sequence[Law], quantities: Sequence[Any]) -> tuple[list[Any
 
 
 def bracket(tried: Candidates, pair: Any, quantity: Any, order: Order) -> Any:
-    return tried.bracket(pair, quantity, order, Deadline(math.inf))
+    return tried.bracket(pair, quantity, order, Deadline(math.inf), math.inf)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -56,7 +56,7 @@ class Pairs:
         return self.found
 
     def bracket(
-        self, known: Any, quantity: EpsilonAtDelta, order: Order, *rest: object, **more: object
+        self, known: Any, quantity: EpsilonAtDelta, order: Order, *rest: object
     ) -> tuple[float, float]:
         if known not in self.asked:
             self.asked.append(known)

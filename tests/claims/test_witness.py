@@ -400,10 +400,8 @@ def refutation(plain, order, name, at, claimed, certified):
     """Return the content of a witness on a quantity of a name at a place."""
     (cls,) = (cls for cls in QUANTITIES.values() if cls.name == name)
     places = {"at": at, "claimed": claimed}
-    swap, quantity = order is Order.REVERSE, cls(at) if cls.place else cls()
-    partition = partition_of(
-        plain, None, quantity=quantity, certified=certified, swap=swap, **places
-    )
+    number = ClaimedNumber(cls(at) if cls.place else cls(), claimed)
+    partition = partition_of(plain, None, number, order, at, certified)
     content = {
         "quantity": name,
         "format": 3, "claim": "a", **places, "slack": 0.0, "order": order.value,
