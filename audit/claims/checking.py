@@ -142,12 +142,8 @@ def check(
             judgements = judge_all(claims, error=error, jobs=jobs, progress=advance, shared=shared)
         if verify:
             judgements = in_threads(with_verification, judgements, jobs)
-    return Checked(
-        judgements,
-        (*loaded.complaints, *(complaint(j) for j in judgements if j.verdict is Verdict.ERROR)),
-        error,
-        seed,
-    )
+    wrong = (complaint(judgement) for judgement in judgements if judgement.verdict is Verdict.ERROR)
+    return Checked(judgements, (*loaded.complaints, *wrong), error, seed)
 
 
 def check_file(

@@ -124,10 +124,8 @@ class Asked:
         if not places:
             raise ValueError(f"{given}, got neither")
         if self.source is NumberSource.CALLABLE and len(places) > 1:
-            raise ValueError(
-                f"{given}, got both: it returns epsilon at a delta, or a Renyi divergence at an "
-                "order"
-            )
+            returned = "it returns epsilon at a delta, or a Renyi divergence at an order"
+            raise ValueError(f"{given}, got both: {returned}")
 
     @property
     def quantities(self) -> tuple[AnyQuantity, ...]:
@@ -291,8 +289,6 @@ def plain_statement(statement: Statement) -> dict[str, Any]:
             found[cls.rows] = written
     return found
 
-
-# claims
 
 Pair: TypeAlias = Construction | ExplicitPair
 
@@ -523,9 +519,6 @@ def _not_default(pair: Pair) -> dict[str, Any]:
     return {name: value for name, (value, default) in values.items() if value != default}
 
 
-# numbers and pairs in messages
-
-
 def tidy(text: str) -> str:
     """Return the text with short exponents: ``1e-5`` for ``1e-05``."""
     return re.sub(r"e([+-])0+(?=\d)", lambda found: f"e{found[1].replace('+', '')}", text)
@@ -546,9 +539,6 @@ def apart(certified: float, claimed: float, least: int = 3, most: int = 17) -> t
 
 def described(pair: Pair) -> str:
     """Return a pair's name with its non-default numbers."""
-    numbers = [
-        f"{name}={value:.6g}"
-        for name, value in _not_default(pair).items()
-        if isinstance(value, int | float)
-    ]
+    values = _not_default(pair).items()
+    numbers = [f"{name}={one:.6g}" for name, one in values if isinstance(one, int | float)]
     return f"{pair.name}({', '.join(numbers)})" if numbers else pair.name

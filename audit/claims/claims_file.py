@@ -104,14 +104,11 @@ class Part:
         return self.invalid(f"{name} must be {requirement}, got {got}")
 
     def mapping(
-        self,
-        name: str,
-        allowed: Collection[str] | None = None,
-        complaints: list[InputError] | None = None,
+        self, name: str, allowed: Collection[str] | None = None, errors: InputErrors | None = None
     ) -> Part:
         """Return a mapping without wrong keys.
 
-        A key that is not ``allowed`` is an error: it is raised, or added to ``complaints``.
+        A key that is not ``allowed`` is an error: it is raised, or added to ``errors``.
         """
         if not isinstance(self.value, dict):
             raise self.bad(name, "a mapping")
@@ -126,8 +123,8 @@ class Part:
                 hint = did_you_mean(key, allowed) or f"; known: {', '.join(allowed)}"
                 problem = f"unknown key {shown(key)} in {name}{hint}"
             wrong.append(InputError(self.file, self.lines.of(key)[0], problem))
-        if complaints is not None:
-            complaints.extend(wrong)
+        if errors is not None:
+            errors.extend(wrong)
         elif wrong:
             raise InvalidInput(*wrong)
         return replace(self, value=found)
@@ -284,7 +281,7 @@ def read_named(part: Part, inherited: Named, complaints: InputErrors) -> Named:
     Each must be a complete mechanism; errors are added to ``complaints``.
     """
     found = dict(inherited)
-    written = complaints.tried(part.mapping, "mechanisms", complaints=complaints)
+    written = complaints.tried(part.mapping, "mechanisms", errors=complaints)
     if written is None:
         return found
 
@@ -333,12 +330,12 @@ def read_mechanism(name: str, part: Part, named: Named) -> tuple[Part, Written]:
             del own[BASE]
             # a base is valid by itself, so an error is where it is used
             fields = replace(fields, value={**_look_up(base, named).value, **own})
-    for key, form in WRITTEN.items():
-        if key in fields.value:
-            # messages list its keys; those of another mechanism cannot be combined with it
-            fields.mapping(f"a mechanism with {key!r}", init_fields(form))
-            return fields, fields.decoded(partial(codec.decode, form))
-    return fields, fields.decoded(partial(codec.decode, NoisySGD | Composition))
+    form: Any = NoisySGD | Composition
+    for key in (key for key in WRITTEN if key in fields.value):
+        # messages list its keys; those of another mechanism cannot be combined with it
+        form = WRITTEN[key]
+        fields.mapping(f"a mechanism with {key!r}", init_fields(form))
+    return fields, fields.decoded(partial(codec.decode, form))
 
 
 def _look_up(part: Part, named: Named) -> Part:
@@ -501,9 +498,6 @@ def _is_claims_file(path: Path) -> bool:
             return any(_FIRST_KEY.match(line) for line in lines)
     except (OSError, UnicodeDecodeError):
         return True  # reading it will report that
-
-
-# claims
 
 
 def _with_defaults(own: Part, defaults: Part) -> Part:

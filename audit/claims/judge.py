@@ -47,6 +47,8 @@ from audit.validate import shown
 _Task = TypeVar("_Task")
 _Outcome = TypeVar("_Outcome")
 
+Plain = Mapping[str, Any]
+
 _SEARCH_S = 60.0  # limit on the search of a worker, in seconds
 
 
@@ -182,12 +184,7 @@ def _in_worker(claim: Claim, pair: UserPair, error: ErrorShare, shared: Shared) 
 
 
 def judged_by_worker(
-    cls: Any,
-    reference: str,
-    fields: Mapping[str, Any],
-    plain: Mapping[str, Any],
-    error: Mapping[str, float],
-    exhaustive: bool,
+    cls: Any, reference: str, fields: Plain, plain: Plain, error: Plain, exhaustive: bool
 ) -> dict[str, Any]:
     """Judge a claim on a pair of a user's class, in its worker; plain data comes and goes."""
     if cls not in all_kinds().values():

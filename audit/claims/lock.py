@@ -69,9 +69,8 @@ def entries(judgements: Iterable[Judgement]) -> dict[str, LockedClaim]:
         numbers = {_name("claimed", one.quantity): one.value for one in judged.numbers}
         if judged.certified is not None and judged.quantity is not None:
             numbers[_name("certified", judged.quantity)] = float(judged.certified)
-        found[judged.claim.id] = LockedClaim(
-            **encode_claim(judged.claim), verdict=judged.verdict, numbers=numbers
-        )
+        subject = encode_claim(judged.claim)
+        found[judged.claim.id] = LockedClaim(**subject, verdict=judged.verdict, numbers=numbers)
     return found
 
 

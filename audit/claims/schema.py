@@ -18,17 +18,14 @@ from audit.constructions.schema import of_laws, of_pairs
 from audit.curves.quantities import QUANTITIES
 from audit.mechanism import Composition, NoisySGD
 
-_TEXT = {"type": "string", "pattern": r"\S", "errorMessage": "must be a text"}
-_ID = {
-    "type": "string",
-    "pattern": f"^({claims_file.ID.pattern})$",
-    "errorMessage": "must be letters, digits, '.', '_' and '-'",
-}
-_TARGET = {
-    "type": "string",
-    "pattern": f"^({TARGET.pattern})$",
-    "errorMessage": "must be package.module:function",
-}
+
+def _matching(pattern: str, wanted: str) -> dict[str, str]:
+    return {"type": "string", "pattern": pattern, "errorMessage": f"must be {wanted}"}
+
+
+_TEXT = _matching(r"\S", "a text")
+_ID = _matching(f"^({claims_file.ID.pattern})$", "letters, digits, '.', '_' and '-'")
+_TARGET = _matching(f"^({TARGET.pattern})$", "package.module:function")
 # Keys of a mapping from numbers, as texts.
 _NUMBER = r"^[-+]?(\.\d+|\d[\d_]*(\.\d*)?)([eE][-+]?\d+)?$|^-?\.?(inf|nan)$"
 # Keys whose schema is more than their type hint.
@@ -127,9 +124,6 @@ def _of_form(schemas: Schemas, form: type) -> dict[str, Any]:
         "if": {"not": {"required": [BASE]}},
         "then": {"required": required},
     }
-
-
-# statements
 
 
 def _of_claim(schemas: Schemas, common: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,10 +60,9 @@ def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]
     for number in found:
         quantity = number.quantity
         if math.isnan(number.value) or number.value < 0:
-            raise InvalidClaim(
-                f"the claimed {quantity.name}{quantity.at_where} must be a number of at least 0, "
-                f"got {number.value!r}"
-            )
+            wanted = "must be a number of at least 0"
+            name = f"the claimed {quantity.name}{quantity.at_where}"
+            raise InvalidClaim(f"{name} {wanted}, got {number.value!r}")
         try:
             quantity.check()
         except ValueError as error:
@@ -169,8 +168,6 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-# user code
-
 Values = tuple[tuple[float, ...], tuple[float, ...]]
 """The epsilons and the Renyi divergences that a source claims at some deltas and orders."""
 
@@ -245,9 +242,8 @@ def read_training(function: Any, target: str) -> Any:
 
     training = _called(function, target)
     if not isinstance(training, PrivateTraining):
-        raise UserCodeError(
-            f"{target} must return a PrivateTraining, got {validate.shown(training)}"
-        )
+        got = validate.shown(training)
+        raise UserCodeError(f"{target} must return a PrivateTraining, got {got}")
     return encode(training.actual), training.doubt
 
 
@@ -273,10 +269,8 @@ def ask_accountant(function: Any, target: str, subject: Any, *places: Sequence[f
 
         found, relation = relation_of(theirs), mechanism.relation
         if found is not relation:
-            raise UserCodeError(
-                f"{target} must return an accountant for the mechanism's relation "
-                f"({relation.value!r}), got one for {found.value!r}"
-            )
+            wanted = f"an accountant for the mechanism's relation ({relation.value!r})"
+            raise UserCodeError(f"{target} must return {wanted}, got one for {found.value!r}")
     asked: Any = zip((curve.epsilon, curve.renyi), places, strict=True)
     return encode([[number_of(ask(at), target) for at in some] for ask, some in asked])
 
@@ -340,7 +334,5 @@ def _curve_of(made: Any, target: str) -> PrivacyCurve:
             from audit.adapters import opacus
 
             return opacus.claimed_curve(made)
-    raise UserCodeError(
-        f"{target} must return an accountant of dp-accounting or Opacus, or a "
-        f"PrivacyLossDistribution, got {validate.shown(made)}"
-    )
+    wanted = "an accountant of dp-accounting or Opacus, or a PrivacyLossDistribution"
+    raise UserCodeError(f"{target} must return {wanted}, got {validate.shown(made)}")
