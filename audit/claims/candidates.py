@@ -339,36 +339,23 @@ def _has_place(quantity: Quantity) -> bool:
     return False
 
 
-def allowed_batches(claim: Claim) -> range | None:
-    """Return the batches that may contain the differing record; None for any."""
-    entry, options = claim.bound
-    if entry is None or not isinstance(claim.mechanism, NoisySGD):
-        return None
-    return entry.record_scope.batches(claim.mechanism, options)
+def candidates_for(claim: Claim, known: KnownPairs) -> Candidates:
+    """Return the pairs to try: the one that a claim names, or all that fit its mechanism.
 
-
-def candidates_for(claim: Claim, batches: range | None, known: KnownPairs) -> Candidates:
-    """Return the pairs to try: the one that a claim names, or all that fit its mechanism."""
-    if claim.pair is not None:
-        assert not isinstance(claim.pair, UserPair)  # judged in a worker
-        return known.of(_checked(claim, claim.pair, batches))
-    if claim.mechanism is None:
-        raise InvalidClaim("mechanism or pair must be given, got neither")
-    for name in _other_runs(claim):
-        raise InvalidClaim(f"pair must be given for a bound with the option {name!r}")
-    return known.of(claim.mechanism, batches)
-
-
-def _other_runs(claim: Claim) -> list[str]:
-    """Return the options of a claim's bound that change what is run, so that no other pair fits."""
-    entry, options = claim.bound
-    return [] if entry is None else [name for name in entry.other_runs if name in options]
-
-
-def _checked(claim: Claim, pair: Pair, batches: range | None) -> Pair:
-    """Return the pair that a claim names, with its record where the statement requires it."""
-    entry, options = claim.bound
-    runs = 1 if entry is None else entry.released_runs(options)
+    Their record is one that the statement is about.
+    """
+    (entry, options), pair = claim.bound, claim.pair
+    batches, runs = None, 1  # None for any batch
+    if entry is not None and isinstance(claim.mechanism, NoisySGD):
+        batches = entry.record_scope.batches(claim.mechanism, options)
+        runs = entry.released_runs(options)
+    if pair is None:
+        if claim.mechanism is None:
+            raise InvalidClaim("mechanism or pair must be given, got neither")
+        for name in _other_runs(claim):
+            raise InvalidClaim(f"pair must be given for a bound with the option {name!r}")
+        return known.of(claim.mechanism, batches)
+    assert not isinstance(pair, UserPair)  # judged in a worker
     if isinstance(pair, Repeated) and pair.times > runs:
         needed = f"a bound on at least {pair.times} tasks"
         raise InvalidClaim(f"Repeated needs {needed}, got tasks={runs}")
@@ -382,7 +369,13 @@ def _checked(claim: Claim, pair: Pair, batches: range | None) -> Pair:
     if placed is None:
         wanted = "pair must differ in a record that the bound is about"
         raise InvalidClaim(f"{wanted}, got {described(pair)}")
-    return placed
+    return known.of(placed)
+
+
+def _other_runs(claim: Claim) -> list[str]:
+    """Return the options of a claim's bound that change what is run, so that no other pair fits."""
+    entry, options = claim.bound
+    return [] if entry is None else [name for name in entry.other_runs if name in options]
 
 
 def _placed(pair: Pair, batches: range | None) -> Pair | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from audit import validate
-from audit.claims.candidates import KnownPair, KnownPairs, allowed_batches, candidates_for
+from audit.claims.candidates import KnownPair, KnownPairs, candidates_for
 from audit.claims.claim import Claim, Numbers, UserPair, apart
 from audit.claims.evidence import (
     Collected,
@@ -150,7 +150,7 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
             if claim.samples is not None:
                 collect_recorded(found, claim.samples)
             else:
-                candidates = candidates_for(claim, allowed_batches(claim), shared.pairs)
+                candidates = candidates_for(claim, shared.pairs)
                 collect(found, candidates, exhaustive=shared.exhaustive)
             judgement = _judgement(found)
     except NothingClaimed as reason:

@@ -212,10 +212,10 @@ def test_the_laws_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) 
 
 def test_records_are_in_the_last_batch_that_is_allowed() -> None:
     pairs = KnownPairs()
-    claim = Claim(
-        id="x", mechanism=CYCLIC, statement=statement_of(mu=1.0), pair=TwoSidedWalk(CYCLIC)
-    )
-    (one,) = candidates_for(claim, range(2), pairs).pairs
+    bound, pair = "fmtt18.corollary_31", TwoSidedWalk(CYCLIC)
+    statement = statement_of(bound=bound, orders=[2.0], options={"public": 2})
+    claim = Claim(id="x", mechanism=CYCLIC, statement=statement, pair=pair)
+    (one,) = candidates_for(claim, pairs).pairs
     assert getattr(one.pair, "position", None) == 1
     for batches in (range(2), range(1, 3), range(1)):
         found = pairs.of(CYCLIC, batches).pairs
@@ -265,6 +265,6 @@ def test_a_pair_of_several_runs_needs_a_bound_on_as_many() -> None:
         id="x", mechanism=step, statement=statement_of(mu=1.0), pair=Repeated(step, times=2)
     )
     with pytest.raises(InvalidClaim, match="needs a bound on at least 2 tasks, got tasks=1"):
-        candidates_for(claim, None, KnownPairs())
+        candidates_for(claim, KnownPairs())
     once = Repeated(step, times=1)
-    assert candidates_for(replace(claim, pair=once), None, KnownPairs()).pairs[0].pair == once
+    assert candidates_for(replace(claim, pair=once), KnownPairs()).pairs[0].pair == once
