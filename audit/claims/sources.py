@@ -188,7 +188,7 @@ def mechanism_from(
     task = f"{__name__}:read_{name}"
     with workers.function(target, task=task, limits=_limits(budget), name=name) as function:
         plain, doubt = function(target, *arguments)
-    return _mechanism_of(plain), doubt
+    return decode(NoisySGD | Composition, plain, "mechanism"), doubt
 
 
 def number_of(value: object, name: str, place: str = "") -> float:
@@ -212,11 +212,6 @@ def number_of(value: object, name: str, place: str = "") -> float:
 
 def _limits(budget: Budget) -> Limits:
     return Limits(seconds=budget.callable_seconds, gigabytes=budget.callable_gigabytes)
-
-
-def _mechanism_of(plain: Any) -> NoisySGD | Composition:
-    found: NoisySGD | Composition = decode(NoisySGD | Composition, plain, "mechanism")
-    return found
 
 
 # runs in the worker: each task gets the user's object, its name and plain data
@@ -249,15 +244,16 @@ def read_training(function: Any, target: str) -> Any:
 
 def ask_callable(function: Any, target: str, subject: Any, *places: Sequence[float]) -> Any:
     """Return the values of a user function for a mechanism, or for explicit laws."""
-    _check_function(function, target)
     is_mechanism = subject.get("kind", Composition.kind) == Composition.kind
-    about = _mechanism_of(subject) if is_mechanism else decode_any_pair(subject, None)
-    return encode([[number_of(function(about, at), target) for at in some] for some in places])
+    kind = NoisySGD | Composition
+    about = decode(kind, subject, "mechanism") if is_mechanism else decode_any_pair(subject, None)
+    ask = partial(_called, function, target, about)
+    return encode([[number_of(ask(at), target) for at in some] for some in places])
 
 
 def ask_accountant(function: Any, target: str, subject: Any, *places: Sequence[float]) -> Any:
     """Return the claims of a library's accountant, or of the one that a user function returns."""
-    mechanism = None if subject is None else _mechanism_of(subject)
+    mechanism = decode(NoisySGD | Composition | None, subject, "mechanism")
     if target in ACCOUNTANTS:
         with _told(target):
             return encode(function(target, mechanism, *places))
@@ -310,14 +306,10 @@ def _told(target: str) -> Iterator[None]:
         raise UserCodeError(f"{target}: {_one_line(error)}") from None
 
 
-def _check_function(function: Any, target: str) -> None:
+def _called(function: Any, target: str, *arguments: Any) -> Any:
     if not callable(function):
         raise UserCodeError(f"{target} must be a function, got {validate.shown(function)}")
-
-
-def _called(function: Any, target: str) -> Any:
-    _check_function(function, target)
-    return function()
+    return function(*arguments)
 
 
 def _curve_of(made: Any, target: str) -> PrivacyCurve:
