@@ -135,12 +135,6 @@ class Part:
             raise self.bad(name, "a list with at least one entry")
         return tuple(self[index] for index in range(len(self.value)))
 
-    def text(self, name: str) -> str:
-        """Return a text that must not be empty."""
-        if not isinstance(self.value, str) or not self.value.strip():
-            raise self.bad(name, "a text")
-        return self.value
-
     def only(self, keys: Collection[str]) -> Part:
         """Return a mapping without other keys."""
         return replace(self, value={key: one for key, one in self.value.items() if key in keys})
@@ -425,16 +419,17 @@ class _Reader:
         return named
 
     def _include(self, part: Part, chain: tuple[Path, ...]) -> Named:
-        name = part.text("include")
-        target = Path(os.path.normpath(part.file.parent / name))
+        if not isinstance(part.value, str):
+            raise part.bad("include", "a text")
+        target = Path(os.path.normpath(part.file.parent / part.value))
         if target.resolve() in chain:
             circle = chain[chain.index(target.resolve()) :]
             files = " -> ".join(file.name for file in (*circle, target))
             raise part.invalid(f"include must not be circular, got {files}")
         if not target.is_file():
-            raise part.invalid(f"include must be a file that exists, got {shown(name)}")
+            raise part.bad("include", "a file that exists")
         if not _is_claims_file(target):  # its content is not quoted
-            raise part.invalid(f"include must be a claims file, got {shown(name)}")
+            raise part.bad("include", "a claims file")
         return self.read(target, chain)
 
     def _claim(self, part: Part, defaults: Part, named: Named, workers: Workers) -> None:
@@ -448,8 +443,8 @@ class _Reader:
         misspelt = bool(complaints)  # the subject or the statement, which would be told twice
         if "id" not in own.value:
             raise part.invalid("a claim needs 'id'")
-        id = own["id"].text("id")
-        if not ID.fullmatch(id):
+        id = own.value["id"]
+        if not isinstance(id, str) or not ID.fullmatch(id):
             raise own["id"].bad("id", "letters, digits, '.', '_' and '-'")
         if id in self._locations:
             first = self._locations[id]

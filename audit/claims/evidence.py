@@ -83,11 +83,6 @@ class LowerBound:
         """Whether the claimed number is contradicted."""
         return self.number.refuted_by(self.low)
 
-    @property
-    def tightness(self) -> tuple[bool, float]:
-        """A sort key: refutations first, then the bounds closest to the claimed number."""
-        return not self.refutes, self.number.ratio(self.low)
-
 
 def witness_of(claim: Claim, bound: LowerBound) -> Witness:
     """Return the witness of a refuted number.
@@ -160,7 +155,7 @@ class Collected:
     @property
     def closest(self) -> LowerBound:
         """The bound that refutes, or comes closest to refuting."""
-        return min(self.bounds, key=lambda bound: bound.tightness)
+        return min(self.bounds, key=lambda one: (not one.refutes, one.number.ratio(one.low)))
 
     @property
     def refuted(self) -> bool:

@@ -303,7 +303,7 @@ def test_what_is_not_yaml_is_one_line(claims: str, message: str, tmp_path: Path)
         ),
         ("x: \x07", 1, "not YAML: "),
         ("[" * 1000, 1, "nested too deeply"),
-        (f"mechanisms: {{a: {ONE_STEP}}}\nclaims:\n - id: 1", 3, "id must be a text, got 1"),
+        (f"mechanisms: {{a: {ONE_STEP}}}\nclaims:\n - id: 1", 3, "id must be letters, digits"),
     ],
 )
 def test_a_bad_file(text: str, line: int, message: str, tmp_path: Path) -> None:

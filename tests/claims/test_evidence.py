@@ -177,8 +177,8 @@ def test_bounds_are_ordered_by_refutation_and_then_by_ratio() -> None:
     slack = ClaimedNumber(AT, 1.0, slack=0.5)
     close, refuting, within = bound(NUMBERS[0], 1.99), bound(NUMBERS[1], 1.01), bound(slack, 1.4)
     assert [one.refutes for one in (close, refuting, within)] == [False, True, False]
-    assert min([close, within, refuting], key=lambda one: one.tightness) is refuting
-    assert min([close, within], key=lambda one: one.tightness) is within
+    assert replace(collected([]), bounds=[close, within, refuting]).closest is refuting
+    assert replace(collected([]), bounds=[close, within]).closest is within
 
 
 BUDGET, STATEMENT = Budget(trials=1), statement_of(epsilon=1.0, delta=1e-2)
