@@ -205,6 +205,45 @@ class Collected:
         )
         self.spent = self.share.spent
 
+    def add_recorded(self, samples: Samples) -> None:
+        """Add the bounds that recorded scores certify.
+
+        A false refutation has probability at most ``share.spent``.
+        """
+        seed, group = self.claim.budget.seed, samples.group_size
+        try:
+            given = samples.draw(seed)
+            judged = estimation.judge_scores(
+                given,
+                self.numbers,
+                confidence=1 - self.share.spent,
+                planned_confidence=1 - self.share.planned,
+                seed=seed,
+                favours=samples.favours,
+                columns=samples.columns,
+                group_size=group,
+            )
+        except (ImportError, ValueError) as reason:
+            raise InvalidClaim(f"samples: {' '.join(str(reason).split())}") from None
+        how, combined = "", judged.columns
+        if combined is not None:
+            how = f", {combined.number} columns by {combined.choice.kind}"
+            if any(combined.choosing):
+                used = f"{combined.choosing[0]} and {combined.choosing[1]} rows"
+                how += f" (chosen with {used}, which certify nothing)"
+        sizes = f"samples of {len(given[0])} and {len(given[1])} {'rows' if combined else 'scores'}"
+        of = " of one record" if group > 1 else ""
+        if group > 1:
+            sizes += f" that differ in {group} records"
+            how += f", from a pair that differs in {group} records"
+        few = filter(None, map(estimation.judge.distinct_if_few, (judged.x, judged.x_prime)))
+        if distinct := min(few, default=0):
+            sizes += f", only {distinct} of a side distinct"
+            how += " (scores repeat: the bound is invalid if a run counts twice)"
+        hashes = (hashlib.sha256(np.ascontiguousarray(one).tobytes()) for one in given)
+        digests = "scores " + " and ".join(one.hexdigest()[:12] for one in hashes)
+        self.add_scores(judged, Recorded(sizes, of, how, digests))
+
 
 def collect(found: Collected, candidates: Candidates, *, exhaustive: bool) -> None:
     """Add the bounds that the pairs certify, up to the first pair that refutes a number.
@@ -298,46 +337,3 @@ def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:
         found.add_scores(judged, known)
         found.tried += 1
         yield
-
-
-# ---- scores that a user recorded
-
-
-def collect_recorded(found: Collected, samples: Samples) -> None:
-    """Add the bounds that recorded scores certify.
-
-    A false refutation has probability at most ``found.share.spent``.
-    """
-    seed, group = found.claim.budget.seed, samples.group_size
-    try:
-        given = samples.draw(seed)
-        judged = estimation.judge_scores(
-            given,
-            found.numbers,
-            confidence=1 - found.share.spent,
-            planned_confidence=1 - found.share.planned,
-            seed=seed,
-            favours=samples.favours,
-            columns=samples.columns,
-            group_size=group,
-        )
-    except (ImportError, ValueError) as reason:
-        raise InvalidClaim(f"samples: {' '.join(str(reason).split())}") from None
-    how, combined = "", judged.columns
-    if combined is not None:
-        how = f", {combined.number} columns by {combined.choice.kind}"
-        if any(combined.choosing):
-            used = f"{combined.choosing[0]} and {combined.choosing[1]} rows"
-            how += f" (chosen with {used}, which certify nothing)"
-    sizes = f"samples of {len(given[0])} and {len(given[1])} {'rows' if combined else 'scores'}"
-    of = " of one record" if group > 1 else ""
-    if group > 1:
-        sizes += f" that differ in {group} records"
-        how += f", from a pair that differs in {group} records"
-    few = filter(None, map(estimation.judge.distinct_if_few, (judged.x, judged.x_prime)))
-    if distinct := min(few, default=0):
-        sizes += f", only {distinct} of a side distinct"
-        how += " (scores repeat: the bound is invalid if a run counts twice)"
-    hashes = (hashlib.sha256(np.ascontiguousarray(one).tobytes()) for one in given)
-    digests = "scores " + " and ".join(one.hexdigest()[:12] for one in hashes)
-    found.add_scores(judged, Recorded(sizes, of, how, digests))

@@ -20,15 +20,7 @@ from typing import Any, TypeVar
 from audit import validate
 from audit.claims.candidates import KnownPair, KnownPairs, candidates_for
 from audit.claims.claim import Claim, Numbers, UserPair, apart
-from audit.claims.evidence import (
-    Collected,
-    ErrorShare,
-    LowerBound,
-    Recorded,
-    collect,
-    collect_recorded,
-    witness_of,
-)
+from audit.claims.evidence import Collected, ErrorShare, LowerBound, Recorded, collect, witness_of
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.sources import InvalidClaim, NothingClaimed, claimed_numbers, workers_for
 from audit.codec import decode, encode
@@ -148,7 +140,7 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
             numbers = claimed_numbers(claim, shared.workers)
             found = Collected(claim=claim, numbers=numbers, share=error)
             if claim.samples is not None:
-                collect_recorded(found, claim.samples)
+                found.add_recorded(claim.samples)
             else:
                 candidates = candidates_for(claim, shared.pairs)
                 collect(found, candidates, exhaustive=shared.exhaustive)

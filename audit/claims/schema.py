@@ -157,9 +157,7 @@ def _of_claim(schemas: Schemas, common: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_statements(schemas: Schemas) -> dict[str, Any]:
     """Return the schemas of all keys of statements, from their forms and the registry."""
-    about: dict[str, str] = {
-        "options": "Parameters of the bound by name; those not given are optimised."
-    }
+    about = {"options": "Parameters of the bound by name; those not given are optimised."}
     for kind, cls in QUANTITIES.items():
         about[kind] = cls.written.replace("``", "`")
         if cls.rows:

@@ -197,9 +197,8 @@ def number_of(value: object, name: str, place: str = "") -> float:
     Real numbers of any type are accepted, also arrays and tensors without dimensions.
     """
     kind = str(getattr(value, "dtype", ""))
-    refused = isinstance(value, bool | np.bool_ | str | bytes | bytearray) or len(
-        getattr(value, "shape", ())
-    )
+    refused = isinstance(value, bool | np.bool_ | str | bytes | bytearray)
+    refused = refused or len(getattr(value, "shape", ())) > 0
     if not refused and "bool" not in kind and "complex" not in kind:
         try:
             return float(value)  # type: ignore[arg-type]
