@@ -36,8 +36,7 @@ refuses by a ``ValueError``.
 (<Batching.POISSON: 'poisson'>, <Batching.WITHOUT_REPLACEMENT: 'without replacement'>)
 """
 
-from audit.codec.decoding import DecodeError, decode
-from audit.codec.encoding import encode
+from audit.codec.conversion import DecodeError, decode, encode
 from audit.codec.hints import Tagged
 
 __all__ = ["DecodeError", "Tagged", "decode", "encode"]

@@ -8,7 +8,7 @@ import enum
 import functools
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
@@ -74,69 +74,56 @@ def spelling(text: str) -> str:
     return text.lower().replace("-", " ").replace("_", " ").strip()
 
 
-class Form(enum.Enum):
-    """Forms of type hints."""
-
-    ANY = enum.auto()
-    CHECKED = enum.auto()
-    UNION = enum.auto()
-    LITERAL = enum.auto()
-    DATACLASS = enum.auto()
-    ENUM = enum.auto()
-    MAPPING = enum.auto()
-    LIST = enum.auto()
-    SIMPLE = enum.auto()
+Form = Literal[
+    "any", "checked", "union", "literal", "dataclass", "enum", "mapping", "list", "simple"
+]
 
 
 @functools.cache
 def form(hint: Any) -> Form:
     """Return the form of a type hint; raise ``TypeError`` if plain data has none."""
     if hint in (Any, object):
-        return Form.ANY
+        return "any"
     origin = get_origin(hint) or hint
     if origin is Annotated:
-        return Form.CHECKED
+        return "checked"
     if origin in (Union, types.UnionType):
-        return Form.UNION
+        return "union"
     if origin is Literal:
-        return Form.LITERAL
+        return "literal"
     if origin in (dict, Mapping):
-        return Form.MAPPING
+        return "mapping"
     if origin in (tuple, list, Sequence):
-        return Form.LIST
+        return "list"
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return Form.DATACLASS
+        return "dataclass"
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return Form.ENUM
+        return "enum"
     if hint in SIMPLE:
-        return Form.SIMPLE
+        return "simple"
     raise TypeError(f"hint must be one that has a plain form, got {hint!r}")
 
 
 class Simple(NamedTuple):
-    """A type that is not made of others: in words, in JSON Schema, and what fits it."""
+    """A type that is not made of others: in words, in JSON Schema, and as classes."""
 
     words: str
     json_type: str
-    fits: Callable[[Any], bool]
+    classes: tuple[type, ...]
+
+    def fits(self, plain: Any) -> bool:
+        """Return whether plain data are of the type; a truth value is no number."""
+        truth = isinstance(plain, bool | np.bool_)
+        return isinstance(plain, self.classes) and truth == (self.json_type == "boolean")
 
 
-def _is(kind: Any) -> Callable[[Any], bool]:
-    """Return a test for a kind of number, which a truth value is none of."""
-    return lambda plain: isinstance(plain, kind) and not isinstance(plain, bool | np.bool_)
-
-
-def _is_float(plain: Any) -> bool:
-    return _is(Real)(plain) or (isinstance(plain, str) and plain in NOT_FINITE)
-
-
-_NULL = Simple("null", "null", lambda plain: plain is None)
+_NULL = Simple("null", "null", (types.NoneType,))
 SIMPLE: Mapping[Any, Simple] = {
     None: _NULL,
     types.NoneType: _NULL,
-    bool: Simple("true or false", "boolean", lambda plain: isinstance(plain, bool | np.bool_)),
-    int: Simple("a whole number", "integer", _is(Integral)),
-    float: Simple("a number", "number", _is_float),
-    str: Simple("text", "string", lambda plain: isinstance(plain, str)),
-    Path: Simple("a path", "string", lambda plain: isinstance(plain, str | Path)),
+    bool: Simple("true or false", "boolean", (bool, np.bool_)),
+    int: Simple("a whole number", "integer", (Integral,)),
+    float: Simple("a number", "number", (Real,)),  # or one of NOT_FINITE
+    str: Simple("text", "string", (str,)),
+    Path: Simple("a path", "string", (str, Path)),
 }

@@ -10,11 +10,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, get_args, get_origin
 
 from audit.codec import docstrings
-from audit.codec.encoding import encode
+from audit.codec.conversion import encode
 from audit.codec.hints import (
     MISSING,
     SIMPLE,
-    Form,
     default_of,
     form,
     hints_of,
@@ -76,22 +75,22 @@ class Schemas:
     def of(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a hint."""
         match form(hint):
-            case Form.ANY:
+            case "any":
                 return {}
-            case Form.CHECKED:
+            case "checked":
                 return self.of(get_args(hint)[0])
-            case Form.UNION:
+            case "union":
                 return self.open(self.of_union(get_args(hint)))
-            case Form.LITERAL:
+            case "literal":
                 return self.open({"enum": list(get_args(hint))})
-            case Form.DATACLASS | Form.ENUM:
+            case "dataclass" | "enum":
                 return {"$ref": f"#/$defs/{self.define(hint)}"}
-            case Form.MAPPING:
+            case "mapping":
                 _, item = get_args(hint) or (str, Any)
                 return self.open({"type": "object", "additionalProperties": self.of(item)})
-            case Form.LIST:
+            case "list":
                 return self.open(self.of_list(hint))
-            case Form.SIMPLE:
+            case "simple":
                 return self.open(self.of_simple(hint))
 
     def open(self, described: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +113,7 @@ class Schemas:
 
     def of_union(self, hints: tuple[Any, ...]) -> dict[str, Any]:
         """Return the schema of a union, with simple types merged."""
-        classes = [part for part in hints if form(part) is Form.DATACLASS]
+        classes = [part for part in hints if form(part) == "dataclass"]
         parts = [self.of(part) for part in hints]
         for part in classes:
             if len(classes) > 1 and kind_of(part) is not None:
