@@ -9,17 +9,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_RULE = re.compile(r"-{3,}")
+_HEADING = re.compile(r"^(.*)\n-{3,}$", re.MULTILINE)
 _SECTIONS = ("Parameters", "Attributes")
-_FIELD = re.compile(r"    (\w+): [^#]*(?:#: (.*))?")
-_COMMENT = re.compile(r"    #: (.*)")
+# Names, their type, and the lines below, which are blank or indented.
+_ENTRY = re.compile(r"^(\S.*?)(?: : .*)?$((?:\n(?: .*)?)*)", re.MULTILINE)
+# Comments above a field, its name, and the comment beside it.
+_FIELD = re.compile(r"((?:^    #: .*\n)*)^    (\w+): [^#\n]*(?:#: (.*))?$", re.MULTILINE)
 
 
 def about(target: Any) -> str:
     """Return the part of a docstring before its first section, as Markdown."""
-    lines = _text(target).split("\n")
-    ends = (i for i in range(len(lines) - 1) if _is_heading(lines, i))
-    return _markdown("\n".join(lines[: next(ends, len(lines))]))
+    return _markdown(_HEADING.split(_text(target))[0])
 
 
 @functools.cache
@@ -31,7 +31,7 @@ def about_fields(target: Any) -> Mapping[str, str]:
     """
     found: dict[str, str] = {}
     for base in getattr(target, "__mro__", (target,)):
-        for name, text in (*_entries(_text(base).split("\n")), *_comments(base)):
+        for name, text in (*_entries(_text(base)), *_comments(base)):
             found.setdefault(name, _markdown(text))
     return found
 
@@ -43,48 +43,30 @@ def _text(target: Any) -> str:
     return inspect.cleandoc(text)
 
 
-def _is_heading(lines: list[str], index: int) -> bool:
-    return index + 1 < len(lines) and _RULE.fullmatch(lines[index + 1]) is not None
-
-
-def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
-    inside, names, text = False, "", list[str]()
-    for index, line in enumerate([*lines, "end"]):
-        starts = bool(line) and not line.startswith(" ")
-        if starts and names:
-            for name in names.split(","):
-                yield name.strip(), inspect.cleandoc("\n".join(text))
-            names, text = "", []
-        if _is_heading(lines, index):
-            inside = line in _SECTIONS
-        elif starts and inside:
-            names = "" if _RULE.fullmatch(line) else line.partition(" : ")[0]
-        elif inside:
-            text.append(line)
+def _entries(text: str) -> Iterator[tuple[str, str]]:
+    _, *sections = _HEADING.split(text)
+    for title, section in zip(sections[::2], sections[1::2], strict=True):
+        if title in _SECTIONS:
+            for names, described in _ENTRY.findall(section):
+                for name in names.split(","):
+                    yield name.strip(), inspect.cleandoc(described)
 
 
 def _comments(target: Any) -> Iterator[tuple[str, str]]:
     if not dataclasses.is_dataclass(target):
         return
     try:
-        lines = inspect.getsource(target).split("\n")  # type: ignore[arg-type]
+        source = inspect.getsource(target)  # type: ignore[arg-type]
     except (OSError, TypeError):  # made at run time
         return
-    above: list[str] = []
-    for line in lines:
-        if comment := _COMMENT.fullmatch(line):
-            above.append(comment[1])
-            continue
-        field = _FIELD.fullmatch(line)
-        if field and (above or field[2]):
-            yield field[1], " ".join([*above, field[2] or ""])
-        above = []
+    for above, name, beside in _FIELD.findall(source):
+        if above or beside:
+            yield name, " ".join([*re.findall("#: (.*)", above), beside])
 
 
 def _markdown(text: str) -> str:
     """Return a text as Markdown, with one line per paragraph and single backticks."""
-    paragraphs: list[str] = []
-    for block in re.split(r"\n\s*\n", text.strip()):
-        literal = block.startswith(" ")
-        paragraphs.append(block if literal else " ".join(block.split()))
+    blocks = re.split(r"\n\s*\n", text.strip())
+    # an indented block is literal
+    paragraphs = (one if one.startswith(" ") else " ".join(one.split()) for one in blocks)
     return "\n\n".join(paragraphs).replace("``", "`")

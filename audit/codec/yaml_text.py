@@ -7,7 +7,7 @@ objects: a file holds data only. Keys are unique, and ``<<`` merges the entries 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,17 @@ class YamlError(ValueError):
         self.line = line
 
 
+_BOOLEANS = {"true": True, "false": False}
+# How scalars are read, by their tags.
+_SCALARS: Mapping[str, Callable[[str], str | int | float | bool | None]] = {
+    f"{_STANDARD}str": str,
+    f"{_STANDARD}null": lambda written: None,
+    f"{_STANDARD}bool": lambda written: _BOOLEANS[written.lower()],
+    f"{_STANDARD}int": int,
+    f"{_STANDARD}float": lambda written: float(re.sub(r"\.(?=inf|nan)", "", written.lower())),
+}
+
+
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
@@ -87,35 +98,39 @@ class _YamlReader:
     """Reads the nodes of PyYAML; aliases of one node are one value."""
 
     def __init__(self) -> None:
-        self._done: dict[int, tuple[Any, Lines]] = {}
-        self._open: set[int] = set()
+        self._read: dict[int, tuple[Any, Lines] | None] = {}  # None while a node is being read
 
     def read(self, node: yaml.Node) -> tuple[Any, Lines]:
         """Return the plain data of a node, and its lines."""
-        line, key = _line(node), id(node)
-        if key in self._open:
-            raise YamlError("an alias must not be inside the value that it names", line)
-        if key not in self._done:
-            self._open.add(key)
-            self._done[key] = made = self._made(node, line)
-            self._open.discard(key)
-            if made[1].size > _MAX_VALUES:
+        line = _line(node)
+        if id(node) not in self._read:
+            self._read[id(node)] = None
+            self._read[id(node)] = value, lines = self._made(node, line)
+            if lines.size > _MAX_VALUES:
                 raise YamlError(f"aliases must leave at most {_MAX_VALUES} values", line)
-        return self._done[key]
+            return value, lines
+        if (found := self._read[id(node)]) is None:
+            raise YamlError("an alias must not be inside the value that it names", line)
+        return found
 
     def _made(self, node: yaml.Node, line: int) -> tuple[Any, Lines]:
-        if isinstance(node, yaml.ScalarNode):
-            return _scalar(node, line), Lines(line)
         values: Any
-        parts: dict[Any, tuple[int, Lines]]
-        if isinstance(node, yaml.MappingNode):
-            _check_tag(node, "map")
+        parts: dict[Any, tuple[int, Lines]] = {}
+        if isinstance(node, yaml.ScalarNode):
+            try:
+                values = _SCALARS[node.tag](str(node.value))
+            except KeyError:
+                raise _tagged(node) from None
+            except ValueError:
+                raise YamlError(f"not readable as a number: {node.value[:40]!r}", line) from None
+        elif isinstance(node, yaml.MappingNode) and node.tag == f"{_STANDARD}map":
             values, parts = self._entries(node)
-        else:
-            _check_tag(node, "seq")
+        elif isinstance(node, yaml.SequenceNode) and node.tag == f"{_STANDARD}seq":
             items = [self.read(item) for item in node.value]
             values = [value for value, _ in items]
             parts = {index: (lines.line, lines) for index, (_, lines) in enumerate(items)}
+        else:
+            raise _tagged(node)
         return values, Lines(line, parts, 1 + sum(lines.size for _, lines in parts.values()))
 
     def _entries(self, node: yaml.MappingNode) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -131,53 +146,31 @@ class _YamlReader:
             if key in seen:
                 raise YamlError(f"key {shown(key)} is repeated, first on line {seen[key]}", line)
             seen[key] = line
-            value, lines = self.read(value_node)
             if key == _MERGE and key_node.style is None:
-                merged += _mappings(value, lines)
+                several = isinstance(value_node, yaml.SequenceNode)
+                merged += map(self._merged, value_node.value if several else [value_node])
             else:
-                values[key], parts[key] = value, (line, lines)
+                values[key], lines = self.read(value_node)
+                parts[key] = line, lines
         for more, lines in merged:  # own keys come first, then earlier mappings
             for key, value in more.items():
                 parts.setdefault(key, lines.parts[key])
                 values.setdefault(key, value)
         return values, parts
 
-
-def _mappings(value: Any, lines: Lines) -> list[tuple[dict[Any, Any], Lines]]:
-    """Return what ``<<`` merges: a mapping, or each of a list of mappings."""
-    found = [(value, lines)]
-    if isinstance(value, list):
-        found = [(one, lines.parts[index][1]) for index, one in enumerate(value)]
-    for one, where in found:
-        if not isinstance(one, dict):
-            got = "a list" if isinstance(one, list) else shown(one)
+    def _merged(self, node: yaml.Node) -> tuple[dict[Any, Any], Lines]:
+        """Return a mapping whose entries ``<<`` takes in."""
+        value, lines = self.read(node)
+        if not isinstance(value, dict):
+            got = "a list" if isinstance(value, list) else shown(value)
             wanted = "must be a mapping or a list of mappings"
-            raise YamlError(f"{_MERGE} {wanted}, got {got}", where.line)
-    return found
+            raise YamlError(f"{_MERGE} {wanted}, got {got}", lines.line)
+        return value, lines
 
 
 def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _check_tag(node: yaml.Node, name: str) -> None:
-    if node.tag != _STANDARD + name:
-        raise YamlError(f"tags must be left out, got {shown(node.tag)}", _line(node))
-
-
-def _scalar(node: yaml.ScalarNode, line: int) -> str | int | float | bool | None:
-    written, kind = str(node.value), node.tag.removeprefix(_STANDARD)
-    if kind == "str":
-        return written
-    if kind == "null":
-        return None
-    if kind == "bool" and written.lower() in ("true", "false"):
-        return written.lower() == "true"
-    try:
-        if kind == "int":
-            return int(written)
-        if kind == "float":
-            return float(re.sub(r"^([-+]?)\.(inf|nan)$", r"\1\2", written.lower()))
-    except ValueError:
-        raise YamlError(f"not readable as a number: {written[:40]!r}", line) from None
-    raise YamlError(f"tags must be left out, got {shown(node.tag)}", line)
+def _tagged(node: yaml.Node) -> YamlError:
+    return YamlError(f"tags must be left out, got {shown(node.tag)}", _line(node))
