@@ -31,7 +31,7 @@ from audit.report.runs import Run
 from audit.report.setting_section import claim_cells, epsilon_table, exact_cell, lower_cell
 from audit.report.study_section import worst
 from audit.results import Number, Result, Verdict
-from audit.results.comparisons import CLAIMED
+from audit.results.result import CLAIMED
 
 _MAX_FIRST_ROWS = 40  # rows of the first screen's table; of more, only the telling ones
 _OUTCOMES = {

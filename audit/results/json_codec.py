@@ -102,10 +102,9 @@ def from_json(text: str) -> Result:  # numpydoc ignore=EX01
     if version != VERSION:
         raise ValueError(f"version must be {VERSION}, got {version!r}; run the scenario again")
     settings = plain.get("settings")
-    if isinstance(settings, list):
-        plain["settings"] = [
-            _with_pairs(setting, f"settings[{i}]") for i, setting in enumerate(settings)
-        ]
+    for i, setting in enumerate(settings if isinstance(settings, list) else ()):
+        if isinstance(setting, dict) and setting.get("kind") == PairResult.kind:
+            _read_pairs(setting, f"settings[{i}]")
     result: Result = codec.decode(Result, plain)
     return result
 
@@ -142,24 +141,17 @@ def schema() -> dict[str, Any]:
     return document(schemas.of(Result), schemas.definitions, title=_TITLE, id=_ID)
 
 
-def _with_pairs(setting: Any, name: str) -> Any:
-    """Return a setting with its mechanism and pairs decoded; pairs need the mechanism."""
-    if not isinstance(setting, Mapping) or setting.get("kind") != PairResult.kind:
-        return setting
+def _read_pairs(setting: dict[str, Any], name: str) -> None:
+    """Replace the mechanism and the pairs of plain data by their values; pairs need a mechanism."""
     mechanism = decode_mechanism(setting.get("mechanism"), f"{name}.mechanism")
-
-    def with_pair(one: Any, name: str) -> Any:
-        if not isinstance(one, Mapping) or "pair" not in one:
-            return one
-        return {**one, "pair": _pair(one["pair"], mechanism, f"{name}.pair")}
-
-    decoded = with_pair({**setting, "mechanism": mechanism}, name)
-    if isinstance(setting.get("other_pairs"), list):
-        decoded["other_pairs"] = [
-            with_pair(other, f"{name}.other_pairs[{i}]")
-            for i, other in enumerate(setting["other_pairs"])
-        ]
-    return decoded
+    setting["mechanism"] = mechanism
+    places: dict[str, Any] = {name: setting}
+    others = setting.get("other_pairs")
+    if isinstance(others, list):
+        places |= {f"{name}.other_pairs[{i}]": other for i, other in enumerate(others)}
+    for place, one in places.items():
+        if isinstance(one, dict) and "pair" in one:
+            one["pair"] = _pair(one["pair"], mechanism, f"{place}.pair")
 
 
 def _pair(plain: Any, mechanism: NoisySGD, name: str) -> Construction:

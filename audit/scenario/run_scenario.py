@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.progress import Silent, StageProgress
 from audit.results import Result, ScenarioHeading, SettingResult
-from audit.results.provenance import provenance_of
+from audit.results.result import provenance_of
 from audit.scenario.definition import RunContext, Scenario
 from audit.simulation import Pool
 

@@ -11,7 +11,7 @@ import numpy as np
 from audit import estimation, results
 from audit.estimation import Audit, JudgedClaim, JudgedScores, SequentialAudit
 from audit.results import Estimate, Estimator
-from audit.results.comparisons import CLAIMED
+from audit.results.result import CLAIMED
 from audit.scenario.definition import heading
 from audit.scenario.run_pair import sampled_evidence
 from audit.scenario.shipped import scenarios_folder

@@ -25,7 +25,7 @@ from audit.estimation.sequential import EProcesses
 from audit.numerics.arrays import Array
 from audit.numerics.number_format import Rounding, short
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, UserClaim
-from audit.results.comparisons import ScoreHistograms
+from audit.results.result import ScoreHistograms
 from audit.training.design import Design, Scored, Trial, analysis_seed
 from audit.training.plan import fewest
 

@@ -30,7 +30,7 @@ from audit.results import (
     Verdict,
     to_json,
 )
-from audit.results.provenance import provenance_of
+from audit.results.result import provenance_of
 from audit.training.design import Argument, Design, reference_to
 from audit.training.engine import Processes, opened
 from audit.training.findings import caveats, judge, repeated, training_findings

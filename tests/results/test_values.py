@@ -27,8 +27,8 @@ from audit.results import (
     from_json,
     judge_interval,
     judge_upper_bound,
-    provenance,
 )
+from audit.results.result import provenance_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -104,7 +104,7 @@ def test_the_best_bound_is_one_of_the_bounds() -> None:
 
 
 def environment() -> Environment:
-    found = provenance.provenance_of(
+    found = provenance_of(
         seed=3, command="x", started="2026-01-02", wall_seconds=1.50001, threads=2
     )
     assert (found.seed, found.command, found.version) == (3, "x", audit.__version__)
