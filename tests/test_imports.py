@@ -33,7 +33,6 @@ HYDRA = {"hydra", "omegaconf"}
 # Modules that import another one of their room when they need it, which keeps importing fast.
 LATE = {
     ("audit.scenario.pair", "audit.scenario.run_pair"),
-    ("audit.scenario.user_mechanism", "audit.scenario.run_user_mechanism"),
     ("audit.constructions.registry", "audit.constructions.explicit"),
 }
 # What stands beside the package and uses it from outside.

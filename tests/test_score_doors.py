@@ -15,8 +15,7 @@ from audit.claims.checking import check
 from audit.curves import Order
 from audit.estimation import Canaries, LinearScore, ScoreSource, judge_scores
 from audit.results import UserClaim
-from audit.scenario.run_user_mechanism import audit_scores
-from audit.scenario.user_mechanism import UserMechanismSetting
+from audit.scenario.user_mechanism import UserMechanismSetting, audit_scores
 
 DELTA = 1e-5
 SHIFT = {"constant": 0.0, "few": 3.0, "wrong sign": -1.0, "same law": 0.0, "telling": 3.0}

@@ -1,11 +1,11 @@
 from .definition import KINDS as KINDS
 from .definition import Scenario as Scenario
 from .definition import Setting as Setting
+from .definition import run as run
 from .definition import setting_kind as setting_kind
 from .folders import RunFolder as RunFolder
 from .pair import PairSetting as PairSetting
 from .pair import SearchPlan as SearchPlan
-from .run_scenario import run as run
 from .studies import Progress as Progress
 from .studies import StudySetting as StudySetting
 from .studies import study as study

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,42 +20,38 @@ from audit.simulation.blocks import available_threads
 
 
 def read_scenario(plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Scenario:
-    """Return the scenario that plain data describes.
+    """Return the scenario that plain data describes; errors of all settings are joined.
 
     Modules of the user are searched for in ``folders``, also those that the run imports.
     """
     search_in(*folders)
-    values = {str(key): value for key, value in plain.items() if value is not None}
-    settings = values.pop("settings", {})
-    threads = values.pop("threads", None)
-    given = {
-        "settings": read_settings(settings, folders),
-        "threads": available_threads() if threads is None else decode(int, threads, "threads"),
-    }
-    if "bounds" in values:
-        ids = decode(tuple[str, ...], values["bounds"], "bounds")
-        values["bounds"] = [_bound_id(id, f"bounds[{i}]", folders) for i, id in enumerate(ids)]
+    values = _given(plain)
     if values.get("title", "") == "":
         values["title"] = values.get("name")
-    scenario: Scenario = decode(Scenario, values, given=given)
-    return scenario
-
-
-def read_settings(plain: Any, folders: Sequence[Path] = ()) -> tuple[Setting, ...]:
-    """Return the settings that a mapping from names to keys describes; all errors are joined."""
-    if not isinstance(plain, Mapping):
-        raise validate.fail("settings", "a mapping from names to settings", plain)
-    found: list[Setting] = []
-    wrong: list[str] = []
-    for name, one in plain.items():
-        others = [str(key) for key in plain if key != name]
+    values.setdefault("threads", available_threads())
+    settings = values.get("settings", {})
+    if not isinstance(settings, Mapping):
+        raise validate.fail("settings", "a mapping from names to settings", settings)
+    found, wrong = [], []
+    for name, one in settings.items():
+        others = [str(key) for key in settings if key != name]
         try:
             found.append(read_setting(str(name), one, folders, others))
         except ValueError as error:
             wrong.append(str(error))
     if wrong:
         raise ValueError("; ".join(wrong))
-    return tuple(found)
+    values["settings"] = tuple(found)
+    if "bounds" in values:
+        ids = decode(tuple[str, ...], values["bounds"], "bounds")
+        values["bounds"] = [_bound_id(id, f"bounds[{i}]", folders) for i, id in enumerate(ids)]
+    scenario: Scenario = decode(Scenario, values)
+    return scenario
+
+
+def _given(plain: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the keys that have a value."""
+    return {str(key): value for key, value in plain.items() if value is not None}
 
 
 def read_setting(
@@ -69,7 +64,7 @@ def read_setting(
     where = f"settings.{name}"
     if not isinstance(plain, Mapping):
         raise validate.fail(where, "a mapping", plain)
-    values = {str(key): value for key, value in plain.items() if value is not None}
+    values = _given(plain)
     kinds = [key for key in KINDS if key in values]
     if not kinds:
         known, got = ", ".join(sorted(KINDS)), ", ".join(values) or "nothing"
@@ -88,8 +83,8 @@ def read_setting(
             )
     if values.get("title", "") == "":
         values["title"] = name
-    given = {"name": name, **cls.read_fields(values, where, folders)}
-    setting: Setting = decode(cls, values, where, given=given)
+    values["name"] = name
+    setting: Setting = decode(cls, values | cls.read_fields(values, where, folders), where)
     return setting
 
 
@@ -113,13 +108,10 @@ def write_scenario(scenario: Scenario) -> dict[str, Any]:
     """
     from audit import bounds
 
-    functions = {id: bounds.entry(id).function for id in scenario.bounds}
+    values = {**vars(scenario)}
+    settings, ids = values.pop("settings"), values.pop("bounds")
     return {
-        **{
-            field.name: encode(getattr(scenario, field.name))
-            for field in dataclasses.fields(scenario)
-            if field.name not in ("settings", "bounds")
-        },
-        "bounds": [reference(function) or id for id, function in functions.items()],
-        "settings": {setting.name: setting.to_plain() for setting in scenario.settings},
+        **encode(values),
+        "bounds": [reference(bounds.entry(id).function) or id for id in ids],
+        "settings": {setting.name: setting.to_plain() for setting in settings},
     }

@@ -1,24 +1,26 @@
-"""Scenarios: settings of some kind, the code that they name, and what all samples share."""
+"""Scenarios: settings of some kind, what all their samples share, and how they are run."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from audit import isolation, validate
+import numpy as np
+
+from audit import isolation, results, validate
 from audit.codec import encode
 from audit.codec.hints import hints_of, init_fields
 from audit.numerics.display import ShortRepr
+from audit.progress import Silent, StageProgress
 from audit.scenario.shipped import scenarios_folder
 from audit.simulation import Backend, Parallel
 
 if TYPE_CHECKING:
-    from audit.estimation.verdicts import UserClaim
-    from audit.progress import StageProgress
-    from audit.results import SettingResult
     from audit.simulation import Pool
 
 
@@ -82,7 +84,7 @@ class Setting(ABC):
     def read_fields(
         cls, values: dict[str, Any], where: str, folders: Sequence[Path]
     ) -> dict[str, Any]:
-        """Take out of ``values`` those that are not read by type, and return their fields.
+        """Return the fields of ``values`` that are not read by type; take out what is no field.
 
         Messages of errors begin with ``where``; modules of the user are searched for in
         ``folders``.
@@ -91,19 +93,22 @@ class Setting(ABC):
 
     def to_plain(self) -> dict[str, Any]:
         """Return the keys and values for a scenario file."""
+        return {"title": self.title, "summary": self.summary, **self.own_plain()}
+
+    def own_plain(self) -> dict[str, Any]:
+        """Return those that not every setting has."""
         plain: dict[str, Any] = encode(self)
         del plain["name"]
         return plain
 
+    def heading(self, seed: int) -> dict[str, Any]:
+        """Return the fields that the result of every setting has."""
+        common = {key: getattr(self, key) for key in ("name", "title", "summary")}
+        return {**common, "seed": seed, "wall_seconds": None}
+
     @abstractmethod
-    def run(self, context: RunContext) -> SettingResult:
+    def run(self, context: RunContext) -> results.SettingResult:
         """Compute the setting's result; its ``wall_seconds`` may be None."""
-
-
-def heading(setting: Setting, seed: int) -> dict[str, Any]:
-    """Return the fields that the result of every setting has."""
-    common = {key: getattr(setting, key) for key in ("name", "title", "summary")}
-    return {**common, "seed": seed, "wall_seconds": None}
 
 
 def setting_kind(cls: _Kind) -> _Kind:
@@ -111,13 +116,6 @@ def setting_kind(cls: _Kind) -> _Kind:
     if KINDS.setdefault(cls.key, cls) is not cls:
         raise ValueError(f"key must be one that no other kind of setting has, got {cls.key!r}")
     return cls
-
-
-def check_claims(claims: Sequence[UserClaim]) -> None:
-    """Raise ``ValueError`` unless there are claims, each with a name of its own."""
-    names = [claim.name for claim in claims]
-    if not names or not all(names) or len(set(names)) < len(names):
-        raise validate.fail("claims", "one or more, each with a name of its own", names)
 
 
 HERE = Parallel()  # threads of this process
@@ -163,3 +161,85 @@ class Scenario(ShortRepr):
         if here and self.parallel.workers is None:
             return replace(self.parallel, workers=self.threads)
         return self.parallel
+
+
+def run(
+    scenario: Scenario,
+    *,
+    progress: StageProgress | None = None,
+    command: str = "",
+    workers: Pool | None = None,
+    folder: Path | None = None,
+    finished: Callable[[results.SettingResult], object] = lambda setting: None,
+) -> results.Result:
+    """Compute, sample and bound every setting of a scenario.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario.
+    progress : Progress, optional
+        Where progress is shown; nowhere by default.
+    command : str, default: ""
+        Command to record in the provenance.
+    workers : Pool, optional
+        Workers that draw samples, if already started; by default those of the scenario.
+    folder : Path, optional
+        Folder of checkpoints, from which a long run goes on; none by default.
+    finished : callable, optional
+        Called with the result of each setting as it ends.
+
+    Returns
+    -------
+    Result
+        One value per setting, and the provenance; see `audit.results`.
+
+    Examples
+    --------
+    >>> result = audit.scenario.run(scenario)  # doctest: +SKIP
+    >>> result.settings[0].name  # doctest: +SKIP
+    'full_batch'
+    """
+    from audit.results.result import provenance_of  # takes a while to import
+
+    started, clock = datetime.now(UTC), time.perf_counter()
+    found = []
+    for index, setting in enumerate(scenario.settings):
+        clock_of_setting = time.perf_counter()
+        seed = setting_seed(scenario.seed, index)
+        result = setting.run(
+            RunContext(
+                seed=seed,
+                confidence=scenario.confidence,
+                threads=scenario.threads,
+                bounds=scenario.bounds,
+                workers=workers or scenario.backend,
+                folder=None if folder is None else folder / str(seed),
+                progress=progress or Silent(),
+            )
+        )
+        seconds = round(time.perf_counter() - clock_of_setting, 3)
+        found.append(replace(result, wall_seconds=seconds))
+        finished(found[-1])
+    return results.Result(
+        scenario=results.ScenarioHeading(
+            name=scenario.name,
+            title=scenario.title,
+            summary=scenario.summary,
+            reference=scenario.reference,
+        ),
+        provenance=provenance_of(
+            seed=scenario.seed,
+            command=command,
+            started=started.isoformat(timespec="seconds"),
+            wall_seconds=time.perf_counter() - clock,
+            threads=scenario.threads,
+        ),
+        confidence=scenario.confidence,
+        settings=tuple(found),
+    )
+
+
+def setting_seed(seed: int, index: int) -> int:
+    """Return the seed of a setting, so that settings draw independent samples."""
+    return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0])

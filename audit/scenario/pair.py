@@ -86,22 +86,21 @@ class PairSetting(Setting):
             problem = f"must be given for a setting with the key {cls.key}, got nothing"
             raise ValueError(f"{where}.mechanism {problem}")
         mechanism = decode_mechanism(values.pop("mechanism"), f"{where}.mechanism")
-        others = decode(tuple[Any, ...], values.pop("other_pairs", ()), f"{where}.other_pairs")
+        others = decode(tuple[Any, ...], values.get("other_pairs", ()), f"{where}.other_pairs")
         return {
-            "pair": _read_pair(values.pop("pair"), mechanism, f"{where}.pair", folders),
+            "pair": _read_pair(values["pair"], mechanism, f"{where}.pair", folders),
             "other_pairs": tuple(
                 _read_pair(other, mechanism, f"{where}.other_pairs[{i}]", folders)
                 for i, other in enumerate(others)
             ),
         }
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the keys and values of a scenario file; each pair with its own kind's fields."""
-        plain = super().to_plain()
+    def own_plain(self) -> dict[str, Any]:
+        """Return the keys and values of this kind; each pair with its own kind's fields."""
+        plain = super().own_plain()
         plain["pair"] = _own_fields(self.pair)
         plain["other_pairs"] = [_own_fields(other) for other in self.other_pairs]
-        head = {key: plain.pop(key) for key in ("title", "summary")}
-        return {**head, "mechanism": encode_mechanism(self.pair.mechanism), **plain}
+        return {"mechanism": encode_mechanism(self.pair.mechanism), **plain}
 
     def run(self, context: RunContext) -> PairResult:
         """Compute, sample and bound the setting."""

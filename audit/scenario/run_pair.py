@@ -16,14 +16,15 @@ from audit import bounds, estimation, exact, results
 from audit.constructions import BiasedWalk, Construction
 from audit.curves import Order, PrivacyCurve
 from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
-from audit.estimation import Audit, Evidence
+from audit.estimation import Audit
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.mechanism import Batching, NoisySGD, Release
 from audit.numerics.arrays import Array
 from audit.progress import Report
 from audit.results import Verdict, judge_upper_bound
-from audit.scenario.definition import RunContext, heading
+from audit.scenario.definition import RunContext
 from audit.scenario.pair import PairSetting, SearchPlan, at_position
+from audit.scenario.user_mechanism import sampled_evidence
 from audit.search import Found, worst_case
 from audit.simulation import final_iterates
 
@@ -134,7 +135,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> results.PairResult:
         )
 
     return results.PairResult(
-        **heading(setting, context.seed),
+        **setting.heading(context.seed),
         mechanism=mechanism,
         derived=_derived(mechanism),
         pair=setting.pair,
@@ -288,26 +289,6 @@ def _at_position(
 
     index = position * mechanism.batch_size + 1
     return results.AtPosition(position=position, index=index, deltas=tuple(map(at, deltas)))
-
-
-def sampled_evidence(evidence: Evidence) -> results.SampledEvidence:
-    """Return a certified epsilon and its counts by law (X, X'), whatever the order."""
-    first = (evidence.first_count, evidence.first_total)
-    second = (evidence.second_count, evidence.second_total)
-    forward = evidence.order is Order.FORWARD
-    (count, total), (prime, total_prime) = (first, second) if forward else (second, first)
-    return results.SampledEvidence(
-        epsilon=evidence.value,
-        order=evidence.order,
-        tail=evidence.tail,
-        threshold=evidence.threshold,
-        count=count,
-        total=total,
-        count_prime=prime,
-        total_prime=total_prime,
-        error_spent=evidence.error_spent,
-        largest_certifiable=evidence.sampling_limit,
-    )
 
 
 # curves of the figures

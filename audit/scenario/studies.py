@@ -22,14 +22,13 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, get_type_hints
 
-from audit import validate
+from audit import results, validate
 from audit.codec import decode, encode
 from audit.isolation import call, in_one_line
 from audit.results import Findings
-from audit.scenario.definition import RunContext, Setting, heading, load, setting_kind
+from audit.scenario.definition import RunContext, Setting, load, setting_kind
 
 if TYPE_CHECKING:
-    from audit.results import StudyResult
     from audit.results.result import Parameter
 
 Target = TypeVar("Target", bound=Callable[..., Any])
@@ -191,30 +190,27 @@ class StudySetting(Setting):
     def read_fields(
         cls, values: dict[str, Any], where: str, folders: Sequence[Path]
     ) -> dict[str, Any]:
-        """Take the study out, whose parameters are those of its function, and return it."""
+        """Return the study, whose parameters are those of its function."""
         try:
-            return {"study": read_study(values.pop("study"), folders=folders)}
+            return {"study": read_study(values["study"], folders=folders)}
         except ValueError as error:
             separator = "." if str(error).startswith("study") else ": "
             raise ValueError(f"{where}{separator}{error}") from error
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the keys and values of a scenario file."""
-        study = {"function": self.study.function, **encode(self.study.parameters)}
-        return {"title": self.title, "summary": self.summary, "study": study}
+    def own_plain(self) -> dict[str, Any]:
+        """Return the function and its parameters under one key."""
+        return {"study": {"function": self.study.function, **encode(self.study.parameters)}}
 
-    def run(self, context: RunContext) -> StudyResult:
+    def run(self, context: RunContext) -> results.StudyResult:
         """Run the study."""
-        from audit.results import StudyResult
-
         findings = self.study.find(
             seed=context.seed,
             threads=context.threads,
             confidence=context.confidence,
             progress=context.progress.stage(f"{self.name}: {self.study.function}"),
         )
-        return StudyResult(
-            **heading(self, context.seed),
+        return results.StudyResult(
+            **self.heading(context.seed),
             function=self.study.function,
             parameters=flat_parameters(encode(self.study.parameters)),
             findings=findings,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from audit import validate
+import numpy as np
+
+# loaded when they are used, as a misspelt scenario must be refused at once
+from audit import estimation, results, training, validate
 from audit.adapters.scores import read_scores, read_table
 from audit.codec import decode, encode
 from audit.curves import Order
@@ -15,12 +19,21 @@ from audit.estimation.one_run import Canaries
 from audit.estimation.score_source import Columns, ScoreSource, one_alternative
 from audit.estimation.verdicts import UserClaim as UserClaim
 from audit.isolation import call
-from audit.scenario.definition import RunContext, Setting, check_claims, heading, load, setting_kind
+from audit.scenario.definition import RunContext, Setting, load, setting_kind
 from audit.scenario.shipped import scenarios_folder
 from audit.training.design import Design
 
-if TYPE_CHECKING:
-    from audit.results import StudyResult, UserMechanismResult
+# Claims that the sequential audit tests beside the user's: a grid up to this epsilon.
+_MAX_GRID_EPSILON, _GRID = 12.0, 61
+_BINS = 80
+_SHUFFLE = 1000  # of the generators made from the setting's seed
+
+
+def check_claims(claims: Sequence[UserClaim]) -> None:
+    """Raise ``ValueError`` unless there are claims, each with a name of its own."""
+    names = [claim.name for claim in claims]
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise validate.fail("claims", "one or more, each with a name of its own", names)
 
 
 @setting_kind
@@ -72,22 +85,153 @@ class UserMechanismSetting(Setting):
             values["own"] = {"trials": values.pop("trials"), **values["own"]}
         return {}
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the keys and values of a scenario file."""
+    def own_plain(self) -> dict[str, Any]:
+        """Return the keys and values that are those of this kind, without most defaults."""
         plain = encode(self, defaults=False) | {"deltas": encode(self.deltas)}
         if self.columns is not None:
             plain["columns"] = encode(self.columns)
         trials = {key: plain["own"].pop(key) for key in ("trials",) if key in plain["own"]}
         del plain["name"]
-        return {"title": self.title, "summary": self.summary, **plain, **trials}
+        return {**plain, **trials}
 
-    def run(self, context: RunContext) -> UserMechanismResult:
+    def run(self, context: RunContext) -> results.UserMechanismResult:
         """Draw or read the scores, certify lower bounds, and judge the claims."""
-        # estimators take a while to import, which a misspelt scenario must not
-        from audit.scenario.run_user_mechanism import audit_scores
-
         context.progress.stage(f"{self.name}: scores of {self.own.described}")
         return audit_scores(self, confidence=context.confidence, seed=context.seed)
+
+
+def audit_scores(
+    setting: UserMechanismSetting, *, confidence: float, seed: int
+) -> results.UserMechanismResult:
+    """Draw or read the scores, certify lower bounds, and judge the claims.
+
+    The default of `estimation.audit_samples` certifies and judges: with probability at least
+    ``confidence`` its lower bounds are at most the true epsilons, at all deltas together. A claim
+    is judged by `estimation.judge_scores`. The simultaneous band and the sequential audit are shown
+    beside; each is right with ``confidence`` by itself, the sequential one at each delta by itself,
+    so the largest of the three certifies nothing.
+    """
+    given = setting.own.draw(seed, folders=[Path.cwd(), scenarios_folder()])
+    judged = estimation.judge_scores(
+        given,
+        setting.claims,
+        confidence=confidence,
+        seed=seed,
+        deltas=setting.deltas,
+        favours=setting.favours,
+        columns=setting.columns,
+        group_size=setting.group_size,
+    )
+    band = estimation.audit_samples(
+        judged.x,
+        judged.x_prime,
+        confidence=confidence,
+        deltas=setting.all_deltas,
+        thresholds=estimation.SimultaneousBand(),
+        group_size=setting.group_size,
+    )
+    rows = [
+        results.BoundRow(
+            id=claim.name,
+            citation="claimed by the mechanism's author",
+            status="claimed",
+            value=claim.epsilon,
+            ratio=claim.epsilon / one.certified if one.certified > 0 else None,
+            reason=one.reason or None,
+            verdict=one.verdict,
+        )
+        for claim, one in zip(setting.claims, judged, strict=True)
+    ]
+    assert isinstance(judged.audit, estimation.Audit)
+
+    def at_delta(delta: float, audit: estimation.Audit = judged.audit) -> results.AtDelta:
+        claims = zip(setting.claims, rows, strict=True)
+        own = tuple(row for claim, row in claims if claim.delta == delta)
+        standing = {row.id: row.value for row in own if row.stands and row.value is not None}
+        first, second = (
+            results.Estimate(
+                estimator=results.Estimator(one.thresholds.title.removeprefix("a ")),
+                epsilon=one.per_record_epsilon_lower(delta),
+                refuted_after=(),
+            )
+            for one in (audit, band)
+        )
+        sampled = sampled_evidence(audit.per_record_evidence(delta).evidence)
+        limit = sampled.largest_certifiable / setting.group_size
+        return results.AtDelta(
+            delta=delta,
+            sampled=replace(sampled, epsilon=first.epsilon, largest_certifiable=limit),
+            exact=None,
+            certified=results.Certified(epsilon=first.epsilon, by="samples"),
+            bounds=own,
+            best=min(standing, key=standing.__getitem__, default=None),
+            estimates=(first, second, _sequential(setting, judged, delta, confidence, seed)),
+        )
+
+    return results.UserMechanismResult(
+        **setting.heading(seed),
+        source=setting.own.described,
+        trials=min(map(len, given)),
+        deltas=tuple(map(at_delta, setting.all_deltas)),
+        audit=judged.audit.record(),
+        scores=results.ScoreHistograms.of(judged.x, judged.x_prime, _BINS),
+    )
+
+
+def _sequential(
+    setting: UserMechanismSetting,
+    judged: estimation.JudgedScores,
+    delta: float,
+    confidence: float,
+    seed: int,
+) -> results.Estimate:
+    """Return what a sequential audit says of the claims at one delta, tested beside a grid.
+
+    It certifies the largest epsilon that is refuted together with all smaller ones.
+    """
+    claims = [claim for claim in setting.claims if claim.delta == delta]
+    grid = np.linspace(0.0, _MAX_GRID_EPSILON, _GRID).tolist()
+    tested = {
+        epsilon: estimation.group_claim(epsilon, delta, setting.group_size)
+        for epsilon in sorted({*grid, *(claim.epsilon for claim in claims)})
+    }
+    audited = estimation.SequentialAudit([*tested.values()], confidence=confidence)
+    x, x_prime = judged.x, judged.x_prime
+    if setting.own.function is None:  # a file's rows may be sorted, and each pair must be a draw
+        random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SHUFFLE,)))
+        x, x_prime = random.permutation(x), random.permutation(x_prime)
+    pairs = min(x.size, x_prime.size)
+    audited.update(x[:pairs], x_prime[:pairs])
+    found = dict(zip(audited.claims, audited.evidence, strict=True))
+    after = {epsilon: found[claim].refuted_after for epsilon, claim in tested.items()}
+    refuted = itertools.takewhile(lambda epsilon: after[epsilon] is not None, after)
+    return results.Estimate(
+        estimator=results.Estimator.SEQUENTIAL,
+        epsilon=max((tested[epsilon][0] for epsilon in refuted), default=0.0) / setting.group_size,
+        refuted_after=tuple(
+            results.RefutedAfter(claim=claim.name, pairs=after[claim.epsilon]) for claim in claims
+        ),
+    )
+
+
+def sampled_evidence(evidence: estimation.Evidence) -> results.SampledEvidence:
+    """Return a certified epsilon and its counts by law (X, X'), whatever the order."""
+    first = (evidence.first_count, evidence.first_total)
+    second = (evidence.second_count, evidence.second_total)
+    forward = evidence.order is Order.FORWARD
+    (count, total), (prime, total_prime) = (first, second) if forward else (second, first)
+    return results.SampledEvidence(
+        epsilon=evidence.value,
+        order=evidence.order,
+        tail=evidence.tail,
+        threshold=evidence.threshold,
+        count=count,
+        total=total,
+        count_prime=prime,
+        total_prime=total_prime,
+        error_spent=evidence.error_spent,
+        largest_certifiable=evidence.sampling_limit,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,15 +299,13 @@ class OneRunSetting(Setting):
 
     one_run: OneRun  #: The canaries and the claims.
 
-    def run(self, context: RunContext) -> StudyResult:
+    def run(self, context: RunContext) -> results.StudyResult:
         """Audit the run, and judge the claims."""
-        from audit.estimation import judge_scores  # takes a while to import
-        from audit.results import StudyResult
         from audit.training.findings import one_run_findings
 
         context.progress.stage(f"{self.name}: canaries of one run")
         asked = self.one_run
-        judged = judge_scores(
+        judged = estimation.judge_scores(
             asked.draw(context.seed),
             asked.claims,
             confidence=context.confidence,
@@ -171,8 +313,8 @@ class OneRunSetting(Setting):
             canaries=asked.canaries,
             planned_delta=asked.delta,
         )
-        return StudyResult(
-            **heading(self, context.seed),
+        return results.StudyResult(
+            **self.heading(context.seed),
             function="audit.estimation:audit_one_run",
             parameters={
                 "scores of": asked.function or str(asked.file or asked.scores),
@@ -208,21 +350,15 @@ class TrainingSetting(Setting):
         design: Design = decode(Design, values.pop(cls.key), f"{where}.{cls.key}")
         return {"design": design, "folders": tuple(folders)}
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the keys and values of a scenario file."""
-        return {
-            "title": self.title,
-            "summary": self.summary,
-            self.key: encode(self.design, defaults=False),
-        }
+    def own_plain(self) -> dict[str, Any]:
+        """Return the fields of the design that differ from their defaults, under one key."""
+        return {self.key: encode(self.design, defaults=False)}
 
-    def run(self, context: RunContext) -> StudyResult:
+    def run(self, context: RunContext) -> results.StudyResult:
         """Train, certify, and judge the claims; an interrupted run resumes."""
-        from audit.training import Processes, audited  # estimators take a while to import
-
         folders = [*self.folders, Path.cwd(), scenarios_folder()]
-        with Processes(context.threads, folders=folders) as processes:
-            found = audited(
+        with training.Processes(context.threads, folders=folders) as processes:
+            found = training.audited(
                 self.design,
                 confidence=context.confidence,
                 seed=context.seed,

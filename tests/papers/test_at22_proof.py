@@ -16,7 +16,7 @@ from audit.claims import Verdict
 from audit.constructions import BiasedWalk
 from audit.curves import Order
 from audit.results import Findings
-from audit.scenario.run_scenario import setting_seed
+from audit.scenario.definition import setting_seed
 from audit.scenario.shipped import scenarios_folder
 from audit.simulation import final_iterates
 from papers import at22_proof

@@ -20,8 +20,7 @@ from audit import bounds
 from audit.estimation import ScoreSource
 from audit.mechanism import NoisySGD
 from audit.results import AtDelta, Findings, Verdict
-from audit.scenario.run_user_mechanism import audit_scores
-from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting
+from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting, audit_scores
 from papers import datasets, noisy_cgd, noisy_cgd_canary, noisy_cgd_training
 from papers.noisy_cgd_training import NoisyCGDTraining
 

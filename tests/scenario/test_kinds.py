@@ -11,8 +11,7 @@ import pytest
 from audit.results import Findings, StudyResult
 from audit.scenario import KINDS, Setting, run, setting_kind
 from audit.scenario.config import read_setting
-from audit.scenario.definition import RunContext
-from audit.scenario.run_scenario import setting_seed
+from audit.scenario.definition import RunContext, setting_seed
 
 from .small import scenario
 

@@ -13,7 +13,7 @@ import audit
 from audit.results import PairResult, SettingResult, Verdict
 from audit.scenario import PairSetting, run
 from audit.scenario.config import read_setting
-from audit.scenario.run_scenario import setting_seed
+from audit.scenario.definition import setting_seed
 
 from ..simulation.cases import two_lengths
 from .small import scenario

@@ -26,8 +26,12 @@ from audit.scenario import TrainingSetting, run
 from audit.scenario.config import read_scenario, read_setting
 from audit.scenario.definition import RunContext
 from audit.scenario.folders import Unfinished
-from audit.scenario.run_user_mechanism import audit_scores
-from audit.scenario.user_mechanism import OneRunSetting, UserClaim, UserMechanismSetting
+from audit.scenario.user_mechanism import (
+    OneRunSetting,
+    UserClaim,
+    UserMechanismSetting,
+    audit_scores,
+)
 from audit.simulation import Parallel
 from audit.training import trials_of
 from tests.simulation.runs.jobs import recorded
