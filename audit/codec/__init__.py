@@ -36,7 +36,6 @@ refuses by a ``ValueError``.
 (<Batching.POISSON: 'poisson'>, <Batching.WITHOUT_REPLACEMENT: 'without replacement'>)
 """
 
-from audit.codec.conversion import DecodeError, decode, encode
-from audit.codec.hints import Tagged
+from audit.codec.hints import DecodeError, Tagged, decode, encode
 
 __all__ = ["DecodeError", "Tagged", "decode", "encode"]

@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, get_args, get_origin
 
 from audit.codec import docstrings
-from audit.codec.conversion import encode
 from audit.codec.hints import (
     MISSING,
     SIMPLE,
     default_of,
+    encode,
     form,
     hints_of,
     init_fields,
@@ -74,30 +74,36 @@ class Schemas:
 
     def of(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a hint."""
+        described: dict[str, Any]
+        args = get_args(hint)
         match form(hint):
             case "any":
                 return {}
             case "checked":
-                return self.of(get_args(hint)[0])
-            case "union":
-                return self.open(self.of_union(get_args(hint)))
-            case "literal":
-                return self.open({"enum": list(get_args(hint))})
+                return self.of(args[0])
             case "dataclass" | "enum":
-                return {"$ref": f"#/$defs/{self.define(hint)}"}
+                return self.of_class(hint)
+            case "union":
+                described = self.of_union(args)
+            case "literal":
+                described = {"enum": list(args)}
             case "mapping":
-                _, item = get_args(hint) or (str, Any)
-                return self.open({"type": "object", "additionalProperties": self.of(item)})
+                item = args[1] if args else Any
+                described = {"type": "object", "additionalProperties": self.of(item)}
             case "list":
-                return self.open(self.of_list(hint))
+                described = self.of_list(hint)
             case "simple":
-                return self.open(self.of_simple(hint))
+                described = {"type": SIMPLE[hint].json_type}
+                if hint is float:
+                    described["type"] = ["number", "string"]
+                    described |= {"pattern": _WORDS, "errorMessage": "must be a number"}
+        return self.open(described)
 
     def open(self, described: Mapping[str, Any]) -> dict[str, Any]:
         """Return a schema that accepts the placeholder as well, if there is one."""
         if self.placeholder is not None and "enum" in described:
             return {"anyOf": [dict(described), {"type": "string", "pattern": self.placeholder}]}
-        types, pattern = _types(described), described.get("pattern")
+        types, pattern = types_of(described), described.get("pattern")
         any_text = "string" in types and pattern is None
         has_room = pattern is not None and str(self.placeholder) in pattern
         if self.placeholder is None or not types or any_text or has_room:
@@ -125,13 +131,6 @@ class Schemas:
         joined = [_joined(simple)] if simple else []
         return joined[0] if not others else {"anyOf": [*others, *joined]}
 
-    def of_simple(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a number, text, path, boolean or null."""
-        if hint is float:
-            words = "must be a number"
-            return {"type": ["number", "string"], "pattern": _WORDS, "errorMessage": words}
-        return {"type": SIMPLE[hint].json_type}
-
     def of_list(self, hint: Any) -> dict[str, Any]:
         """Return the schema of a list, or of a tuple of fixed length."""
         args = get_args(hint)
@@ -143,27 +142,22 @@ class Schemas:
         size = {"minItems": len(args), "maxItems": len(args)}
         return {"type": "array", "prefixItems": [self.of(arg) for arg in args], **size}
 
-    def define(self, cls: type) -> str:
-        """Define a class under ``$defs``."""
-        if cls in self.names:
-            return self.names[cls]
-        name = cls.__name__
-        if name in self.names.values() or name in self.definitions:
-            name = f"{cls.__module__}.{cls.__qualname__}"
-        self.names[cls] = name
-        self.definitions[name] = self.of_class(cls)
-        return name
-
     def of_class(self, cls: type) -> dict[str, Any]:
-        """Return the definition of a dataclass or an enum."""
-        text = docstrings.about(cls)
-        described = {"description": text} if text else {}
-        if issubclass(cls, enum.Enum):
-            return {**described, **self.of_enum(cls)}
-        shorter = self._shorthands(cls).get("")
-        if shorter is None:
-            return {**described, **self.open(self.of_fields(cls))}
-        return {**described, "anyOf": [self.of(shorter), self.open(self.of_fields(cls))]}
+        """Define a dataclass or an enum, once, and return a reference to it."""
+        if cls not in self.names:
+            name = cls.__name__
+            if name in self.names.values() or name in self.definitions:
+                name = f"{cls.__module__}.{cls.__qualname__}"
+            self.names[cls] = name  # before its fields, which may be of the same class
+            if issubclass(cls, enum.Enum):
+                described = self.of_enum(cls)
+            else:
+                described = self.open(self.of_fields(cls))
+                if (shorter := self._shorthands(cls).get("")) is not None:
+                    described = {"anyOf": [self.of(shorter), described]}
+            text = docstrings.about(cls)
+            self.definitions[name] = {**({"description": text} if text else {}), **described}
+        return {"$ref": f"#/$defs/{self.names[cls]}"}
 
     def of_enum(self, cls: type[enum.Enum]) -> dict[str, Any]:
         """Return the schema of a choice: its canonical spellings for completion, and any other."""
@@ -272,16 +266,17 @@ def _only(group: tuple[str, ...], groups: tuple[tuple[str, ...], ...]) -> dict[s
     }
 
 
-def _types(described: Mapping[str, Any]) -> tuple[str, ...]:
+def types_of(described: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the simple types that a schema accepts."""
     types = described.get("type", ())
     return (types,) if isinstance(types, str) else tuple(types)
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return one schema for several simple types."""
-    types = tuple(dict.fromkeys(name for part in parts for name in _types(part)))
+    types = tuple(dict.fromkeys(name for part in parts for name in types_of(part)))
     joined: dict[str, Any] = {"type": types[0] if len(types) == 1 else list(types)}
-    if not any(_types(part) == ("string",) and "pattern" not in part for part in parts):
+    if not any(types_of(part) == ("string",) and "pattern" not in part for part in parts):
         written = [part for part in parts if "pattern" in part]
         widest = max(written, key=lambda part: len(part["pattern"]), default={})
         joined.update({key: part for key, part in widest.items() if key != "type"})
