@@ -32,7 +32,6 @@ COMPUTING = {"claims", "exact", "search", "simulation"}
 HYDRA = {"hydra", "omegaconf"}
 # Modules that import another one of their room when they need it, which keeps importing fast.
 LATE = {
-    ("audit.scenario.pair", "audit.scenario.run_pair"),
     ("audit.constructions.registry", "audit.constructions.explicit"),
 }
 # What stands beside the package and uses it from outside.

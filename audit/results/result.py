@@ -20,7 +20,7 @@ from audit.bounds import Status
 from audit.codec.hints import REQUIRED
 from audit.constructions import Construction
 from audit.curves import Order
-from audit.estimation import AuditRecord, Tail
+from audit.estimation import AuditRecord, Evidence, Tail
 from audit.estimation.verdicts import UserClaim as UserClaim
 from audit.estimation.verdicts import Verdict as Verdict
 from audit.estimation.verdicts import judge_interval as judge_interval
@@ -82,6 +82,28 @@ class SampledEvidence(ShortRepr):
     error_spent: float  #: The part of 1 - confidence that was spent on this event.
     #: The largest epsilon that such a test can certify from this many samples.
     largest_certifiable: float
+
+    @staticmethod
+    def of(evidence: Evidence) -> SampledEvidence:
+        """Return the evidence of an audit, with its counts by law (X, X') whatever the order."""
+        sides = [
+            (evidence.first_count, evidence.first_total),
+            (evidence.second_count, evidence.second_total),
+        ]
+        forward = evidence.order is Order.FORWARD
+        (count, total), (count_prime, total_prime) = sides if forward else sides[::-1]
+        return SampledEvidence(
+            epsilon=evidence.value,
+            order=evidence.order,
+            tail=evidence.tail,
+            threshold=evidence.threshold,
+            count=count,
+            total=total,
+            count_prime=count_prime,
+            total_prime=total_prime,
+            error_spent=evidence.error_spent,
+            largest_certifiable=evidence.sampling_limit,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

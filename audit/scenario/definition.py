@@ -41,6 +41,7 @@ def reference(found: Any) -> str | None:
     return None if ours else f"{module}:{found.__qualname__}"
 
 
+Plain = dict[str, Any]  # the keys of a setting in a file, with their values
 KINDS: dict[str, type[Setting]] = {}
 _Kind = TypeVar("_Kind", bound="type[Setting]")
 
@@ -63,6 +64,8 @@ class Setting(ABC):
     """Setting of a scenario; each kind is a subclass that registers itself."""
 
     key: ClassVar[str]  # the one of its keys in a file that tells the kind
+    beside: ClassVar[Mapping[str, Any]] = {}  # hints of keys in a file that are no fields
+    hidden: ClassVar[tuple[str, ...]] = ("name",)  # fields that are no keys in a file
 
     name: str  #: Short name for files.
     title: str  #: Title for readers.
@@ -77,13 +80,11 @@ class Setting(ABC):
         mapping of str to object
             Hints by key.
         """
-        hints = hints_of(cls)
-        return {name: hints[name] for name in init_fields(cls) if name != "name"}
+        fields = [name for name in init_fields(cls) if name not in cls.hidden]
+        return {**cls.beside, **{name: hints_of(cls)[name] for name in fields}}
 
     @classmethod
-    def read_fields(
-        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
-    ) -> dict[str, Any]:
+    def read_fields(cls, values: Plain, where: str, folders: Sequence[Path]) -> Plain:
         """Return the fields of ``values`` that are not read by type; take out what is no field.
 
         Messages of errors begin with ``where``; modules of the user are searched for in
@@ -91,24 +92,31 @@ class Setting(ABC):
         """
         return {}
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the keys and values for a scenario file."""
+    def to_plain(self) -> Plain:
+        """Return the keys and values for a scenario file.
+
+        Returns
+        -------
+        dict of str to object
+            Plain data, which `read_fields` and the types of the fields read back.
+        """
         return {"title": self.title, "summary": self.summary, **self.own_plain()}
 
-    def own_plain(self) -> dict[str, Any]:
+    def own_plain(self) -> Plain:
         """Return those that not every setting has."""
-        plain: dict[str, Any] = encode(self)
+        plain: Plain = encode(self)
         del plain["name"]
         return plain
-
-    def heading(self, seed: int) -> dict[str, Any]:
-        """Return the fields that the result of every setting has."""
-        common = {key: getattr(self, key) for key in ("name", "title", "summary")}
-        return {**common, "seed": seed, "wall_seconds": None}
 
     @abstractmethod
     def run(self, context: RunContext) -> results.SettingResult:
         """Compute the setting's result; its ``wall_seconds`` may be None."""
+
+
+def heading(setting: Setting, seed: int) -> dict[str, Any]:
+    """Return the fields that the result of every setting has."""
+    common = {key: getattr(setting, key) for key in ("name", "title", "summary")}
+    return {**common, "seed": seed, "wall_seconds": None}
 
 
 def setting_kind(cls: _Kind) -> _Kind:

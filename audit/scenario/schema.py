@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from audit.codec.docstrings import about, about_fields
-from audit.codec.hints import init_fields
-from audit.codec.schemas import Schemas, by_value, document, field_text, holds, one_of
+from audit.codec.docstrings import about
+from audit.codec.schemas import Schemas, by_value, document, field_text, holds, one_of, types_of
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
@@ -58,9 +57,7 @@ def schema(*output: type) -> dict[str, Any]:
     described = {
         "description": about(Scenario),
         "type": "object",
-        "properties": {
-            name: one if name in needed else _or_null(one) for name, one in properties.items()
-        },
+        "properties": _or_null(properties, needed),
         "patternProperties": _HYDRA,
         "additionalProperties": False,
         "if": {"required": ["defaults"]},
@@ -100,39 +97,44 @@ def _of_setting(schemas: Schemas) -> dict[str, Any]:
 
 def _of_kind(schemas: Schemas, cls: type[Setting]) -> dict[str, Any]:
     """Return the schema of the settings of one kind; a key without a value is no key."""
-    keys = cls.keys()
-    fields = schemas.of_fields(cls, [name for name in init_fields(cls) if name not in keys])
-    others = {key: hint for key, hint in keys.items() if key not in fields["properties"]}
+    fields = schemas.of_fields(cls, cls.hidden)
     needed = [name for name in fields["required"] if name != "title"]  # which the reader fills in
-    needed += [key for key, hint in others.items() if isinstance(hint, type)]
-    properties = {**{key: schemas.of(hint) for key, hint in others.items()}, **fields["properties"]}
+    needed += [key for key, hint in cls.beside.items() if isinstance(hint, type)]
+    beside = {key: schemas.of(hint) for key, hint in cls.beside.items()}
+    properties = {**beside, **fields["properties"]}
     return {
         "description": about(cls),
         **fields,
-        "properties": {
-            key: one if key in needed else _or_null(one) for key, one in properties.items()
-        },
+        "properties": _or_null(properties, needed),
         "patternProperties": _HYDRA,
         "required": needed,
     }
 
 
-def _or_null(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with room for null, which is no value."""
-    types = described.get("type")
-    if types is not None:
-        every = (types,) if isinstance(types, str) else tuple(types)
-        return {**described, "type": list(dict.fromkeys((*every, "null")))}
-    if set(described) <= {"description", "default"}:
-        return dict(described)
-    about = {key: described[key] for key in ("description", "default") if key in described}
-    rest = {key: one for key, one in described.items() if key not in about}
-    return {**about, "anyOf": [rest, {"type": "null"}]}
+def _or_null(properties: Mapping[str, Any], needed: Collection[str]) -> dict[str, Any]:
+    """Return properties with room for null, which is no value, in those that are not needed."""
+    found = {}
+    for name, described in properties.items():
+        about = {key: described[key] for key in ("description", "default") if key in described}
+        rest = {key: one for key, one in described.items() if key not in about}
+        if name in needed or not rest:
+            found[name] = described
+        elif "type" in rest:
+            every = dict.fromkeys((*types_of(described), "null"))
+            found[name] = {**described, "type": list(every)}
+        else:
+            found[name] = {**about, "anyOf": [rest, {"type": "null"}]}
+    return found
 
 
 def _of_study(schemas: Schemas) -> dict[str, Any]:
     """Return the schema of a study: its function, and the parameters of those that are known."""
     known = one_of({name: about(target) for name, target in STUDIES.items()})
+    parameters = {}
+    for name, target in STUDIES.items():
+        described = schemas.of_fields(parameters_of(target))
+        described["properties"]["function"] = {}  # it chose the definition
+        parameters[name] = schemas.defined(name, {**described, "patternProperties": _HYDRA})
     return {
         "description": about(Study),
         **schemas.open({"type": "object"}),
@@ -143,23 +145,8 @@ def _of_study(schemas: Schemas) -> dict[str, Any]:
             }
         },
         "required": ["function"],
-        **by_value(
-            "function",
-            {
-                name: schemas.defined(name, _of_parameters(schemas, target))
-                for name, target in STUDIES.items()
-            },
-        ),
+        **by_value("function", parameters),
     }
-
-
-def _of_parameters(schemas: Schemas, target: Any) -> dict[str, Any]:
-    described = schemas.of_fields(parameters_of(target))
-    for name, text in about_fields(target).items():
-        if name in described["properties"]:
-            described["properties"][name].setdefault("description", text)
-    described["properties"]["function"] = {}
-    return {**described, "patternProperties": _HYDRA}
 
 
 def load_shipped_studies() -> None:

@@ -26,7 +26,7 @@ from audit import results, validate
 from audit.codec import decode, encode
 from audit.isolation import call, in_one_line
 from audit.results import Findings
-from audit.scenario.definition import RunContext, Setting, load, setting_kind
+from audit.scenario.definition import Plain, RunContext, Setting, heading, load, setting_kind
 
 if TYPE_CHECKING:
     from audit.results.result import Parameter
@@ -158,14 +158,15 @@ def _fields_of(function: Callable[..., Any]) -> type:
         if one.name not in hints or one.name == "find":
             wanted = "another name" if one.name == "find" else "a type hint"
             raise TypeError(f"{one.name} must have {wanted} in {function.__name__}")
-        field: Any = dataclasses.field(kw_only=True)
-        if one.default is not one.empty:  # a factory, as the default may be a list
-            field = dataclasses.field(kw_only=True, default_factory=partial(copy, one.default))
+        # a factory, as the default may be a list
+        factory: Any = (
+            dataclasses.MISSING if one.default is one.empty else partial(copy, one.default)
+        )
+        field: Any = dataclasses.field(kw_only=True, default_factory=factory)
         fields.append((one.name, hints[one.name], field))
     find = property(lambda made: partial(function, **vars(made)))
-    return dataclasses.make_dataclass(
-        function.__name__, fields, frozen=True, namespace={"find": find}
-    )
+    own = {"find": find, "__doc__": function.__doc__}
+    return dataclasses.make_dataclass(function.__name__, fields, frozen=True, namespace=own)
 
 
 def _hints(target: Any) -> Mapping[str, Any]:
@@ -187,9 +188,7 @@ class StudySetting(Setting):
     study: Study  #: The study, with its parameters.
 
     @classmethod
-    def read_fields(
-        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
-    ) -> dict[str, Any]:
+    def read_fields(cls, values: Plain, where: str, folders: Sequence[Path]) -> Plain:
         """Return the study, whose parameters are those of its function."""
         try:
             return {"study": read_study(values["study"], folders=folders)}
@@ -197,7 +196,7 @@ class StudySetting(Setting):
             separator = "." if str(error).startswith("study") else ": "
             raise ValueError(f"{where}{separator}{error}") from error
 
-    def own_plain(self) -> dict[str, Any]:
+    def own_plain(self) -> Plain:
         """Return the function and its parameters under one key."""
         return {"study": {"function": self.study.function, **encode(self.study.parameters)}}
 
@@ -210,23 +209,20 @@ class StudySetting(Setting):
             progress=context.progress.stage(f"{self.name}: {self.study.function}"),
         )
         return results.StudyResult(
-            **self.heading(context.seed),
+            **heading(self, context.seed),
             function=self.study.function,
             parameters=flat_parameters(encode(self.study.parameters)),
             findings=findings,
         )
 
 
-def flat_parameters(plain: Mapping[str, Any]) -> dict[str, Parameter]:
+def flat_parameters(plain: Any, name: str = "") -> dict[str, Parameter]:
     """Return nested parameters under dotted names; lists of plain values stay together."""
-    return dict(_flat("", plain))
-
-
-def _flat(name: str, plain: Any) -> list[tuple[str, Parameter]]:
     if isinstance(plain, Mapping):
-        inner = [(f"{name}.{key}" if name else str(key), item) for key, item in plain.items()]
+        inner = {f"{name}.{key}" if name else str(key): item for key, item in plain.items()}
     elif isinstance(plain, list) and any(isinstance(item, Mapping | list) for item in plain):
-        inner = [(f"{name}[{i}]", item) for i, item in enumerate(plain)]
+        inner = {f"{name}[{i}]": item for i, item in enumerate(plain)}
     else:
-        return [(name, tuple(plain) if isinstance(plain, list) else plain)]
-    return [pair for key, item in inner for pair in _flat(key, item)]
+        return {name: tuple(plain) if isinstance(plain, list) else plain}
+    parts = [flat_parameters(item, place) for place, item in inner.items()]
+    return {place: value for part in parts for place, value in part.items()}

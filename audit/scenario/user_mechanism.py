@@ -19,7 +19,7 @@ from audit.estimation.one_run import Canaries
 from audit.estimation.score_source import Columns, ScoreSource, one_alternative
 from audit.estimation.verdicts import UserClaim as UserClaim
 from audit.isolation import call
-from audit.scenario.definition import RunContext, Setting, load, setting_kind
+from audit.scenario.definition import Plain, RunContext, Setting, heading, load, setting_kind
 from audit.scenario.shipped import scenarios_folder
 from audit.training.design import Design
 
@@ -48,6 +48,7 @@ class UserMechanismSetting(Setting):
     """
 
     key: ClassVar[str] = "own"
+    beside: ClassVar[Mapping[str, Any]] = {"trials": int | None}
 
     own: ScoreSource  #: Source of the scores; ``trials`` may be written beside it.
     claims: tuple[UserClaim, ...]  #: Claims, at least one.
@@ -72,27 +73,21 @@ class UserMechanismSetting(Setting):
         return tuple(sorted({*self.deltas, *(c.delta for c in self.claims)}, reverse=True))
 
     @classmethod
-    def keys(cls) -> Mapping[str, Any]:
-        """Return the keys of a setting of this kind, with the hints of their values."""
-        return {**super().keys(), "trials": int | None}
-
-    @classmethod
-    def read_fields(
-        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
-    ) -> dict[str, Any]:
+    def read_fields(cls, values: Plain, where: str, folders: Sequence[Path]) -> Plain:
         """Move ``trials`` to the source of the scores, which it may stand beside."""
         if "trials" in values and isinstance(values["own"], Mapping):
             values["own"] = {"trials": values.pop("trials"), **values["own"]}
         return {}
 
-    def own_plain(self) -> dict[str, Any]:
+    def own_plain(self) -> Plain:
         """Return the keys and values that are those of this kind, without most defaults."""
-        plain = encode(self, defaults=False) | {"deltas": encode(self.deltas)}
+        plain: Plain = encode(self, defaults=False) | {"deltas": encode(self.deltas)}
+        del plain["name"]
         if self.columns is not None:
             plain["columns"] = encode(self.columns)
-        trials = {key: plain["own"].pop(key) for key in ("trials",) if key in plain["own"]}
-        del plain["name"]
-        return {**plain, **trials}
+        if "trials" in plain["own"]:
+            plain["trials"] = plain["own"].pop("trials")
+        return plain
 
     def run(self, context: RunContext) -> results.UserMechanismResult:
         """Draw or read the scores, certify lower bounds, and judge the claims."""
@@ -142,6 +137,11 @@ def audit_scores(
         )
         for claim, one in zip(setting.claims, judged, strict=True)
     ]
+    estimators: dict[type, results.Estimator] = {
+        estimation.OrderStatistics: results.Estimator.ORDER_STATISTICS,
+        estimation.PilotSplit: results.Estimator.PILOT_SPLIT,
+        estimation.SimultaneousBand: results.Estimator.SIMULTANEOUS_BAND,
+    }
     assert isinstance(judged.audit, estimation.Audit)
 
     def at_delta(delta: float, audit: estimation.Audit = judged.audit) -> results.AtDelta:
@@ -150,13 +150,13 @@ def audit_scores(
         standing = {row.id: row.value for row in own if row.stands and row.value is not None}
         first, second = (
             results.Estimate(
-                estimator=results.Estimator(one.thresholds.title.removeprefix("a ")),
+                estimator=estimators[type(one.thresholds)],
                 epsilon=one.per_record_epsilon_lower(delta),
                 refuted_after=(),
             )
             for one in (audit, band)
         )
-        sampled = sampled_evidence(audit.per_record_evidence(delta).evidence)
+        sampled = results.SampledEvidence.of(audit.per_record_evidence(delta).evidence)
         limit = sampled.largest_certifiable / setting.group_size
         return results.AtDelta(
             delta=delta,
@@ -169,7 +169,7 @@ def audit_scores(
         )
 
     return results.UserMechanismResult(
-        **setting.heading(seed),
+        **heading(setting, seed),
         source=setting.own.described,
         trials=min(map(len, given)),
         deltas=tuple(map(at_delta, setting.all_deltas)),
@@ -211,26 +211,6 @@ def _sequential(
         refuted_after=tuple(
             results.RefutedAfter(claim=claim.name, pairs=after[claim.epsilon]) for claim in claims
         ),
-    )
-
-
-def sampled_evidence(evidence: estimation.Evidence) -> results.SampledEvidence:
-    """Return a certified epsilon and its counts by law (X, X'), whatever the order."""
-    first = (evidence.first_count, evidence.first_total)
-    second = (evidence.second_count, evidence.second_total)
-    forward = evidence.order is Order.FORWARD
-    (count, total), (prime, total_prime) = (first, second) if forward else (second, first)
-    return results.SampledEvidence(
-        epsilon=evidence.value,
-        order=evidence.order,
-        tail=evidence.tail,
-        threshold=evidence.threshold,
-        count=count,
-        total=total,
-        count_prime=prime,
-        total_prime=total_prime,
-        error_spent=evidence.error_spent,
-        largest_certifiable=evidence.sampling_limit,
     )
 
 
@@ -314,7 +294,7 @@ class OneRunSetting(Setting):
             planned_delta=asked.delta,
         )
         return results.StudyResult(
-            **self.heading(context.seed),
+            **heading(self, context.seed),
             function="audit.estimation:audit_one_run",
             parameters={
                 "scores of": asked.function or str(asked.file or asked.scores),
@@ -331,6 +311,8 @@ class TrainingSetting(Setting):
     """Training, its claims, and its audit; see `audit.training.run`."""
 
     key: ClassVar[str] = "training"
+    beside: ClassVar[Mapping[str, Any]] = {"training": Design}
+    hidden: ClassVar[tuple[str, ...]] = ("name", "design", "folders")
 
     #: Fields of `audit.training.Design`. The scenario's ``threads`` is the number of simultaneous
     #: trainings.
@@ -338,19 +320,12 @@ class TrainingSetting(Setting):
     folders: tuple[Path, ...] = ()  #: Folders where the module of the training is searched for.
 
     @classmethod
-    def keys(cls) -> Mapping[str, Any]:
-        """Return the keys of a training, one of which holds the fields of its design."""
-        return {"title": str, "summary": str, cls.key: Design}
-
-    @classmethod
-    def read_fields(
-        cls, values: dict[str, Any], where: str, folders: Sequence[Path]
-    ) -> dict[str, Any]:
+    def read_fields(cls, values: Plain, where: str, folders: Sequence[Path]) -> Plain:
         """Take the fields of the design out, and return the design and the folders."""
         design: Design = decode(Design, values.pop(cls.key), f"{where}.{cls.key}")
         return {"design": design, "folders": tuple(folders)}
 
-    def own_plain(self) -> dict[str, Any]:
+    def own_plain(self) -> Plain:
         """Return the fields of the design that differ from their defaults, under one key."""
         return {self.key: encode(self.design, defaults=False)}
 

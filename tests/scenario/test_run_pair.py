@@ -13,12 +13,11 @@ from audit.curves import Order
 from audit.curves.quantities import EpsilonAtDelta
 from audit.estimation import FixedThresholds, audit_samples
 from audit.exact import curve
-from audit.results import EpsilonAgainstSteps, Number, Verdict
-from audit.scenario.run_pair import (
+from audit.results import EpsilonAgainstSteps, Number, SampledEvidence, Verdict
+from audit.scenario.pair import (
     by_order,
     epsilon_against_steps,
     evaluated_bounds,
-    sampled_evidence,
     with_best,
 )
 
@@ -80,7 +79,9 @@ def test_counts_are_those_of_x_and_of_x_prime_in_either_order(order: Order) -> N
     high, low = np.repeat([0.0, 1.0], [5, 95]), np.repeat([0.0, 1.0], [78, 2])
     pair = (high, low) if order is Order.FORWARD else (low, high)
     choice = FixedThresholds((1.0,))
-    found = sampled_evidence(audit_samples(*pair, confidence=0.9, thresholds=choice).evidence(0.0))
+    found = SampledEvidence.of(
+        audit_samples(*pair, confidence=0.9, thresholds=choice).evidence(0.0)
+    )
     assert found.order is order
     counted = (found.count, found.total), (found.count_prime, found.total_prime)
     assert counted == tuple((np.sum(x == 1), x.size) for x in pair)

@@ -113,7 +113,7 @@ def test_a_setting_refuses_bad_values() -> None:
 def test_each_setting_has_checkpoints_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("audit.scenario.run_pair.SECONDS", 0.0)
+    monkeypatch.setattr("audit.scenario.pair.SECONDS", 0.0)
     small = scenario(trials=1000, steps_shown=(), other_pairs=(), renyi_orders=(), deltas=(0.1,))
     two = dataclasses.replace(small, settings=small.settings * 2, bounds=())
     run(two, folder=tmp_path)

@@ -21,17 +21,12 @@ from audit.estimation import (
     per_record_epsilon,
 )
 from audit.progress import Silent
-from audit.results import AtDelta, Estimator, StudyResult, UserMechanismResult, Verdict
+from audit.results import AtDelta, Estimator, StudyResult, UserClaim, UserMechanismResult, Verdict
 from audit.scenario import TrainingSetting, run
 from audit.scenario.config import read_scenario, read_setting
 from audit.scenario.definition import RunContext
 from audit.scenario.folders import Unfinished
-from audit.scenario.user_mechanism import (
-    OneRunSetting,
-    UserClaim,
-    UserMechanismSetting,
-    audit_scores,
-)
+from audit.scenario.user_mechanism import OneRunSetting, UserMechanismSetting, audit_scores
 from audit.simulation import Parallel
 from audit.training import trials_of
 from tests.simulation.runs.jobs import recorded

@@ -10,11 +10,12 @@ import os
 import time
 from typing import Any
 
+from audit import simulation
 from audit.cli import audit as app
-from audit.scenario import run_pair
+from audit.scenario import pair as settings
 
 PAUSE = float(os.environ.get("PAUSE", "0"))
-_final_iterates = run_pair.final_iterates
+_final_iterates = simulation.final_iterates
 
 
 def slowly(pair: Any, *, progress: Any, **given: Any) -> Any:
@@ -28,6 +29,6 @@ def slowly(pair: Any, *, progress: Any, **given: Any) -> Any:
 
 
 if __name__ == "__main__":
-    run_pair.SECONDS = 0.0
-    run_pair.final_iterates = slowly
+    settings.SECONDS = 0.0
+    simulation.final_iterates = slowly  # type: ignore[assignment]
     app.main()
