@@ -19,6 +19,7 @@ from audit.estimation.one_run import Canaries
 from audit.estimation.score_source import Columns, ScoreSource, one_alternative
 from audit.estimation.verdicts import UserClaim as UserClaim
 from audit.isolation import call
+from audit.numerics.arrays import Array
 from audit.scenario.definition import Plain, RunContext, Setting, heading, load, setting_kind
 from audit.scenario.shipped import scenarios_folder
 from audit.training.design import Design
@@ -137,6 +138,11 @@ def audit_scores(
         )
         for claim, one in zip(setting.claims, judged, strict=True)
     ]
+    x, x_prime = judged.x, judged.x_prime
+    if setting.own.function is None:  # a file's rows may be sorted, and each pair must be a draw
+        random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SHUFFLE,)))
+        x, x_prime = random.permutation(x), random.permutation(x_prime)
+    pairs = [side[: min(x.size, x_prime.size)] for side in (x, x_prime)]
     estimators: dict[type, results.Estimator] = {
         estimation.OrderStatistics: results.Estimator.ORDER_STATISTICS,
         estimation.PilotSplit: results.Estimator.PILOT_SPLIT,
@@ -165,7 +171,7 @@ def audit_scores(
             certified=results.Certified(epsilon=first.epsilon, by="samples"),
             bounds=own,
             best=min(standing, key=standing.__getitem__, default=None),
-            estimates=(first, second, _sequential(setting, judged, delta, confidence, seed)),
+            estimates=(first, second, _sequential(setting, pairs, delta, confidence)),
         )
 
     return results.UserMechanismResult(
@@ -179,13 +185,9 @@ def audit_scores(
 
 
 def _sequential(
-    setting: UserMechanismSetting,
-    judged: estimation.JudgedScores,
-    delta: float,
-    confidence: float,
-    seed: int,
+    setting: UserMechanismSetting, pairs: Sequence[Array], delta: float, confidence: float
 ) -> results.Estimate:
-    """Return what a sequential audit says of the claims at one delta, tested beside a grid.
+    """Return what a sequential audit of pairs says of the claims at one delta, beside a grid.
 
     It certifies the largest epsilon that is refuted together with all smaller ones.
     """
@@ -196,12 +198,7 @@ def _sequential(
         for epsilon in sorted({*grid, *(claim.epsilon for claim in claims)})
     }
     audited = estimation.SequentialAudit([*tested.values()], confidence=confidence)
-    x, x_prime = judged.x, judged.x_prime
-    if setting.own.function is None:  # a file's rows may be sorted, and each pair must be a draw
-        random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SHUFFLE,)))
-        x, x_prime = random.permutation(x), random.permutation(x_prime)
-    pairs = min(x.size, x_prime.size)
-    audited.update(x[:pairs], x_prime[:pairs])
+    audited.update(*pairs)
     found = dict(zip(audited.claims, audited.evidence, strict=True))
     after = {epsilon: found[claim].refuted_after for epsilon, claim in tested.items()}
     refuted = itertools.takewhile(lambda epsilon: after[epsilon] is not None, after)
