@@ -128,54 +128,46 @@ def read_study(plain: object, *, folders: Sequence[Path] = ()) -> Study:
 @cache
 def parameters_of(target: Any) -> type:
     """Return the dataclass of a study's parameters; TypeError if it cannot be a study."""
-    if isinstance(target, type):
-        made: Any = target
-        if not (dataclasses.is_dataclass(target) and made.__dataclass_params__.frozen):
-            raise TypeError(f"{target.__name__} must be a frozen dataclass")
-        find = getattr(target, "find", None)
-        if not callable(find):
-            raise TypeError(f"{target.__name__} must have a method find")
-        for one in list(inspect.signature(find).parameters.values())[1:]:
-            rest = one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
-            if one.name not in FROM_THE_RUN and one.default is one.empty and not rest:
-                raise TypeError(f"find must take {', '.join(FROM_THE_RUN)} only, got {one.name}")
-        _hints(target)
-        return target
-    if not inspect.isfunction(target):
+    if not (isinstance(target, type) or inspect.isfunction(target)):
         raise TypeError(f"it must be a frozen dataclass or a function, got {target!r}")
-    return _fields_of(target)
+    name = target.__name__
+    try:
+        hints = get_type_hints(target)
+    except Exception as error:
+        raise TypeError(f"type hints of {name} must be importable names, got {error}") from None
+    if inspect.isfunction(target):
+        return _fields_of(target, name, hints)
+    made: Any = target
+    if not (dataclasses.is_dataclass(target) and made.__dataclass_params__.frozen):
+        raise TypeError(f"{name} must be a frozen dataclass")
+    find = getattr(target, "find", None)
+    if not callable(find):
+        raise TypeError(f"{name} must have a method find")
+    for one in list(inspect.signature(find).parameters.values())[1:]:
+        rest = one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+        if one.name not in FROM_THE_RUN and one.default is one.empty and not rest:
+            raise TypeError(f"find must take {', '.join(FROM_THE_RUN)} only, got {one.name}")
+    return target
 
 
-def _fields_of(function: Callable[..., Any]) -> type:
+def _fields_of(function: Callable[..., Any], name: str, hints: Mapping[str, Any]) -> type:
     """Return a dataclass with the parameters of a function as its fields, and ``find``."""
-    hints = _hints(function)
     fields: list[Any] = []
     for one in inspect.signature(function).parameters.values():
         if one.name in FROM_THE_RUN or one.kind is one.VAR_KEYWORD:
             continue
         if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
-            raise TypeError(f"{one.name} must be a keyword parameter of {function.__name__}")
+            raise TypeError(f"{one.name} must be a keyword parameter of {name}")
         if one.name not in hints or one.name == "find":
             wanted = "another name" if one.name == "find" else "a type hint"
-            raise TypeError(f"{one.name} must have {wanted} in {function.__name__}")
-        # a factory, as the default may be a list
-        factory: Any = (
-            dataclasses.MISSING if one.default is one.empty else partial(copy, one.default)
-        )
-        field: Any = dataclasses.field(kw_only=True, default_factory=factory)
+            raise TypeError(f"{one.name} must have {wanted} in {name}")
+        field: Any = dataclasses.field()
+        if one.default is not one.empty:  # a factory, as the default may be a list
+            field = dataclasses.field(default_factory=partial(copy, one.default))
         fields.append((one.name, hints[one.name], field))
     find = property(lambda made: partial(function, **vars(made)))
     own = {"find": find, "__doc__": function.__doc__}
-    return dataclasses.make_dataclass(function.__name__, fields, frozen=True, namespace=own)
-
-
-def _hints(target: Any) -> Mapping[str, Any]:
-    try:
-        return get_type_hints(target)
-    except Exception as error:
-        raise TypeError(
-            f"type hints of {target.__name__} must be importable names, got {error}"
-        ) from None
+    return dataclasses.make_dataclass(name, fields, frozen=True, kw_only=True, namespace=own)
 
 
 @setting_kind
