@@ -11,15 +11,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 57_462,
+    "audit": 57_251,
     "audit/bounds": 9_453,
     "audit/claims": 4_620,
-    "audit/estimation": 6_219,
+    "audit/estimation": 6_257,
     "audit/training": 1_676,
     "audit/simulation": 2_901,
     "audit/report": 4_131,
+    "audit/codec": 1_074,
+    "audit/results": 944,
+    "audit/scenario": 1_769,
     "extras/verify/audit_verify": 1_835,
-    "tests": 48_544,
+    "tests": 48_547,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.
