@@ -44,7 +44,7 @@ from audit.curves import Order
 from audit.curves.brackets import BracketError
 from audit.exact import curve
 from audit_verify import laws, walks
-from audit_verify.laws import Cell, Draw, TooLongError, excess, gaussian_delta
+from audit_verify.laws import Cell, Draw, TooLongError, bounds, excess, gaussian_delta
 from tests.bounds.grid import any_mechanism
 from tests.exact.cases import Pair, noisy, process
 from tests.mechanisms import noisy_sgd
@@ -330,18 +330,13 @@ def walk_reference(pair: Construction, bits: int) -> Reference:
 
     def masses(cuts: Sequence[float]) -> list[Cell]:
         given = [arb(cut) for cut in cuts]
-        return list(zip(*(law.masses(given) for law in found if law), strict=True))
+        return list(zip(*(law.masses(given) for law in found), strict=True))
 
-    normals = [
-        [
-            (float(p.mid().log()), float(mean.mid()), float(v.sqrt().mid()))
-            for p, mean, v in law.normals
-            if p.mid() > 0 and float(p.mid().log()) > -3e8
-        ]
-        for law in found
-        if law
-    ]
-    columns = [np.array(own).T for own in normals]
+    columns = []
+    for law in found:
+        every = [(p.mid(), float(mean.mid()), float(v.sqrt().mid())) for p, mean, v in law.normals]
+        kept = [(float(p.log()), *rest) for p, *rest in every if p > 0 and float(p.log()) > -3e8]
+        columns.append(np.array(kept).T)
     if any(own.size == 0 for own in columns):
         raise TooLongError("no density")
     parts = [_normal_logs(*own) for own in columns]
@@ -372,9 +367,13 @@ def judged(question: Question, bracket: tuple[float, float], reference: Referenc
     return judges[question.quantity](question, low, high, reference)
 
 
+def _excess(cells: list[Cell], epsilon: arb) -> Cell:
+    return bounds(lambda draw: excess(draw, epsilon), [Draw(cells)])
+
+
 def _delta(question: Question, low: float, high: float, reference: Reference) -> str:
     epsilon = question.at
-    least, most = excess(Draw(reference.cells([epsilon], question.order)), arb(epsilon))
+    least, most = _excess(reference.cells([epsilon], question.order), arb(epsilon))
     if arb(high) < least:
         return f"high {high!r} below {least}"
     if arb(low) > most * (1 + TOLERANCE):
@@ -386,14 +385,14 @@ def _epsilon(question: Question, low: float, high: float, reference: Reference) 
     ends = [end for end in (low, high) if math.isfinite(end)]
     cells = reference.cells(ends, question.order)
     if math.isfinite(high):
-        least, _ = excess(Draw(cells), arb(high))
+        least, _ = _excess(cells, arb(high))
         if least > arb(question.at):
             return f"high {high!r} has delta {least}"
     elif low == math.inf and sum((p for p, q in cells if q.is_zero()), arb(0)) < arb(question.at):
         return "infinite"
     if 0 < low < math.inf:
         # epsilon is at least low if delta is still reached just before
-        _, most = excess(Draw(cells), arb(low) * (1 - arb(TOLERANCE)))
+        _, most = _excess(cells, arb(low) * (1 - arb(TOLERANCE)))
         if most * (1 + TOLERANCE) < arb(question.at):
             return f"low {low!r} has delta {most}"
     return ""
@@ -424,7 +423,7 @@ def _pure(question: Question, low: float, high: float, reference: Reference) -> 
 
 
 def _mu(question: Question, low: float, high: float, reference: Reference) -> str:
-    _, most = excess(Draw(reference.cells([question.at], question.order)), arb(question.at))
+    _, most = _excess(reference.cells([question.at], question.order), arb(question.at))
     if low > 0 and most * (1 + TOLERANCE) < gaussian_delta(arb(question.at), arb(low)):
         return f"low {low!r} is not proven at epsilon {question.at!r}"
     return ""
@@ -446,7 +445,7 @@ def _power(question: Question, low: float, high: float, reference: Reference) ->
             break
         least, most = (level, most) if spent(level) > alpha else (least, level)
     cells = reference.cells([least, most], order)
-    _, above = excess(Draw(cells), arb(most))
+    _, above = _excess(cells, arb(most))
     upper = above + arb(most).exp() * alpha
     ranked = sorted(cells, key=lambda c: _key(*c), reverse=True)
     left, won = alpha, arb(0)

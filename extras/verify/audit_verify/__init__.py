@@ -113,7 +113,7 @@ def _decided(content: Plain, bits: int) -> Decision:
         return rejects(content["quantity"], at, claimed, content["samples"])
     draws = _draws(content["pair"], content["partition"], content["mechanism"], bits)
     if content["order"] == "reverse":
-        draws = [Draw([(q, p) for p, q in d.cells], d.times, d.lost[::-1]) for d in draws]
+        draws = [own.swapped() for own in draws]
     return exceeds(content["quantity"], at, claimed, draws)
 
 

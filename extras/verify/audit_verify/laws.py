@@ -9,7 +9,10 @@ outcomes, and mixtures of laws that are known by the masses of their tails.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from flint import arb, ctx, fmpz, fmpz_poly
@@ -17,10 +20,9 @@ from flint import arb, ctx, fmpz, fmpz_poly
 Plain = Mapping[str, Any]
 Cell = tuple[arb, arb]
 Decision = tuple[bool, bool, arb, str]  # proven, denied, least number of the cells, both in words
-# of a cut: whether it is left of the centre, and the mass beyond it on that side. That is the
-# smaller mass, so that nothing cancels in the tails.
-Tail = Callable[[arb], tuple[bool, arb]]
-Mixture = Sequence[tuple[arb, Sequence[Tail]]]  # weights, and a law for each coordinate
+Tails = Callable[[arb], Cell]  # the masses below and above a cut
+Mixture = Sequence[tuple[arb, Sequence[Tails]]]  # weights, and a law for each coordinate
+Number = Callable[["Draw"], arb]  # that grows with P and falls with Q
 
 _COEFFICIENT = 1.5e-8  # seconds of a product, for each coefficient and bit
 _MAX_SECONDS = 600.0
@@ -51,16 +53,14 @@ class Draw(NamedTuple):
     times: int = 1
     lost: Cell = (arb(0), arb(0))
 
-    def losses(self, least: bool) -> Iterator[Cell]:
-        """Yield P and log(P/Q), the ``least`` or the most that they can be; infinite if Q is 0.
+    def swapped(self) -> Draw:
+        """Return the draw with the laws in the other order."""
+        return Draw([(q, p) for p, q in self.cells], self.times, self.lost[::-1])
 
-        The most knows nothing of the lost masses.
-        """
-        for mass, other in self.cells:
-            p = mass.lower() if least else mass.upper()
-            q = (other + self.lost[1]).upper() if least else other.lower()
-            if p > 0:
-                yield p, (p / q).log() if q > 0 else arb.pos_inf()
+    def with_least(self) -> Draw:
+        """Return the draw with the least P and the most Q that it may have."""
+        cells = [(p.lower().nonnegative_part(), q.upper()) for p, q in self.cells]
+        return Draw(cells, self.times, (arb(0), self.lost[1]))
 
 
 # ---------------------------------------------------------------------------- quantities
@@ -72,35 +72,17 @@ def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> Deci
     The Renyi divergence and epsilon at delta 0 of independent draws add up; for other quantities
     there must be one draw.
     """
-    draw, left, most = draws[0], arb(0), arb(0)
     if not all(mass.is_finite() for own in draws for cell in own.cells for mass in cell):
         return False, False, arb.nan(), "a probability is not known"
-    if quantity == "epsilon" and at == 0:
-        for own in draws:
-            low, high = largest_loss(own)
-            left, most = left + own.times * low, most + own.times * high
-        right, sides = claimed, ("log(P/Q) of one cell", "the claimed epsilon")
-    elif quantity == "Renyi divergence":
-        left = most = arb(1)
-        for own in draws:
-            low, high = renyi_sum(own, at)
-            left, most = left * low**own.times, most * high**own.times
-        right = ((at - 1) * claimed).exp()
-        sides = "sum of P^a Q^(1-a)", "e^((a-1) claimed)"
-    elif len(draws) > 1 or draw.times > 1:
-        raise NotAWitnessError("partition.scores must be given for several draws")
-    elif quantity == "1 - beta":
-        left, most = power(draw, at)
-        right, sides = claimed, ("Q(reject)", "the claimed power")
-    else:  # a delta at an epsilon, and the words for both
-        epsilon, right, *words = {
-            "epsilon": (claimed, at, "e^claimed Q", "delta"),
-            "mu": (at, gaussian_delta(at, claimed), f"e^{float(at):.6g} Q",
-                   "the delta of the claimed mu"),
-            "total variation": (arb(0), claimed, "Q", "the claimed distance"),
-        }[quantity]  # fmt: skip
-        left, most = excess(draw, epsilon)
-        sides = f"sum of max(P - {words[0]}, 0)", words[1]
+    number, right, *sides = _compared(quantity, at, claimed)
+    if quantity == "1 - beta":  # it grows with Q
+        draws = [own.swapped() for own in draws]
+    one = len(draws) == draws[0].times == 1
+    adds = quantity == "Renyi divergence" or number is largest_loss
+    require(one or adds, "partition.scores must be given for several draws")
+    left, most = bounds(number, draws)
+    if quantity == "Renyi divergence":
+        left, most, right = left.exp(), most.exp(), right.exp()
     proven = bool(left > right)
     sign = ">" if proven else "is not proven above"
     shown = [side.str(10, radius=False) for side in (left, right)]
@@ -108,16 +90,40 @@ def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> Deci
     return proven, bool(most <= right), left, text
 
 
-def excess(draw: Draw, epsilon: arb) -> Cell:
-    """Return bounds of the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``.
+def _compared(quantity: str, at: arb, claimed: arb) -> tuple[Number, arb, str, str]:
+    """Return a number of cells, its largest value under the claim, and words for both."""
+    if quantity == "epsilon" and at == 0:
+        return largest_loss, claimed, "log(P/Q) of one cell", "the claimed epsilon"
+    if quantity == "Renyi divergence":
+        moment = partial(log_moment, alpha=at)
+        return moment, (at - 1) * claimed, "sum of P^a Q^(1-a)", "e^((a-1) claimed)"
+    if quantity == "1 - beta":
+        return partial(power, alpha=at), claimed, "Q(reject)", "the claimed power"
+    epsilon, delta, *words = {
+        "epsilon": (claimed, at, "e^claimed Q", "delta"),
+        "mu": (at, gaussian_delta(at, claimed), f"e^{float(at):.6g} Q",
+               "the delta of the claimed mu"),
+        "total variation": (arb(0), claimed, "Q", "the claimed distance"),
+    }[quantity]  # fmt: skip
+    return partial(excess, epsilon=epsilon), delta, f"sum of max(P - {words[0]}, 0)", words[1]
+
+
+def bounds(number: Number, draws: Sequence[Draw]) -> Cell:
+    """Return bounds of the sum of a number over draws."""
+    least = [own.with_least() for own in draws]
+    most = [own.swapped().with_least().swapped() for own in draws]
+    low, high = (sum((own.times * number(own) for own in end), arb(0)) for end in (least, most))
+    return low.lower(), high.upper()
+
+
+def excess(draw: Draw, epsilon: arb) -> arb:
+    """Return the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``.
 
     Mass in unknown cells may be Q's in the cells that count, or P's in any.
     """
     ratio = epsilon.exp()
-    gains = [p - ratio * q for p, q in draw.cells]
-    low = sum((gain for gain in gains if gain > 0), arb(0)) - ratio * draw.lost[1]
-    high = sum((gain.nonnegative_part() for gain in gains), draw.lost[0])
-    return low.lower(), high.upper()
+    gains = ((p - ratio * q).nonnegative_part() for p, q in draw.cells)
+    return sum(gains, draw.lost[0] - ratio * draw.lost[1])
 
 
 def gaussian_delta(epsilon: arb, mu: arb) -> arb:
@@ -127,42 +133,40 @@ def gaussian_delta(epsilon: arb, mu: arb) -> arb:
     return normal(mu / 2 - epsilon / mu) - epsilon.exp() * normal(-mu / 2 - epsilon / mu)
 
 
-def renyi_sum(draw: Draw, alpha: arb) -> Cell:
-    """Return bounds of the sum of P^alpha Q^(1 - alpha), the upper one up to lost masses."""
-    low, high = (
-        sum((p * ((alpha - 1) * loss).exp() for p, loss in draw.losses(least)), arb(0))
-        for least in (True, False)
-    )
-    return low.lower(), high.upper()
+def log_moment(draw: Draw, alpha: arb) -> arb:
+    """Return log(sum of P^alpha Q^(1 - alpha)), but for lost masses of P."""
+    return sum((p * ((alpha - 1) * loss).exp() for p, loss in _losses(draw)), arb(0)).log()
 
 
-def largest_loss(draw: Draw) -> Cell:
-    """Return bounds of the largest log(P/Q), the upper one up to lost masses."""
-    low, high = (max([arb(0), *(x for _, x in draw.losses(k))], key=float) for k in (True, False))
-    return low.lower(), high.upper()
+def largest_loss(draw: Draw) -> arb:
+    """Return the largest log(P/Q), but for lost masses of P."""
+    return max([arb(0), *(loss for _, loss in _losses(draw))], key=float)
 
 
-def power(draw: Draw, alpha: arb) -> Cell:
-    """Return bounds of Q(reject) of the best test with P(reject) <= alpha."""
-    least = [(p.upper(), q.lower()) for p, q in draw.cells]
-    most = [(p.lower(), q.upper()) for p, q in draw.cells]
-    low = _power(least, (alpha - draw.lost[0]).lower()).lower()
-    return low, (_power(most, alpha.upper()) + draw.lost[1]).upper()
+def _losses(draw: Draw) -> Iterator[Cell]:
+    """Yield P and log(P/Q) of the cells, infinite if Q is 0."""
+    for p, known in draw.cells:
+        q = known + draw.lost[1]
+        if p > 0:
+            yield p, (p / q).log() if q > 0 else arb.pos_inf()
 
 
-def _power(cells: Sequence[Cell], alpha: arb) -> arb:
-    """Return Q(reject) of the test that rejects where Q/P is large, and at random in one cell."""
+def power(draw: Draw, alpha: arb) -> arb:
+    """Return P(reject) of the best test with Q(reject) <= alpha.
+
+    It rejects where P/Q is large, and at random in one cell.
+    """
 
     def ratio(cell: Cell) -> float:
-        p, q = (max(0.0, float(mass)) for mass in cell)
-        return q / p if p > 0 else (float("inf") if q > 0 else 0.0)
+        p, q = map(float, cell)
+        return p / q if q > 0 else (math.inf if p > 0 else 0.0)
 
-    left, won = alpha, arb(0)
-    for p, q in sorted(cells, key=ratio, reverse=True):
-        if not q > 0 or not left > 0:
+    left, won = (alpha - draw.lost[1]).lower(), draw.lost[0]
+    for p, q in sorted(draw.cells, key=ratio, reverse=True):
+        if not p > 0 or not left > 0:
             break
-        share = (left / p).lower() if p > left else arb(1)
-        left, won = (left - share * max(p, arb(0), key=float)).lower(), won + share * q
+        share = (left / q).lower() if q > left else arb(1)
+        left, won = (left - share * q).lower(), won + share * p
     return won
 
 
@@ -190,7 +194,7 @@ def composed(draws: Sequence[Draw], scores: Sequence[Sequence[int | None]], modu
                     alone += cell[side]
                 else:
                     masses[(score - lowest) % modulus] += cell[side]
-            shared *= arb(1) if alone.is_zero() else (1 - alone) ** draw.times
+            shared *= (1 - alone) ** draw.times
             powers.append((masses, draw.times))
         lower = _law_of_sum(powers, modulus)
         laws.append([*(arb(mass) / 2**ctx.prec for mass in lower), 1 - shared])
@@ -218,8 +222,7 @@ def _law_of_sum(powers: Sequence[tuple[Sequence[arb], int]], modulus: int) -> li
             raised = times(raised, raised)
             raised = times(raised, base) if bit == "1" else raised
         result = times(result, raised)
-    found = list(result.coeffs())
-    return found + [fmpz(0)] * (modulus - len(found))
+    return [result[i] for i in range(modulus)]
 
 
 # ---------------------------------------------------------------------------- explicit laws
@@ -229,40 +232,42 @@ def explicit_cells(pair: Plain, partition: Plain) -> list[Cell]:
     """Return the cells of one draw of an explicit pair."""
     names = "first", "second"
     if pair["kind"] == "finite":
-        first, second = (probabilities(pair[name], f"pair.{name}") for name in names)
-        return side_by_side(**{"pair.first": first, "pair.second": second})
-    cuts = [arb(cut) for cut in partition["cuts"]]
-    laws = (mixture_masses(cuts, _mixture(pair, name, partition)) for name in names)
-    return list(zip(*laws, strict=True))
+        laws = [probabilities(pair[name], f"pair.{name}") for name in names]
+    else:
+        cuts = [arb(cut) for cut in partition["cuts"]]
+        laws = [mixture_masses(cuts, _mixture(pair, name, partition)) for name in names]
+    return side_by_side(**{"pair.first": laws[0], "pair.second": laws[1]})
 
 
 def mixture_masses(cuts: Sequence[arb], mixture: Mixture) -> list[arb]:
     """Return the masses of the cells between cuts, along each coordinate, under a mixture."""
     total: list[arb] = []
-    for weight, tails in mixture:
-        if (len(cuts) + 1) ** len(tails) > _MAX_CELLS:
-            raise TooLongError(f"{len(cuts)} cuts of {len(tails)} coordinates make many cells")
+    for weight, law in mixture:
+        if (len(cuts) + 1) ** len(law) > _MAX_CELLS:
+            raise TooLongError(f"{len(cuts)} cuts of {len(law)} coordinates make many cells")
         products = [weight]
-        for tail in tails:
-            masses = between(cuts, tail)
+        for tails in law:
+            masses = between(cuts, tails)
             products = [p * mass for p in products for mass in masses]
         total = [a + b for a, b in zip(total, products, strict=True)] if total else products
     return total
 
 
-def between(cuts: Sequence[arb], tail: Tail) -> list[arb]:
-    """Return the masses of the intervals between cuts, of a law whose mass is 1."""
-    masses = []
-    left, beyond = True, arb(0)
-    for cut in cuts:
-        is_left, mass = tail(cut)
-        if left and is_left:
-            masses.append(mass - beyond)
-        else:
-            masses.append(1 - beyond - mass if left else beyond - mass)
-        left, beyond = is_left, mass
-    masses.append(1 - beyond if left else beyond)
-    return [mass.nonnegative_part() for mass in masses]
+def between(cuts: Sequence[arb], tails: Tails) -> list[arb]:
+    """Return the masses of the intervals between cuts, of a law whose mass is 1.
+
+    They are differences of the smaller tails, so that nothing cancels far from the centre.
+    """
+    ends = [(arb(0), arb(1)), *map(tails, cuts), (arb(1), arb(0))]
+    return [
+        (below - low if below < above else high - above).nonnegative_part()
+        for (low, high), (below, above) in itertools.pairwise(ends)
+    ]
+
+
+def _tails(is_left: bool, beyond: arb) -> Cell:
+    """Return the masses below and above a cut from the smaller one, to its left or right."""
+    return (beyond, 1 - beyond) if is_left else (1 - beyond, beyond)
 
 
 def normal(z: arb) -> arb:
@@ -270,35 +275,35 @@ def normal(z: arb) -> arb:
     return (-z / arb(2).sqrt()).erfc() / 2
 
 
-def normal_tail(mean: arb, std: arb) -> Tail:
+def normal_tails(mean: arb, std: arb) -> Tails:
     """Return the tails of a normal law."""
     spread = std * arb(2).sqrt()
 
-    def tail(cut: arb) -> tuple[bool, arb]:
+    def tails(cut: arb) -> Cell:
         z = (cut - mean) / spread
         is_left = bool(z.mid() < 0)
-        return is_left, (-z if is_left else z).erfc() / 2
+        return _tails(is_left, (-z if is_left else z).erfc() / 2)
 
-    return tail
-
-
-def _laplace_tail(mean: arb, scale: arb) -> Tail:
-    return lambda cut: (not cut > mean, (-abs(cut - mean) / scale).exp() / 2)
+    return tails
 
 
-def _density_tail(slope: arb, low: arb, high: arb) -> Tail:
+def _laplace_tails(mean: arb, scale: arb) -> Tails:
+    return lambda cut: _tails(not cut > mean, (-abs(cut - mean) / scale).exp() / 2)
+
+
+def _density_tails(slope: arb, low: arb, high: arb) -> Tails:
     """Return the tails of a density proportional to exp(slope x) on an interval."""
     require(low < high, f"pair.low must be below pair.high, got {float(low):g}")
 
-    def tail(cut: arb) -> tuple[bool, arb]:
+    def tails(cut: arb) -> Cell:
         x = min(max(cut, low), high)
         is_left = bool(x - low < high - x)
         gap, rate = (x - low, slope) if is_left else (high - x, -slope)
         # exponents are at most 0: e to a large one may be in no ball
         part, whole = ((-abs(rate) * length).expm1() for length in (gap, high - low))
-        return is_left, (max(rate, arb(0)) * (gap - (high - low))).exp() * part / whole
+        return _tails(is_left, (max(rate, arb(0)) * (gap - (high - low))).exp() * part / whole)
 
-    return tail
+    return tails
 
 
 def probabilities(weights: Sequence[float], name: str) -> list[arb]:
@@ -311,9 +316,9 @@ def probabilities(weights: Sequence[float], name: str) -> list[arb]:
 
 def side_by_side(**lists: Sequence[Any]) -> list[Any]:
     """Return the entries of lists side by side; the lists must be equally long."""
-    if len({len(own) for own in lists.values()}) > 1:
-        sizes = ", ".join(str(len(own)) for own in lists.values())
-        raise NotAWitnessError(f"{' and '.join(lists)} must be equally long, got {sizes}")
+    sizes = [len(own) for own in lists.values()]
+    got = ", ".join(map(str, sizes))
+    require(len(set(sizes)) == 1, f"{' and '.join(lists)} must be equally long, got {got}")
     return list(zip(*lists.values(), strict=True))
 
 
@@ -322,22 +327,22 @@ def _mixture(pair: Plain, name: str, partition: Plain) -> Mixture:
     kind, law = pair["kind"], pair.get(name, {})
     if kind == "densities":
         slope = arb(pair["slope"]) * (1 if name == "first" else -1)
-        return [(arb(1), [_density_tail(slope, arb(pair["low"]), arb(pair["high"]))])]
+        return [(arb(1), [_density_tails(slope, arb(pair["low"]), arb(pair["high"]))])]
     if kind == "laplacemixtures":
         weights, scale = probabilities(law, f"pair.{name}"), arb(pair["scale"])
         rows = side_by_side(weights=weights, means=pair["means"])
-        return [(weight, [_laplace_tail(arb(mean), scale)]) for weight, mean in rows]
+        return [(weight, [_laplace_tails(arb(mean), scale)]) for weight, mean in rows]
     weights = probabilities(law["weights"], f"pair.{name}.weights")
     if kind == "mixtures":
         rows = side_by_side(weights=weights, means=law["means"], stds=law["stds"])
-        return [(weight, [normal_tail(arb(mean), arb(std))]) for weight, mean, std in rows]
+        return [(weight, [normal_tails(arb(mean), arb(std))]) for weight, mean, std in rows]
     # normal vectors, or their projections on a direction: these are functions of them
     found, std, line = [], arb(pair["noise_std"]), partition.get("direction")
     for weight, vector in side_by_side(weights=weights, vectors=law["vectors"]):
         mean = [_product(row, vector) for row in pair["strategy"]]
         found.append((weight, [_product(mean, line)] if line else mean))
     std *= _product(line, line).sqrt() if line else 1
-    return [(weight, [normal_tail(x, std) for x in mean]) for weight, mean in found]
+    return [(weight, [normal_tails(x, std) for x in mean]) for weight, mean in found]
 
 
 def _product(row: Sequence[Any], vector: Sequence[Any]) -> arb:

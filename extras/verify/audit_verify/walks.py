@@ -24,19 +24,18 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from typing import Any
 
 from flint import arb, arb_mat, ctx
 
 from audit_verify.laws import (
     Cell,
-    NotAWitnessError,
     Plain,
     TooLongError,
     between,
     mixture_masses,
-    normal_tail,
+    normal_tails,
     probabilities,
     require,
 )
@@ -45,6 +44,7 @@ Map = tuple[tuple[float, arb, arb], ...]  # from each point on: slope, shift; th
 Segment = tuple[int, tuple["Step", ...]]  # repetitions, steps
 Normal = tuple[arb, arb, arb]  # weight, mean, variance
 State = dict[int, Any]  # by memory: masses, which can be added and scaled
+Table = dict[Any, arb_mat]  # tiles by their place; None: a row of balls for what is in no tile
 
 _MAX_NORMALS = 5000
 _MAX_STATES = 12_000
@@ -65,6 +65,14 @@ class Step:
     moves: tuple[tuple[int, int, arb, Map], ...]
     std: arb
     lost: arb
+
+    @cached_property
+    def between(self) -> dict[tuple[int, int], list[tuple[arb, Map]]]:
+        """The probabilities and maps by the memories before and after."""
+        found: dict[tuple[int, int], list[tuple[arb, Map]]] = {}
+        for before, after, weight, phi in self.moves:
+            found.setdefault((before, after), []).append((weight, phi))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +109,7 @@ class Chain:
 
 def piece_at(phi: Map, x: float) -> tuple[float, arb, arb]:
     """Return the piece of a map that holds from a point on."""
-    return phi[bisect.bisect_right(phi, x, key=lambda piece: piece[0]) - 1]
+    return phi[bisect.bisect_right(phi, x, key=operator.itemgetter(0)) - 1]
 
 
 def _image(phi: Map, x: arb) -> tuple[arb, arb]:
@@ -109,14 +117,12 @@ def _image(phi: Map, x: arb) -> tuple[arb, arb]:
 
     A ball that is not on one side of a kink has both.
     """
-    first = last = bisect.bisect_right(phi, float(x.mid()), key=lambda piece: piece[0]) - 1
-    while first > 0 and not x >= phi[first][0]:
-        first -= 1
-    while last + 1 < len(phi) and not x < phi[last + 1][0]:
-        last += 1
-    near = zip(phi[first : last + 1], [*phi[first + 1 : last + 1], (math.inf,)], strict=True)
-    found = [(a, a * x + b) for (low, a, b), (high, *_) in near if not (x < low or x >= high)]
-    return reduce(lambda one, other: (one[0].union(other[0]), one[1].union(other[1])), found)
+    first, last = (
+        bisect.bisect_right(phi, end, key=operator.itemgetter(0)) for end in (x.lower(), x.upper())
+    )
+    near = phi[first - 1 : last]
+    slopes, images = [a for _, a, _ in near], [a * x + b for _, a, b in near]
+    return reduce(arb.union, slopes), reduce(arb.union, images)
 
 
 def pieces(plain: Sequence[Sequence[float | None]]) -> Map:
@@ -157,7 +163,7 @@ class ClippedNormals:
         """Return the masses of the lower wall, the intervals between cuts and the upper wall."""
         low, high = ([] if wall is None else [arb(wall)] for wall in self.walls)
         inner: list[arb] = [min([max([cut, *low]), *high]) for cut in cuts]
-        mixture = [(p, [normal_tail(mean, v.sqrt())]) for p, mean, v in self.normals]
+        mixture = [(p, [normal_tails(mean, v.sqrt())]) for p, mean, v in self.normals]
         found = mixture_masses([*low, *inner, *high], mixture)
         masses = [arb(x.mid(), x.rad() + self.error).nonnegative_part() for x in found]
         lacks = (1 - sum(masses, arb(0))).nonnegative_part().upper()
@@ -171,8 +177,8 @@ class ClippedNormals:
 class _Law:
     """Laws of a state and a memory: masses of some kind, by memory."""
 
-    def move(self, masses: Any, phi: Map, std: arb) -> Any:
-        """Return masses after a map and its noise."""
+    def move(self, masses: Any, step: Step, ends: tuple[int, int]) -> Any:
+        """Return masses after the moves of a step from one memory to another."""
         raise NotImplementedError
 
     def normals(self, masses: Any) -> Iterable[Normal]:
@@ -182,8 +188,8 @@ class _Law:
     def moved(self, state: State, step: Step) -> State:
         """Return the law after a step."""
         found: State = {}
-        for masses, after, phi in _moves(state, step):
-            _add(found, after, self.move(masses, phi, step.std))
+        for ends in _left(state, step):
+            _add(found, ends[1], self.move(state[ends[0]], step, ends))
         return found
 
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
@@ -196,12 +202,13 @@ class _Law:
         maps = {id(phi): phi for step in chain.steps for *_, phi in step.moves}
         for path in chain.paths:
             for state, step in self._endings(path, start * path.probability):
-                for masses, _, phi in _moves(state, step):
-                    _add(ends, (id(phi), step), masses)
+                for memories in _left(state, step):
+                    for weight, phi in step.between[memories]:
+                        _add(ends, (id(phi), step), state[memories[0]] * weight)
         return [
             moved
             for (key, step), masses in ends.items()
-            for moved in _through(self.normals(masses), maps[key], step.std)
+            for moved in _through(self.normals(masses), [(arb(1), maps[key])], step.std)
         ]
 
     def _endings(self, path: Path, start: Any) -> Iterator[tuple[State, Step]]:
@@ -229,24 +236,22 @@ def _unrolled(times: int, steps: tuple[Step, ...]) -> Iterator[Step]:
     return itertools.chain.from_iterable(itertools.repeat(steps, times))
 
 
-def _moves(state: State, step: Step) -> Iterator[tuple[Any, int, Map]]:
-    """Yield (masses, memory after, map) of the moves from the memories of a state."""
-    known = {before for before, *_ in step.moves}
+def _left(state: State, step: Step) -> list[tuple[int, int]]:
+    """Return the memories before and after the moves from a state."""
+    known = {before for before, _ in step.between}
     require(state.keys() <= known, "maps must be given for every memory that is reached")
-    for before, after, weight, phi in step.moves:
-        if before in state:
-            yield state[before] * weight, after, phi
+    return [ends for ends in step.between if ends[0] in state]
 
 
 def _add(found: dict[Any, Any], key: Any, masses: Any) -> None:
     found[key] = found[key] + masses if key in found else masses
 
 
-def _through(law: Iterable[Normal], phi: Map, std: arb) -> Iterator[Normal]:
-    """Yield normal laws after a map, of one piece if they have a variance, and its noise."""
-    for weight, mean, variance in law:
+def _through(law: Iterable[Normal], moves: Iterable[tuple[arb, Map]], std: arb) -> Iterator[Normal]:
+    """Yield normal laws after maps, of one piece if the laws have a variance, and their noise."""
+    for (chance, phi), (weight, mean, variance) in itertools.product(moves, law):
         slope, moved = _image(phi, mean)
-        yield weight, moved, slope * slope * variance + std * std
+        yield chance * weight, moved, slope * slope * variance + std * std
 
 
 # ---------------------------------------------------------------------------- straight chains
@@ -274,8 +279,8 @@ class _Normals:
 class _Straight(_Law):
     """Laws of chains without walls and bends."""
 
-    def move(self, masses: _Normals, phi: Map, std: arb) -> _Normals:
-        return _Normals(_through(masses.law.values(), phi, std))
+    def move(self, masses: _Normals, step: Step, ends: tuple[int, int]) -> _Normals:
+        return _Normals(_through(masses.law.values(), step.between[ends], step.std))
 
     def normals(self, masses: _Normals) -> Iterable[Normal]:
         return masses.law.values()
@@ -283,12 +288,17 @@ class _Straight(_Law):
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
         if any([move[:2] for move in step.moves] != [(0, 0)] for step in steps):
             return super().repeated(state, times, steps)
-        once = still = arb(1), arb(0), arb(0)  # x -> a x + b + N(0, v)
-        for step in steps:
-            ((*_, ((_, slope, shift),)),) = step.moves
-            once = _then(once, (slope, shift, step.std * step.std))
-        a, b, v = _powered(still, once, times, _then)
-        return self.moved(state, Step(((0, 0, arb(1), ((-math.inf, a, b),)),), v.sqrt(), arb(0)))
+        return self.moved(state, _powered(_STILL, reduce(_then, steps), times, _then))
+
+
+_STILL = Step(((0, 0, arb(1), ((-math.inf, arb(1), arb(0)),)),), arb(0), arb(0))
+
+
+def _then(first: Step, second: Step) -> Step:
+    """Return two steps as one: x -> a x + b + N(0, s^2), and the like."""
+    ((*_, ((_, a, b),)),), ((*_, ((_, c, d),)),) = first.moves, second.moves
+    std = (c * c * first.std * first.std + second.std * second.std).sqrt()
+    return Step(((0, 0, arb(1), ((-math.inf, c * a, c * b + d),)),), std, arb(0))
 
 
 def _powered(first: Any, factor: Any, times: int, product: Callable[[Any, Any], Any]) -> Any:
@@ -298,11 +308,6 @@ def _powered(first: Any, factor: Any, times: int, product: Callable[[Any, Any], 
         times >>= 1
         factor = product(factor, factor) if times else factor
     return first
-
-
-def _then(first: tuple[arb, arb, arb], second: tuple[arb, arb, arb]) -> tuple[arb, arb, arb]:
-    (a, b, v), (c, d, w) = first, second
-    return c * a, c * b + d, c * c * v + w
 
 
 def straight_law(chain: Chain) -> ClippedNormals | None:
@@ -329,26 +334,27 @@ class _Grid(_Law):
     """
 
     def __init__(self, chains: Sequence[Chain], window: Sequence[float | None], bits: int) -> None:
-        ends = [
-            w if wall is None else wall for wall, w in zip(chains[0].walls, window, strict=True)
-        ]
-        if ends[0] is None or ends[1] is None or not ends[0] < ends[1]:
-            raise NotAWitnessError("partition.window must have an end on each side without a wall")
-        self.low, self.high = float(ends[0]), float(ends[1])
+        walls = chains[0].walls
+        ends = [w if wall is None else wall for wall, w in zip(walls, window, strict=True)]
+        self.low, self.high = (math.nan if end is None else float(end) for end in ends)
+        ascend = self.low < self.high
+        require(ascend, "partition.window must have an end on each side without a wall")
         steps = [step for chain in chains for step in chain.steps]
         self.std = math.nextafter(min(float(step.std.lower()) for step in steps), 0.0)
         maps = list({id(phi): phi for step in steps for *_, phi in step.moves}.values())
         kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
         self.steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
-        walls, starts = [wall is not None for wall in chains[0].walls], [c.start for c in chains]
         low, high = arb(self.low), arb(self.high)
         # (point, cuts, place) of states whose mass is that of an interval between cuts, if any
-        self.lumps: list[tuple[arb, list[arb], int]] = [(arb(start), [], 0) for start in starts]
-        self.lumps += [(low, [low] * walls[0], 0), (high, [high] * walls[1], 1)]
+        self.lumps: list[tuple[arb, list[arb], int]] = [(arb(c.start), [], 0) for c in chains]
+        self.lumps.append((low, [] if walls[0] is None else [low], 0))
+        self.lumps.append((high, [] if walls[1] is None else [high], 1))
         self.nodes: list[tuple[arb, arb]] = []  # point, weight
         self.error = arb(0)
-        roots: dict[int, list[tuple[arb, arb]]] = {}
+        roots = cache(
+            lambda order: [arb.legendre_p_root(order, i, weight=True) for i in range(order)]
+        )
         for a, b in itertools.pairwise([self.low, *inner, self.high]):
             if all(piece_at(phi, a)[1] == 0 for phi in maps):
                 self.lumps.append(((arb(a) + arb(b)) / 2, [arb(a), arb(b)], 1))
@@ -358,23 +364,20 @@ class _Grid(_Law):
                 raise TooLongError(f"the law would take more than {_MAX_STATES} nodes")
             half = (arb(b) - arb(a)) / (2 * count)
             self.error += count * self._error(float(2 * half.upper()), order)
-            if order not in roots:
-                roots[order] = [arb.legendre_p_root(order, i, weight=True) for i in range(order)]
             for k in range(count):
                 centre = a + (2 * k + 1) * half
-                self.nodes += [(centre - half * x, half * w) for x, w in roots[order]]  # ascend
+                self.nodes += [(centre - half * x, half * w) for x, w in roots(order)]  # ascend
         self.points = [x for x, _, _ in self.lumps] + [x for x, _ in self.nodes]
         # about the share of the tiles of a table that are not empty
         share = 2 * self._beyond(max((s.std for s in steps), key=float)) / (self.high - self.low)
         self.share = min(1.0, share + (3 + float(self.steepest)) * _TILE / len(self.points))
-        self._tables: dict[object, _Table] = {}
+        self._tables: dict[object, Table] = {}
 
     def _panels(self, length: float, bits: int) -> tuple[int, int]:
         """Return the number of panels of an interval, and of nodes on each, with fewest nodes."""
         most = max(math.ceil(length / (_NARROWEST * self.std)), 1)
         counts = sorted({math.ceil(most / 2**k) for k in range(most.bit_length() + 1)})
-        orders = [self._order(length / count, bits) for count in counts]
-        return min(zip(counts, orders, strict=True), key=math.prod)
+        return min(((n, self._order(length / n, bits)) for n in counts), key=math.prod)
 
     def _order(self, width: float, bits: int) -> int:
         """Return a number of nodes with which a panel errs by less than 2^-bits."""
@@ -413,7 +416,7 @@ class _Grid(_Law):
 
     def _check_size(self, chain: Chain, tables: int) -> None:
         size = len(self.points)
-        sums = sum(len(step.moves) > _FEW for step in chain.steps)
+        sums = sum(len(own) > _FEW for step in chain.steps for own in step.between.values())
         gigabytes = (tables + sums) * self.share * size**2 * (48 + ctx.prec / 8) / 1e9
         seconds = tables * self.share * size**2 * _ENTRY
         for times, steps in (part for path in chain.paths for part in path.segments):
@@ -424,21 +427,22 @@ class _Grid(_Law):
             if much > most:
                 raise TooLongError(f"the law on {size} states would take about {much:.2g} {unit}")
 
-    def move(self, masses: arb_mat, phi: Map, std: arb) -> arb_mat:
-        return self._table(phi, std).after(masses)
-
     def normals(self, masses: arb_mat) -> Iterable[Normal]:
         rows: list[tuple[arb, arb]] = list(zip(masses.entries(), self.points, strict=True))
         return [(mass, x, arb(0)) for mass, x in rows if not mass.is_zero()]
 
-    def moved(self, state: State, step: Step) -> State:
-        forgets = all(before == after == 0 for before, after, *_ in step.moves)
-        if len(step.moves) <= _FEW or not forgets or state.keys() != {0}:
-            return super().moved(state, step)
-        if step not in self._tables:
-            tables = (self._table(phi, step.std) * weight for *_, weight, phi in step.moves)
-            self._tables[step] = reduce(operator.add, tables)
-        return {0: self._tables[step].after(state[0])}
+    def move(self, masses: arb_mat, step: Step, ends: tuple[int, int]) -> arb_mat:
+        moves = step.between[ends]
+        if len(moves) <= _FEW:
+            parts = (_after(masses * p, self._table(phi, step.std)) for p, phi in moves)
+            return reduce(operator.add, parts)
+        if (step, ends) not in self._tables:
+            found: Table = {}
+            for weight, phi in moves:
+                for place, tile in self._table(phi, step.std).items():
+                    _add(found, place, tile * weight)
+            self._tables[step, ends] = found
+        return _after(masses, self._tables[step, ends])
 
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
         size = len(self.points)
@@ -449,7 +453,7 @@ class _Grid(_Law):
                 return {0: _powered(state[0], once[0], times, operator.mul)}
         return super().repeated(state, times, steps)
 
-    def _table(self, phi: Map, std: arb) -> _Table:
+    def _table(self, phi: Map, std: arb) -> Table:
         """Return the probabilities of moves between states, but for those below the last bit."""
         key = _balls(phi, std)
         if key in self._tables:
@@ -461,26 +465,22 @@ class _Grid(_Law):
         places = [float(x.mid()) for x, _ in self.nodes]
 
         def row(mean: arb) -> list[arb]:
-            tail, middle, centre = normal_tail(mean, std), float(mean.mid()), mean / spread
-            masses = [between(cuts, tail)[i] if cuts else none for _, cuts, i in self.lumps]
+            tails, middle, centre = normal_tails(mean, std), float(mean.mid()), mean / spread
+            masses = [between(cuts, tails)[i] if cuts else none for _, cuts, i in self.lumps]
             first, last = (bisect.bisect(places, middle + end) for end in (-beyond, beyond))
-            masses += [none] * first
-            for x, w in nodes[first:last]:
-                z = x - centre
-                masses.append(w * (-(z * z)).exp())
-            return masses + [none] * (size - len(masses))
+            near = [w * (-(x - centre) * (x - centre)).exp() for x, w in nodes[first:last]]
+            return masses + [none] * first + near + [none] * (len(nodes) - last)
 
         means = [_image(phi, x)[1] for x in self.points]
-        tiles = {}
+        little = arb(0, arb(2) ** -ctx.prec)
+        found: Table = {None: arb_mat([[none] * len(self.lumps) + [w * little for _, w in nodes]])}
         for i in range(0, size, _TILE):
             rows = [row(mean) for mean in means[i : i + _TILE]]
             for j in range(0, size, _TILE):
                 part = [masses[j : j + _TILE] for masses in rows]
                 if any(masses != [none] * _TILE for masses in part):
-                    tiles[i // _TILE, j // _TILE] = arb_mat(part)
-        little = arb(0, arb(2) ** -ctx.prec)
-        rest = [*([none] * len(self.lumps)), *(w * little for _, w in nodes)]
-        return self._tables.setdefault(key, _Table(tiles, arb_mat([rest])))
+                    found[i // _TILE, j // _TILE] = arb_mat(part)
+        return self._tables.setdefault(key, found)
 
 
 def _balls(phi: Map, std: arb) -> object:
@@ -490,38 +490,23 @@ def _balls(phi: Map, std: arb) -> object:
     return tuple(piece[0] for piece in phi), exact
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A matrix in tiles, without some small entries: those of a column are in its ball ``rest``."""
+def _after(masses: arb_mat, table: Table) -> arb_mat:
+    """Return rows of masses times a table.
 
-    tiles: dict[tuple[int, int], arb_mat]
-    rest: arb_mat  # a row
-
-    def __mul__(self, factor: arb) -> _Table:
-        return _Table({k: tile * factor for k, tile in self.tiles.items()}, self.rest * factor)
-
-    def __add__(self, other: _Table) -> _Table:
-        tiles = dict(self.tiles)
-        for key, tile in other.tiles.items():
-            _add(tiles, key, tile)
-        return _Table(tiles, self.rest + other.rest)
-
-    def after(self, masses: arb_mat) -> arb_mat:
-        """Return rows of masses times the matrix.
-
-        Masses are not negative, and the balls ``rest`` are around 0: where a row adds up to T, the
-        products with small entries of a column add up to a number in T times its ball.
-        """
-        rows, size = masses.tolist(), masses.ncols()
-        parts = [arb_mat([row[i : i + _TILE] for row in rows]) for i in range(0, size, _TILE)]
-        found: dict[int, arb_mat] = {}
-        for (i, j), tile in self.tiles.items():
-            _add(found, j, parts[i] * tile)
-        none = arb_mat(len(rows), _TILE)
-        sums = [found.get(j, none).tolist() for j in range(len(parts))]
-        joined = [[x for part in row for x in part][:size] for row in zip(*sums, strict=True)]
-        total = arb_mat([[sum(row, arb(0))] for row in rows])
-        return arb_mat(joined) + total * self.rest
+    Masses are not negative, and the balls of what is in no tile are around 0: where a row adds up
+    to T, its products with those of a column add up to a number in T times their ball.
+    """
+    rows, size = masses.tolist(), masses.ncols()
+    parts = [arb_mat([row[i : i + _TILE] for row in rows]) for i in range(0, size, _TILE)]
+    found: dict[int, arb_mat] = {}
+    for place, tile in table.items():
+        if place is not None:
+            _add(found, place[1], parts[place[0]] * tile)
+    none = arb_mat(len(rows), _TILE)
+    sums = [found.get(j, none).tolist() for j in range(len(parts))]
+    joined = [[x for part in row for x in part][:size] for row in zip(*sums, strict=True)]
+    total = arb_mat([[sum(row, arb(0))] for row in rows])
+    return arb_mat(joined) + total * table[None]
 
 
 def chains_of(pair: Plain) -> tuple[Chain, Chain]:
@@ -545,17 +530,16 @@ def _chain(law: Plain, name: str) -> Chain:
             weights = [phi["weight"] for phi in own]
             weights = probabilities(weights, f"{name}.maps.weight") if own else []
             for phi, weight in zip(own, weights, strict=True):
-                end = phi.get("to", memory)
-                moves.append((memory, end, weight, pieces(phi["pieces"])))
+                moves.append((memory, phi.get("to", memory), weight, pieces(phi["pieces"])))
         return Step(tuple(moves), arb(plain["noise_std"]), arb(0))
 
     chances = probabilities([path["probability"] for path in law["paths"]], f"{name}.paths")
     paths = []
     for chance, path in zip(chances, law["paths"], strict=True):
-        parts = [
+        parts = (
             (part["times"], tuple(step_of(json.dumps(one)) for one in part["steps"]))
             for part in path["segments"]
-        ]
+        )
         paths.append(Path(chance, tuple(parts)))
         require(len(paths[-1]) > 0, f"{name}.paths must be of one step or more each")
     return Chain(start, (low, high), tuple(paths))
