@@ -17,11 +17,9 @@ U falls and f(q) rises with q: on an interval of q, the ends give the largest U'
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 
 from flint import arb
 
@@ -31,7 +29,6 @@ Curve = Callable[[arb], arb]
 Place = tuple[float, arb, arb]  # log odds of q, P(rate <= q), largest p-value there
 
 _MAX_CELLS = 5000
-_SCORES = NormalDist()
 
 
 def rejects(quantity: str, at: arb, claimed: arb, samples: Plain) -> Decision:
@@ -84,10 +81,8 @@ def _claim(quantity: str, at: arb, claimed: arb, size: int) -> Curve:
 
 
 def _score(p: arb) -> arb:
-    """Return a normal score that is certainly above Phi^-1(p), p < 1; at 60 only 1e-784 is left."""
-    low, high = (max(float(tail), 1e-300) for tail in (p.upper(), (1 - p).lower()))
-    score = arb(_SCORES.inv_cdf(low) if low < high else -_SCORES.inv_cdf(high)) + 1e-9
-    return score if normal(score) >= p else arb(60)
+    """Return the least normal score that is certainly not below Phi^-1(p); NaN if p may be 1."""
+    return (-arb(2).sqrt() * (2 * p).erfcinv()).upper()
 
 
 def _at_least(count: int, total: int, rate: arb) -> arb:
@@ -141,7 +136,7 @@ def _two_rates(bound: Curve, counts: list[int], error: arb, test: Plain) -> bool
 def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
     """Return an upper bound of the p-value of a claim, close enough to decide if it can be.
 
-    Intervals of q whose ends give p-values the farthest apart are halved.
+    Intervals of q whose ends give p-values far apart are halved.
     """
     first, first_total, second, second_total = counts
     rank = second + 1
@@ -152,27 +147,21 @@ def _one_rank(bound: Curve, counts: list[int], error: arb) -> arb:
         below = _at_least(rank, second_total, rate)
         return odds, below, _at_least(first, first_total, bound(rate))
 
-    def interval(low: Place, high: Place) -> tuple[float, Place, Place, arb]:
+    def part(low: Place, high: Place) -> tuple[arb, float]:
+        """Return the p-value between two places at most, and how much less it may be."""
         mass = (high[1] - low[1]).nonnegative_part()
-        return -float((mass * (high[2] - low[2])).upper()), low, high, mass * high[2]
+        return mass * high[2], float((mass * (high[2] - low[2])).upper())
 
     middle = rank / (second_total + 1)
     centre, reach = math.log(middle / (1 - middle)), 9 / math.sqrt(rank * (1 - middle)) + 1
     places = [place(centre + reach * (i / 16 - 1)) for i in range(33)]
-    waiting = [interval(low, high) for low, high in itertools.pairwise(places)]
-    # below the first place and above the last one
-    value = places[0][1] * places[0][2] + (1 - places[-1][1])
-    value = sum((part for *_, part in waiting), value)
-    heapq.heapify(waiting)
-    excess = -sum(one for one, *_ in waiting)  # of the upper bound over a lower one
-    for _ in range(_MAX_CELLS):
-        if value <= error or value > error + excess:
+    outside = places[0][1] * places[0][2] + (1 - places[-1][1])
+    while len(places) < _MAX_CELLS:
+        rows = list(itertools.pairwise(places))
+        most, gaps = zip(*(part(*row) for row in rows), strict=True)
+        value, mean = sum(most, outside), sum(gaps) / len(gaps)
+        if value <= error or value > error + sum(gaps):
             return value
-        lost, low, high, part = waiting[0]
-        between = place((low[0] + high[0]) / 2)
-        parts = interval(low, between), interval(between, high)
-        value += parts[0][3] + parts[1][3] - part
-        excess += lost - parts[0][0] - parts[1][0]
-        heapq.heapreplace(waiting, parts[0])
-        heapq.heappush(waiting, parts[1])
+        wide = [row for row, gap in zip(rows, gaps, strict=True) if gap >= mean]
+        places = sorted([*places, *(place((low[0] + high[0]) / 2) for low, high in wide)])
     raise TooLongError("the counts exceed the claim by too little")
