@@ -11,16 +11,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, reduce
+from types import SimpleNamespace
+from typing import NamedTuple
 
 from flint import arb
 
 from audit_verify.laws import Plain, TooLongError, require
-from audit_verify.walks import Chain, Map, Path, Segment, Step, piece_at, pieces
+from audit_verify.walks import Chain, Map, Moves, Path, Segment, Step, piece_at, pieces
 
 Draw = tuple[int, int, bool, int, arb]  # memory before, after, record?, other records, probability
-StepOf = Callable[[int, float], Step]  # of a place in the cycle or epoch, and a size
 
 _ROUNDING = 2e-12  # gradients, computed in doubles, may exceed a bound by this part of it
 _FEW = 200  # records whose number in a batch is followed however rare it is
@@ -44,72 +44,80 @@ _DEFAULTS: Plain = {
 _ZERO: Map = ((-math.inf, arb(0), arb(0)),)
 
 
-@dataclass(frozen=True, eq=False)
-class Losses:
+class Losses(NamedTuple):
     """Gradients in some steps, in units of a step.
 
-    ``batches`` are the other records of each batch of a cycle, ``records`` the differing record in
-    both datasets (None: removed), ``shared`` a regulariser that enters a step once.
+    ``batches`` are the other records of each batch of a cycle, the ``second`` gradient of the
+    differing record is None if it is removed, ``shared`` is a regulariser that enters a step once.
     """
 
     steps: int
     unit: float
-    position: int
     batches: tuple[Map, ...]
-    records: tuple[Map | None, Map | None]
+    first: Map
+    second: Map | None
     shared: Map
 
 
 def chains(pair: Plain, mechanism: Plain) -> tuple[Chain, Chain]:
     """Return the chains of both datasets after checking that the claim allows the gradients."""
-    m, sizes = _stated(mechanism)
-    run = [_losses(phase, m, pair.get("position", 0)) for phase in pair["phases"]]
+    m, start, position = _stated(mechanism), pair["start"], pair.get("position", 0)
+    cycle = m.dataset_size // m.batch_size if m.batching == "cyclic" else 1
+    if cycle > _MAX_COMPARED:
+        raise TooLongError(f"a cycle of {cycle} batches would take long to follow")
+    require(0 <= position < cycle, f"position must be one of the {cycle} batches of a cycle")
+    run = [_losses(phase, cycle) for phase in pair["phases"]]
     steps = sum(losses.steps for losses in run)
-    require(steps == m["steps"], "phases must have the steps of the mechanism together")
-    one = len(run) == 1 or m["losses"] == "changing"
+    require(steps == m.steps, "phases must have the steps of the mechanism together")
+    one = len(run) == 1 or m.losses == "changing"
     require(one, "phases must be one, as losses do not change")
-    half = math.inf if m["diameter"] is None else m["diameter"] / 2
-    require(abs(pair["start"]) <= half, "start must be in the domain")
+    require(abs(start) <= m.half, "start must be in the domain")
     for losses in run:
-        check_losses(losses, m, half, pair.get("cancelled", 0.0))
-    walls, start = (None, None) if half == math.inf else (-half, half), float(pair["start"])
-    first, second = (Chain(start, walls, tuple(_paths(run, sizes, m, side))) for side in (0, 1))
+        check_losses(losses, m, pair.get("cancelled", 0.0))
+    walls = (None, None) if m.half == math.inf else (-m.half, m.half)
+    paths = (tuple(_paths(run, m, side, position)) for side in ("first", "second"))
+    first, second = (Chain(float(start), walls, own) for own in paths)
     return first, second
 
 
-def _stated(mechanism: Plain) -> tuple[Plain, Sequence[float]]:
-    """Return a mechanism with its defaults, and the size of each step, if all of it fits."""
-    m = {**_DEFAULTS, **mechanism}
-    sizes = m["step_size"] if isinstance(m["step_size"], list) else [m["step_size"]] * m["steps"]
-    n, b, batching, times = m["dataset_size"], m["batch_size"], m["batching"], m["participations"]
+def _stated(mechanism: Plain) -> SimpleNamespace:
+    """Return a mechanism with its defaults, if all of it fits.
+
+    Also the ``sizes`` of its steps, ``half`` of the domain, and the bounds on a gradient and on the
+    difference of two, ``bound`` and ``sensitivity``.
+    """
+    m = SimpleNamespace(**{**_DEFAULTS, **mechanism})
+    n, b, batching, eta = m.dataset_size, m.batch_size, m.batching, m.step_size
     fits = b == n if batching == "full" else b <= n
-    rest = times * n % b and batching in (*_CUT, *_EPOCHS)
+    rest = m.participations * n % b and batching in (*_CUT, *_EPOCHS)
     require(fits and (not rest or batching == "drop last"), "batch_size must fit the dataset")
     for name, owner in _OWNERS.items():
-        owned = batching == owner and (owner != "poisson" or m["release"] == "all iterates")
-        unset = owned or m[name] == _DEFAULTS[name]
+        owned = batching == owner and (owner != "poisson" or m.release == "all iterates")
+        unset = owned or getattr(m, name) == _DEFAULTS[name]
         require(unset, f"{name} must be {_DEFAULTS[name]} for a run with {batching} batches")
-    capped = batching != "truncated poisson" or m["max_batch_size"] is not None
+    capped = batching != "truncated poisson" or m.max_batch_size is not None
     require(capped, "max_batch_size must be given")
-    require(len(sizes) == m["steps"], "step_size must be one number, or one a step")
-    most = math.inf if m["smoothness"] is None else m["smoothness"]
-    convexity = m["strong_convexity"] <= (most if m["convex"] else 0)
+    m.sizes = eta if isinstance(eta, list) else [eta] * m.steps
+    require(len(m.sizes) == m.steps, "step_size must be one number, or one a step")
+    convexity = m.strong_convexity <= ((m.smoothness or math.inf) if m.convex else 0)
     require(convexity, "strong_convexity must be at most smoothness, and 0 unless convex")
-    return m, sizes
+    m.half = math.inf if m.diameter is None else m.diameter / 2
+    m.bound = min(m.lipschitz or math.inf, m.clip_norm or math.inf)
+    implied = m.bound * (1 + (m.relation == "replace one"))
+    m.sensitivity = min(m.gradient_sensitivity or math.inf, implied)
+    require(m.sensitivity < math.inf, "gradients must be bounded, or their differences")
+    return m
 
 
-def _losses(phase: Plain, m: Plain, position: int) -> Losses:
-    cycle = m["dataset_size"] // m["batch_size"] if m["batching"] == "cyclic" else 1
-    if cycle > _MAX_COMPARED:
-        raise TooLongError(f"a cycle of {cycle} batches would take long to follow")
+def _losses(phase: Plain, cycle: int) -> Losses:
     batches = tuple(
         phi for count, plain in phase["others"] for phi in [pieces(plain)] * min(count, cycle + 1)
     )
     require(len(batches) == cycle, f"others must be for the {cycle} batches of a cycle")
-    require(0 <= position < cycle, f"position must be one of the {cycle} batches of a cycle")
-    first, second = (None if phase[k] is None else pieces(phase[k]) for k in ("first", "second"))
+    second = None if phase["second"] is None else pieces(phase["second"])
     shared = pieces(phase["shared"]) if "shared" in phase else _ZERO
-    return Losses(phase["steps"], phase["step_size"], position, batches, (first, second), shared)
+    steps, unit = phase["steps"], phase["step_size"]
+    return Losses(steps, unit, batches, pieces(phase["first"]), second, shared)
 
 
 # ---------------------------------------------------------------------------- functions
@@ -134,15 +142,12 @@ def _corners(f: Map, half: float) -> list[tuple[float, arb]]:
 
     On an unbounded domain the line ends beyond the kinks, and goes on with the same slopes.
     """
-    kinks = [piece[0] for piece in f[1:]] or [0.0]
-    low, high = (end + sign * max(1.0, abs(end)) for end, sign in ((kinks[0], -1), (kinks[-1], 1)))
-    if half < math.inf:
-        low, high = -half, half
-    found = []
-    for (x, slope, shift), after in zip(f, [*(p[0] for p in f[1:]), math.inf], strict=True):
-        ends = max(x, low), min(after, high)
-        if ends[0] < ends[1] or x == high:  # the wall is a state
-            found += [(end, slope * end + shift) for end in ends]
+    kinks, found = [x for x, *_ in f[1:]], []
+    reach = half if half < math.inf else 1 + 2 * max(map(abs, kinks), default=0.0)
+    for (start, slope, shift), end in zip(f, [*kinks, math.inf], strict=True):
+        low, high = max(start, -reach), min(end, reach)
+        if low < high or start == reach:  # the wall is a state
+            found += [(x, slope * x + shift) for x in (low, high)]
     return found
 
 
@@ -161,92 +166,83 @@ def _apart(f: Map, g: Map, half: float) -> arb:
 # ---------------------------------------------------------------------------- assumptions
 
 
-def check_losses(losses: Losses, m: Plain, half: float, cancelled: float) -> None:
+def check_losses(losses: Losses, m: SimpleNamespace, cancelled: float) -> None:
     """Raise ``NotAWitnessError`` unless gradients are those of neighbours that a claim allows."""
-    unit, relation, clipped = losses.unit, m["relation"], m["clip_norm"] is not None
-    sized = m["batching"] in _RANDOM_SIZES
-    first, second = losses.records
-    both = first is not None and (second is None) == (relation == "add remove")
+    unit, half, clipped = losses.unit, m.half, m.clip_norm is not None
+    first, second, shared = losses.first, losses.second, losses.shared
+    sized, removed = m.batching in _RANDOM_SIZES, m.relation == "add remove"
+    both = (second is None) == removed
     require(both, "gradients must be given for the record of both datasets, unless removed")
-    whole = sized or _is_zero(losses.shared)
-    require(whole, "gradients must be whole where batches have one size")
-    others = [] if m["dataset_size"] == 1 else list({id(f): f for f in losses.batches}.values())
-    own = [*others, *(f for f in (first, second) if f is not None)]
-    kept = _is_zero(losses.shared) or not (clipped or relation == "add remove")
+    plain = _is_zero(shared)
+    require(sized or plain, "gradients must be whole where batches have one size")
+    kept = plain or not (clipped or removed)
     require(kept, "shared must be zero where gradients are clipped or a record is removed")
+    others = [] if m.dataset_size == 1 else list({id(f): f for f in losses.batches}.values())
+    own = [*others, first] + ([] if second is None else [second])
     if len(own) ** 2 * max(map(len, own)) > _MAX_COMPARED:
         raise TooLongError(f"the gradients of {len(own)} records would take long to compare")
     pairs = list(itertools.combinations(own, 2))
     # a regulariser of strongly convex losses is not counted in their bound; where batches have one
     # size it is a part of each gradient
-    regularised = m["strong_convexity"] > 0 and not clipped
+    regularised = m.strong_convexity > 0 and not clipped
     inside = regularised and not sized
     zero = None  # the record that is zeroed out: only the regulariser is left of it
-    if relation == "zero out" and first is not None and second is not None:
+    if m.relation == "zero out" and second is not None:
         against = own if inside else [_ZERO]
         zero = min((first, second), key=lambda f: max(float(_apart(f, g, half)) for g in against))
         nothing = bool(_size(zero, half) <= _ROUNDING * _apart(first, second, half))
         require(nothing or not (sized or clipped), "gradients must be zero for a zeroed record")
-    fixed = relation == "replace one" and half < math.inf and not sized
+    fixed = m.relation == "replace one" and half < math.inf and not sized
     require(fixed or not cancelled, "gradients must not be cancelled")
-    wholes = [total((arb(1), f), (arb(1), losses.shared)) for f in own]
+    wholes = [total((arb(1), f), (arb(1), shared)) for f in own]
     if inside and zero is None:  # some regulariser is within the bound of all, if they are close
         sizes = [_apart(f, g, half) / 2 for f, g in pairs]
     else:
         centre = zero if inside and zero else ((-math.inf, arb(0), arb(-cancelled)),)
-        bounded = own if regularised else [*own, *wholes]
-        sizes = [_apart(f, centre, half) for f in bounded]
-    bound, sensitivity = _bounds(m)
-    within = all(_at_most(size, arb(bound) * unit) for size in sizes)
+        sizes = [_apart(f, centre, half) for f in (own if regularised else [*own, *wholes])]
+    within = all(_at_most(size, arb(m.bound) * unit) for size in sizes)
     require(within, "gradients must be within the Lipschitz constant or the clipping norm")
     # a sensitivity of the gradients is that of any two records
-    compared = [(first or _ZERO, second or _ZERO), *(pairs if m["gradient_sensitivity"] else [])]
-    close = all(_at_most(_apart(f, g, half), arb(sensitivity) * unit) for f, g in compared)
+    compared = [(first, second or _ZERO), *(pairs if m.gradient_sensitivity else [])]
+    sensitivity = arb(m.sensitivity) * unit
+    close = all(_at_most(_apart(f, g, half), sensitivity) for f, g in compared)
     require(close, "gradients must differ by the sensitivity at most")
-    lowest = m["strong_convexity"] if m["convex"] else -(m["smoothness"] or math.inf)
-    slack = _ROUNDING * arb(sensitivity) * unit
+    lowest = m.strong_convexity if m.convex else -(m.smoothness or math.inf)
     # beside the b-th part that is one record's, the rounding of all others must be small
-    common = slack / max(1.0, m["batch_size"] / 1e4)
-    slacks = [common] * (1 + len(others)) + [slack] * (len(own) - len(others))
-    for f, with_shared, near in zip(own, wholes, slacks[1:], strict=True):
+    slack = _ROUNDING * sensitivity
+    slacks = [slack / max(1.0, m.batch_size / 1e4)] * (1 + len(others)) + [slack] * 2
+    for f, whole, near in zip(own, wholes, slacks[1:], strict=False):
         # the regulariser alone need not be as strongly convex as a loss with it
-        _check_shape(with_shared, m, half, unit, min(lowest, 0.0) if f is zero else lowest, near)
+        _check_shape(whole, m, unit, min(lowest, 0.0) if f is zero else lowest, near, m.holder)
     # a step may have any number of records, and the regulariser once
-    for f, near in zip((losses.shared, *own), slacks, strict=True) if sized else ():
-        _check_shape(f, {**m, "holder": None}, half, unit, min(lowest, 0.0), near)
+    for f, near in zip((shared, *own), slacks, strict=False) if sized else ():
+        _check_shape(f, m, unit, min(lowest, 0.0), near, None)
 
 
-def _bounds(m: Plain) -> tuple[float, float]:
-    """Return the bounds on a gradient and on the difference of two that a mechanism states."""
-    bound = min(m[name] or math.inf for name in ("lipschitz", "clip_norm"))
-    implied = bound * (1 + (m["relation"] == "replace one"))
-    sensitivity = min(m["gradient_sensitivity"] or math.inf, implied)
-    require(sensitivity < math.inf, "gradients must be bounded, or their differences")
-    return bound, sensitivity
-
-
-def _check_shape(f: Map, m: Plain, half: float, unit: float, least: float, slack: arb) -> None:
+def _check_shape(
+    f: Map, m: SimpleNamespace, unit: float, least: float, slack: arb, holder: list[float] | None
+) -> None:
     """Check that a gradient rises as convexity, smoothness and Hoelder continuity allow.
 
     All rises together may exceed that by ``slack``, but not the slopes at the ends of the line.
     """
-    corners, (constant, order) = _corners(f, half), m["holder"] or (math.inf, 1)
+    corners, (constant, order) = _corners(f, m.half), holder or (math.inf, 1)
     steep, known = constant if order == 1 else math.inf, "have the Hoelder constant"
-    words = "be those of (strongly) convex losses" if m["convex"] else "be smooth"
-    bounds = [(-1, least, words), (1, m["smoothness"] or math.inf, "be smooth")]
+    words = "be those of (strongly) convex losses" if m.convex else "be smooth"
+    bounds = [(-1, least, words), (1, m.smoothness or math.inf, "be smooth")]
     for sign, bound, words in (*bounds, (-1, -steep, known), (1, steep, known)):
         if not math.isinf(bound):
             rate = (arb(bound) + sign * _ROUNDING * abs(bound)) * unit
             left = [sign * (rate * x - y) for x, y in corners]  # must not fall
             tops = itertools.accumulate(left, arb.max)
             rises = all(now >= top - slack for now, top in zip(left, tops, strict=True))
-            ends = half < math.inf or all(sign * (rate - f[k][1]) >= 0 for k in (0, -1))
+            ends = m.half < math.inf or all(sign * (rate - f[k][1]) >= 0 for k in (0, -1))
             require(rises and ends, f"gradients must {words}")
     if order != 1:  # |f(x) - f(y)| <= C |x - y|^p, tightest at kinks and ends
         if len(corners) > _MAX_CORNERS:
             raise TooLongError(f"gradients of {len(corners)} corners would take long to compare")
         most, near = constant * unit * (1 + _ROUNDING), float(slack)
-        bounded = order < 1 and _size(f, half) < math.inf and most + near < math.inf
+        bounded = order < 1 and _size(f, m.half) < math.inf and most + near < math.inf
         require(bounded, "gradients must be bounded, and the order of holder in [0, 1]")
         values = [(x, float(y - corners[0][1])) for x, y in corners]
         for (x, before), (y, after) in itertools.combinations(values, 2):
@@ -261,55 +257,55 @@ def _at_most(value: arb, limit: arb) -> bool:
 # ---------------------------------------------------------------------------- samplers
 
 
-def _paths(run: Sequence[Losses], sizes: Sequence[float], m: Plain, side: int) -> Iterator[Path]:
+def _paths(run: Sequence[Losses], m: SimpleNamespace, side: str, position: int) -> Iterator[Path]:
     """Yield the paths of a dataset: one, or one for each batch that may hold the record.
 
     A constant step size repeats the steps of a cycle or of an epoch.
     """
-    release, batching = m["release"], m["batching"]
-    one = release in ("last iterate", "random stop", "random skip")
-    require(one, f"release must be of one iterate, got {release}")
-    skips = m["steps"] // 2 if release == "random skip" else 0
+    n, b, batching = m.dataset_size, m.batch_size, m.batching
+    one = m.release in ("last iterate", "random stop", "random skip")
+    require(one, f"release must be of one iterate, got {m.release}")
+    skips = m.steps // 2 if m.release == "random skip" else 0
     require(not skips or batching not in _EPOCHS, "epochs must not start midway")
-    n, b, times = m["dataset_size"], m["batch_size"], m["participations"]
     # others that move nothing at some steps only are counted at all of them
     still = all(_is_zero(phi) for losses in run for phi in losses.batches)
-    followed = batching != "random allocation" or (n <= _MAX_FOLLOWED and times == 1)
+    followed = batching != "random allocation" or (n <= _MAX_FOLLOWED and m.participations == 1)
     require(still or followed, f"dataset_size must be at most {_MAX_FOLLOWED}, one batch each")
-    unclear = m["relation"] == "add remove" and batching in ("reshuffled", "drop last")
+    unclear = m.relation == "add remove" and batching in ("reshuffled", "drop last")
     require(still or not unclear, "others must be zero where a batch may become smaller")
-    length = times * n // b if batching in (*_CUT, *_EPOCHS) else 1
-    places = range(length) if batching == "shuffled" else [None]
-    most = length if len(set(sizes)) == 1 else len(sizes)
-    moves = len(places) * min(times, most) * sum(min(most, losses.steps) for losses in run)
-    moves *= len(_counts(n, b / n)) if _counted(batching, still) else 1
+    length = m.participations * n // b if batching in (*_CUT, *_EPOCHS) else 1
+    places = range(length) if batching == "shuffled" else [position]
+    most = length if len(set(m.sizes)) == 1 else m.steps
+    moves = sum(min(most, losses.steps) for losses in run) * min(m.participations, most)
+    moves *= len(places) * (len(_counts(n, b / n)) if _counted(batching, still) else 1)
     if moves > _MAX_COMPARED:
         raise TooLongError(f"{float(moves):.2g} moves would take long to follow")
     for place in places:
         segments: list[Segment] = []
         begun = 0
         for losses in run:
-            step = _steps_of(losses, m, side, losses.position if place is None else place, still)
-            used = sizes[begun : begun + losses.steps]
+            step = _steps_of(losses, m, getattr(losses, side), place, still)
+            used = m.sizes[begun : begun + losses.steps]
             count = min(length if len(set(used)) == 1 else len(used), len(used))
             cycle = tuple(step((begun + k) % length, used[k]) for k in range(count))
             times, rest = divmod(len(used), count)
             segments += [(times, cycle), (1, cycle[:rest])]
             begun += losses.steps
-        yield Path(arb(1) / len(places), tuple(segments), skips, release == "random stop")
+        yield Path(arb(1) / len(places), tuple(segments), skips, m.release == "random stop")
 
 
-def _steps_of(losses: Losses, m: Plain, side: int, place: int, still: bool) -> StepOf:
-    """Return the steps of a dataset."""
-    record, size = losses.records[side], m["batch_size"]
-    rare = _counted(m["batching"], still) and m["dataset_size"] > _FEW
+def _steps_of(
+    losses: Losses, m: SimpleNamespace, record: Map | None, place: int, still: bool
+) -> Callable[[int, float], Step]:
+    """Return the steps of a dataset, by their place in the cycle or epoch and their size."""
+    rare = _counted(m.batching, still) and m.dataset_size > _FEW
 
     @cache
     def moved(eta: float, batch: int, holds: bool, others: int) -> Map:
         ratio = arb(1) if eta == losses.unit else arb(eta) / arb(losses.unit)
         parts = [(ratio, losses.shared)]
-        parts += [(ratio * others / size, losses.batches[batch])] if others else []
-        parts += [(ratio / size, record)] if holds and record is not None else []
+        parts += [(ratio * others / m.batch_size, losses.batches[batch])] if others else []
+        parts += [(ratio / m.batch_size, record)] if holds and record is not None else []
         return tuple((x, 1 - slope, -shift) for x, slope, shift in total(*parts))
 
     @cache
@@ -319,25 +315,25 @@ def _steps_of(losses: Losses, m: Plain, side: int, place: int, still: bool) -> S
         for before, after, holds, others, weight in _draws(m, at, place, record is not None, still):
             key = before, after, holds, 0 if still else others
             weights[key] = weights.get(key, arb(0)) + weight
-        moves = tuple(
-            (before, after, weight, moved(eta, batch, holds, others))
-            for (before, after, holds, others), weight in weights.items()
-            if not weight.is_zero()
-        )
+        moves: Moves = {}
+        for (before, after, holds, others), weight in weights.items():
+            if not weight.is_zero():
+                move = weight, moved(eta, batch, holds, others)
+                moves.setdefault((before, after), []).append(move)
         missing = (1 - sum(weights.values(), arb(0))).nonnegative_part().upper()
-        return Step(moves, arb(eta) * arb(m["noise_std"]), missing if rare else arb(0))
+        return Step(moves, arb(eta) * arb(m.noise_std), missing if rare else arb(0))
 
     return step
 
 
-def _draws(m: Plain, at: int, place: int, held: bool, still: bool) -> Iterator[Draw]:
+def _draws(m: SimpleNamespace, at: int, place: int, held: bool, still: bool) -> Iterator[Draw]:
     """Yield the batches that a step may draw: step ``at`` of a cycle or of an epoch.
 
     A record that is removed, not ``held``, is in no batch. The memory counts how often the record
     was drawn in this epoch; where the number of others matters, n times that, plus how many of
     them were drawn.
     """
-    batching, n, b, most = m["batching"], m["dataset_size"], m["batch_size"], m["participations"]
+    batching, n, b, most = m.batching, m.dataset_size, m.batch_size, m.participations
     if batching in _CUT:
         inside = batching == "full" or at == place
         yield 0, 0, inside and held, b - inside, arb(1)
@@ -356,7 +352,7 @@ def _draws(m: Plain, at: int, place: int, held: bool, still: bool) -> Iterator[D
                 weight *= rate if holds else 1 - rate
                 after = (met + holds) * unit + (gone + others if followed else 0)
                 memories = met * unit + gone, after if epoch and whole > 1 else 0
-                cap = m["max_batch_size"] if batching == "truncated poisson" else others + 1
+                cap = m.max_batch_size if batching == "truncated poisson" else others + 1
                 if holds and others >= cap:  # one of the drawn records is left out
                     yield *memories, False, cap, weight * (1 - arb(cap) / (others + 1))
                     weight *= arb(cap) / (others + 1)
@@ -372,18 +368,16 @@ def _binomial(n: int, rate: arb) -> list[tuple[int, arb]]:
     """Return (count, probability), of many trials without counts that are too rare to matter."""
     if rate == 1:
         return [(n, arb(1))]
-    if n < _FEW:
-        return [(k, math.comb(n, k) * rate**k * (1 - rate) ** (n - k)) for k in range(n + 1)]
-    whole, logs, found = arb(n + 1).lgamma(), (rate.log(), (1 - rate).log()), []
+    found = []
     for k in _counts(n, float(rate)):
-        ways = whole - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
-        log = ways + k * logs[0] + (n - k) * logs[1]
-        found += [(k, log.exp())] if float(log.mid()) > _RARE else []
+        ways = arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+        log = ways + k * rate.log() + (n - k) * (1 - rate).log()
+        found += [(k, log.exp())] if n < _FEW or float(log.mid()) > _RARE else []
     return found
 
 
 def _counts(trials: int, rate: float) -> range:
-    mean, spread = trials * rate, 20 * math.sqrt(trials * rate * (1 - rate)) + 150
+    mean, spread = trials * rate, 20 * math.sqrt(trials * rate * (1 - rate)) + _FEW
     return range(max(0, int(mean - spread)), min(trials, int(mean + spread)) + 1)
 
 
@@ -395,27 +389,24 @@ def laws_of_iterates(mechanism: Plain, pair: Plain) -> Plain:
 
     Also those of the exponential mechanism; ``pair`` must be of the same kind.
     """
-    m, _ = _stated(mechanism)
-    batching, relation, n, b = m["batching"], m["relation"], m["dataset_size"], m["batch_size"]
-    bound, sensitivity = _bounds(m)
-    require(m["divisor"] == "nominal", "divisor must be nominal")
-    rate = arb(m["poisson_rate"]) if m["poisson_rate"] else arb(b) / n
+    m = _stated(mechanism)
+    batching, n, b, replaced = m.batching, m.dataset_size, m.batch_size, m.relation == "replace one"
+    rate = arb(m.poisson_rate) if m.poisson_rate else arb(b) / n
     require(bool(rate <= 1), "batch_size must fit the dataset")
-    if m["release"] == "exponential mechanism":
-        return _exponential(m, arb(sensitivity), pair)
-    kept = m["release"] == "all iterates" and pair["kind"] == "mixtures"
+    if m.release == "exponential mechanism":
+        return _exponential(m, pair)
+    kept = m.release == "all iterates" and pair["kind"] == "mixtures"
     require(kept, "pair must be that of the mechanism, as mixtures for all iterates")
-    noise = arb(m["noise_std"]) * b / arb(sensitivity)
-    times, met, replaced = 1, m["steps"], relation == "replace one"
-    if batching == "cyclic" and relation != "add remove":
+    times, met = 1, m.steps
+    if batching == "cyclic" and m.relation != "add remove":
         met, rate = -(-met * b // n), arb(1)
     elif rate != 1 or batching == "truncated poisson":
         # other records may have the gradient of the one that replaces the record
         known = batching == "poisson" or (batching == "without replacement" and replaced)
-        known &= not replaced or bound == math.inf or _at_most(arb(2 * bound), arb(sensitivity))
-        require(known, "batching must be one whose pair is known")
+        free = m.bound == math.inf or _at_most(arb(2 * m.bound), arb(m.sensitivity))
+        require(known and (not replaced or free), "batching must be one whose pair is known")
         times, met = met, 1
-    mean = arb(met).sqrt()
+    mean, noise = arb(met).sqrt(), arb(m.noise_std) * b / arb(m.sensitivity)
     halved = rate != 1 and batching == "poisson" and replaced
     return _normals((mean / 2, -mean / 2) if halved else (mean, arb(0)), rate, noise, times)
 
@@ -427,19 +418,19 @@ def _normals(means: Sequence[arb], rate: arb, noise: arb, times: int) -> Plain:
     return {"kind": "mixtures", "first": laws[0], "second": laws[1], "times": times}
 
 
-def _exponential(m: Plain, sensitivity: arb, pair: Plain) -> Plain:
+def _exponential(m: SimpleNamespace, pair: Plain) -> Plain:
     """Return densities exp(-2 F/(eta sigma^2)) whose potentials F differ by (S/n) x."""
-    temperature = arb(m["step_size"]) * arb(m["noise_std"]) ** 2 / 2
-    slope = sensitivity / m["dataset_size"] / temperature
-    convexity, diameter = arb(m["strong_convexity"]) / temperature, m["diameter"]
-    fits = m["batching"] == "full" and (diameter is None) != (convexity == 0)
+    temperature = arb(m.step_size) * arb(m.noise_std) ** 2 / 2
+    slope = arb(m.sensitivity) / m.dataset_size / temperature
+    convexity, walled = arb(m.strong_convexity) / temperature, m.half < math.inf
+    fits = m.batching == "full" and walled == (convexity == 0)
     require(fits, "mechanism must have full batches, and a domain or strong convexity")
     # on a domain other records pull the other way, if one is zeroed out
-    fits = m["dataset_size"] > 1 or diameter is None or m["relation"] == "replace one"
-    require(fits and m["relation"] != "add remove", "relation must be one whose pair is known")
-    kind = "mixtures" if diameter is None else "densities"
+    fits = m.dataset_size > 1 or not walled or m.relation == "replace one"
+    require(fits and m.relation != "add remove", "relation must be one whose pair is known")
+    kind = "densities" if walled else "mixtures"
     require(pair["kind"] == kind, f"pair must be that of the mechanism, {kind}")
-    if diameter is not None:
-        return {"kind": kind, "slope": slope / 2, "low": -diameter / 2, "high": diameter / 2}
+    if walled:
+        return {"kind": kind, "slope": slope / 2, "low": -m.half, "high": m.half}
     mean = slope / 2 / convexity
     return _normals((mean, -mean), arb(1), 1 / convexity.sqrt(), 1)

@@ -24,7 +24,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, reduce
 from typing import Any
 
 from flint import arb, arb_mat, ctx
@@ -41,6 +41,7 @@ from audit_verify.laws import (
 )
 
 Map = tuple[tuple[float, arb, arb], ...]  # from each point on: slope, shift; the first is -inf
+Moves = dict[tuple[int, int], list[tuple[arb, Map]]]  # by memory before and after: probabilities
 Segment = tuple[int, tuple["Step", ...]]  # repetitions, steps
 Normal = tuple[arb, arb, arb]  # weight, mean, variance
 State = dict[int, Any]  # by memory: masses, which can be added and scaled
@@ -57,22 +58,19 @@ _TILE = 48  # rows and columns of a part of a table
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A step: (memory before, memory after, probability, map) of each move, and the noise.
+    """A step: its moves and the noise.
 
     Moves that are too rare to be followed have at most the probability ``lost`` together.
     """
 
-    moves: tuple[tuple[int, int, arb, Map], ...]
+    moves: Moves
     std: arb
     lost: arb
 
-    @cached_property
-    def between(self) -> dict[tuple[int, int], list[tuple[arb, Map]]]:
-        """The probabilities and maps by the memories before and after."""
-        found: dict[tuple[int, int], list[tuple[arb, Map]]] = {}
-        for before, after, weight, phi in self.moves:
-            found.setdefault((before, after), []).append((weight, phi))
-        return found
+    @property
+    def maps(self) -> list[Map]:
+        """The maps of all moves."""
+        return [phi for own in self.moves.values() for _, phi in own]
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,11 +197,11 @@ class _Law:
     def ended(self, chain: Chain, start: Any) -> list[Normal]:
         """Return the law after the last step, as a mixture of normals."""
         ends: dict[tuple[int, Step], Any] = {}  # masses before the last map, by map and step
-        maps = {id(phi): phi for step in chain.steps for *_, phi in step.moves}
+        maps = {id(phi): phi for step in chain.steps for phi in step.maps}
         for path in chain.paths:
             for state, step in self._endings(path, start * path.probability):
                 for memories in _left(state, step):
-                    for weight, phi in step.between[memories]:
+                    for weight, phi in step.moves[memories]:
                         _add(ends, (id(phi), step), state[memories[0]] * weight)
         return [
             moved
@@ -238,9 +236,9 @@ def _unrolled(times: int, steps: tuple[Step, ...]) -> Iterator[Step]:
 
 def _left(state: State, step: Step) -> list[tuple[int, int]]:
     """Return the memories before and after the moves from a state."""
-    known = {before for before, _ in step.between}
+    known = {before for before, _ in step.moves}
     require(state.keys() <= known, "maps must be given for every memory that is reached")
-    return [ends for ends in step.between if ends[0] in state]
+    return [ends for ends in step.moves if ends[0] in state]
 
 
 def _add(found: dict[Any, Any], key: Any, masses: Any) -> None:
@@ -280,25 +278,25 @@ class _Straight(_Law):
     """Laws of chains without walls and bends."""
 
     def move(self, masses: _Normals, step: Step, ends: tuple[int, int]) -> _Normals:
-        return _Normals(_through(masses.law.values(), step.between[ends], step.std))
+        return _Normals(_through(masses.law.values(), step.moves[ends], step.std))
 
     def normals(self, masses: _Normals) -> Iterable[Normal]:
         return masses.law.values()
 
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
-        if any([move[:2] for move in step.moves] != [(0, 0)] for step in steps):
+        if any(len(step.maps) > 1 or (0, 0) not in step.moves for step in steps):
             return super().repeated(state, times, steps)
         return self.moved(state, _powered(_STILL, reduce(_then, steps), times, _then))
 
 
-_STILL = Step(((0, 0, arb(1), ((-math.inf, arb(1), arb(0)),)),), arb(0), arb(0))
+_STILL = Step({(0, 0): [(arb(1), ((-math.inf, arb(1), arb(0)),))]}, arb(0), arb(0))
 
 
 def _then(first: Step, second: Step) -> Step:
     """Return two steps as one: x -> a x + b + N(0, s^2), and the like."""
-    ((*_, ((_, a, b),)),), ((*_, ((_, c, d),)),) = first.moves, second.moves
+    ((_, a, b),), ((_, c, d),) = *first.maps, *second.maps
     std = (c * c * first.std * first.std + second.std * second.std).sqrt()
-    return Step(((0, 0, arb(1), ((-math.inf, c * a, c * b + d),)),), std, arb(0))
+    return Step({(0, 0): [(arb(1), ((-math.inf, c * a, c * b + d),))]}, std, arb(0))
 
 
 def _powered(first: Any, factor: Any, times: int, product: Callable[[Any, Any], Any]) -> Any:
@@ -312,7 +310,7 @@ def _powered(first: Any, factor: Any, times: int, product: Callable[[Any, Any], 
 
 def straight_law(chain: Chain) -> ClippedNormals | None:
     """Return the law of a chain; None with walls, bends or many branches."""
-    straight = all(len(phi) == 1 for step in chain.steps for *_, phi in step.moves)
+    straight = all(len(phi) == 1 for step in chain.steps for phi in step.maps)
     if chain.walls != (None, None) or not straight:
         return None
     start = _Normals([(arb(1), arb(chain.start), arb(0))])
@@ -341,7 +339,7 @@ class _Grid(_Law):
         require(ascend, "partition.window must have an end on each side without a wall")
         steps = [step for chain in chains for step in chain.steps]
         self.std = math.nextafter(min(float(step.std.lower()) for step in steps), 0.0)
-        maps = list({id(phi): phi for step in steps for *_, phi in step.moves}.values())
+        maps = list({id(phi): phi for step in steps for phi in step.maps}.values())
         kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
         self.steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
@@ -404,7 +402,7 @@ class _Grid(_Law):
 
     def law(self, chain: Chain) -> ClippedNormals:
         """Return the law of a chain."""
-        moves = {_balls(phi, step.std) for step in chain.steps for *_, phi in step.moves}
+        moves = {_balls(phi, step.std) for step in chain.steps for phi in step.maps}
         self._tables = {key: self._tables[key] for key in moves & self._tables.keys()}
         self._check_size(chain, len(moves))
         error = 2 * max(map(len, chain.paths)) * self.error.upper()
@@ -416,11 +414,11 @@ class _Grid(_Law):
 
     def _check_size(self, chain: Chain, tables: int) -> None:
         size = len(self.points)
-        sums = sum(len(own) > _FEW for step in chain.steps for own in step.between.values())
+        sums = sum(len(own) > _FEW for step in chain.steps for own in step.moves.values())
         gigabytes = (tables + sums) * self.share * size**2 * (48 + ctx.prec / 8) / 1e9
         seconds = tables * self.share * size**2 * _ENTRY
         for times, steps in (part for path in chain.paths for part in path.segments):
-            moves = sum(len(step.moves) for step in steps)
+            moves = sum(len(step.maps) for step in steps)
             each = min(times * moves * self.share, (moves + 2 * times.bit_length()) * size)
             seconds += each * size**2 * _PRODUCT
         for much, most, unit in ((gigabytes, _MAX_GIGABYTES, "GB"), (seconds, _MAX_SECONDS, "s")):
@@ -432,7 +430,7 @@ class _Grid(_Law):
         return [(mass, x, arb(0)) for mass, x in rows if not mass.is_zero()]
 
     def move(self, masses: arb_mat, step: Step, ends: tuple[int, int]) -> arb_mat:
-        moves = step.between[ends]
+        moves = step.moves[ends]
         if len(moves) <= _FEW:
             parts = (_after(masses * p, self._table(phi, step.std)) for p, phi in moves)
             return reduce(operator.add, parts)
@@ -524,14 +522,16 @@ def _chain(law: Plain, name: str) -> Chain:
 
     @cache  # equal steps are one
     def step_of(text: str) -> Step:
-        plain, moves = json.loads(text), []
+        moves: Moves = {}
+        plain = json.loads(text)
         for memory in range(memories):
             own = [phi for phi in plain["maps"] if phi.get("from", memory) == memory]
             weights = [phi["weight"] for phi in own]
             weights = probabilities(weights, f"{name}.maps.weight") if own else []
             for phi, weight in zip(own, weights, strict=True):
-                moves.append((memory, phi.get("to", memory), weight, pieces(phi["pieces"])))
-        return Step(tuple(moves), arb(plain["noise_std"]), arb(0))
+                own_moves = moves.setdefault((memory, phi.get("to", memory)), [])
+                own_moves.append((weight, pieces(phi["pieces"])))
+        return Step(moves, arb(plain["noise_std"]), arb(0))
 
     chances = probabilities([path["probability"] for path in law["paths"]], f"{name}.paths")
     paths = []

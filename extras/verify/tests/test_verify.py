@@ -15,6 +15,7 @@ import time
 from _thread import interrupt_main
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -306,8 +307,8 @@ def test_balls_of_more_bits_lie_within_those_of_fewer() -> None:
 def test_rare_events_need_few_nodes_and_equal_moves_one_table() -> None:
     """Between far walls a linear chain is normal; 150 bits are right at 15 deviations."""
     ctx.prec = 390
-    moves = [(0, 0, arb(1), walks.pieces([[None, 0.5, 0.5]])) for _ in range(3)]
-    segments = tuple((1, (walks.Step((move,), arb(1), arb(0)),)) for move in moves)
+    moves = [(arb(1), walks.pieces([[None, 0.5, 0.5]])) for _ in range(3)]
+    segments = tuple((1, (walks.Step({(0, 0): [move]}, arb(1), arb(0)),)) for move in moves)
     law = walks.Chain(0.0, (-40.0, 40.0), (walks.Path(arb(1), segments),))
     grid = walks._Grid([law], [None, None], 330)
     found = grid.law(law).masses([arb(18)])
@@ -337,9 +338,9 @@ def test_what_tables_leave_out_is_within_their_balls(walls, monkeypatch) -> None
     monkeypatch.setattr(walks, "_TILE", 8)
     ctx.prec, std = 30, arb("0.1")
     kinked = walks.pieces([[None, 0.9, 0.02], [-1.0, 0.0, -0.9], [-0.5, 0.9, -0.45]])
-    moves = [(0, 0, arb(1) / 4, walks.pieces([[None, 1.0, 0.1 * k]])) for k in range(1, 4)]
-    mixed = walks.Step((*moves, *[(0, 0, arb(1) / 8, kinked)] * 2), std, arb(0))
-    single = walks.Step(((0, 0, arb(1), kinked),), std, arb(0))
+    moves = [(arb(1) / 4, walks.pieces([[None, 1.0, 0.1 * k]])) for k in range(1, 4)]
+    mixed = walks.Step({(0, 0): [*moves, *[(arb(1) / 8, kinked)] * 2]}, std, arb(0))
+    single = walks.Step({(0, 0): [(arb(1), kinked)]}, std, arb(0))
     law = walks.Chain(0.0, walls, (walks.Path(arb(1), ((1, (mixed, single)),)),))
     grid = walks._Grid([law], [-3.0, 3.0], 20)
     size, starts = len(grid.points), range(2, len(grid.points), 17)
@@ -355,7 +356,7 @@ def test_what_tables_leave_out_is_within_their_balls(walls, monkeypatch) -> None
     ]
     ctx.prec = 120
     one = dense(grid, kinked, std)
-    every = [dense(grid, phi, std) * weight for _, _, weight, phi in mixed.moves]
+    every = [dense(grid, phi, std) * weight for weight, phi in mixed.moves[0, 0]]
     wanted = [one, sum(every[1:], every[0]), one**3, one**many]
     for table, balls in zip(wanted, found, strict=True):
         assert balls.contains((rows * table).mid())
@@ -790,7 +791,7 @@ def test_samplers_draw_the_batches_of_their_definition(
     for at in [*range(len(next(iter(once))))] * 2:
         after: dict[tuple, arb] = {}
         for ((memory, drawn), p), draw in itertools.product(
-            found.items(), list(_draws(m, at, 0, True, still))
+            found.items(), list(_draws(SimpleNamespace(**m), at, 0, True, still))
         ):
             before, end, holds, others, weight = draw
             if before == memory:
