@@ -20,18 +20,8 @@ from typing import Any
 
 from flint import arb, ctx
 
-from audit_verify.laws import (
-    Decision,
-    Draw,
-    NotAWitnessError,
-    Plain,
-    TooLongError,
-    composed,
-    exceeds,
-    explicit_cells,
-    require,
-    side_by_side,
-)
+from audit_verify import laws
+from audit_verify.laws import Draw, NotAWitnessError, Plain, TooLongError, require, side_by_side
 from audit_verify.reader import check, read
 from audit_verify.runs import chains, laws_of_iterates
 from audit_verify.samples import rejects
@@ -106,7 +96,7 @@ def _trusted(content: Plain) -> tuple[str, ...]:
     return () if content["mechanism"] else ("that the two laws belong to neighbouring datasets",)
 
 
-def _decided(content: Plain, bits: int) -> Decision:
+def _decided(content: Plain, bits: int) -> laws.Decision:
     """Return what cells with this accuracy say of the claim."""
     at, claimed = arb(content["at"]), arb(content["claimed"]) + arb(content["slack"])
     if content["evidence"] == "sampled":
@@ -114,7 +104,7 @@ def _decided(content: Plain, bits: int) -> Decision:
     draws = _draws(content["pair"], content["partition"], content["mechanism"], bits)
     if content["order"] == "reverse":
         draws = [own.swapped() for own in draws]
-    return exceeds(content["quantity"], at, claimed, draws)
+    return laws.exceeds(content["quantity"], at, claimed, draws)
 
 
 def _draws(pair: Plain, partition: Plain, mechanism: Any, bits: int) -> list[Draw]:
@@ -135,10 +125,10 @@ def _draws(pair: Plain, partition: Plain, mechanism: Any, bits: int) -> list[Dra
         rows = side_by_side(mechanisms=mechanisms, parts=parts)
         parts = [laws_of_iterates(own, part) for own, part in rows]
     rows = side_by_side(parts=parts, partitions=partitions)
-    draws = [Draw(explicit_cells(part, own), part.get("times", 1)) for part, own in rows]
+    draws = [Draw(laws.explicit_cells(part, own), part.get("times", 1)) for part, own in rows]
     if not any("scores" in own for own in partitions):
         return draws
-    return [composed(draws, [own["scores"] for own in partitions], partition["modulus"])]
+    return [laws.composed(draws, [own["scores"] for own in partitions], partition["modulus"])]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

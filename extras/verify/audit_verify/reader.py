@@ -11,12 +11,12 @@ import json
 import math
 import operator
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from audit_verify.laws import NotAWitnessError, Plain
 
+_SCHEMA: Plain = json.loads(Path(__file__).with_name("witness.schema.json").read_text("utf-8"))
 _MAX_FILE = 32_000_000  # bytes
 _LARGEST = 1e300
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -55,7 +55,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def check(content: Any) -> None:
     """Raise ``NotAWitnessError`` unless the content has the form of a witness."""
-    _match(content, _schema(), "witness")
+    _match(content, _SCHEMA, "witness")
     low, high = (math.inf if end in ("inf", None) else end for end in content["bracket"])
     _require(low <= high, "bracket", "ascending", content["bracket"])
     wanted, holds = _PLACES.get(content["quantity"], ("", lambda at: True))
@@ -72,20 +72,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-@cache
-def _schema() -> dict[str, Any]:
-    return dict(json.loads(Path(__file__).with_name("witness.schema.json").read_text("utf-8")))
-
-
 def _match(value: Any, schema: Plain, name: str) -> None:
     """Check a value against the part of JSON Schema that ``witness.schema.json`` uses."""
     allowed = [_resolved(one) for one in _resolved(schema).get("anyOf", [schema])]
+    wanted = " or ".join(_types(allowed[0])) if len(allowed) == 1 else "of a known kind"
     # one for each type of value, and for each kind of pair
-    fitting = next((one for one in allowed if _is_for(value, one)), None)
-    kinds = allowed[0]["type"] if len(allowed) == 1 else "of a known kind"
-    wanted = kinds if isinstance(kinds, str) else " or ".join(kinds)
-    _require(fitting is not None, name, wanted, value)
-    schema = fitting or {}
+    fitting = [one for one in allowed if _is_for(value, one)]
+    _require(bool(fitting), name, wanted, value)
+    schema = fitting[0]
     if choices := schema.get("enum"):
         _require(value in choices, name, "one of " + ", ".join(map(str, choices)), value)
     if isinstance(value, str):
@@ -113,22 +107,24 @@ def _match(value: Any, schema: Plain, name: str) -> None:
             _require(allows(value, schema[key]), name, f"{words} {schema[key]:g}", value)
         # it may be no number, or an integer of many digits
         _require(abs(value) < _LARGEST, name, "finite", value)
-        whole = "number" not in kinds or float(value) == value
+        whole = "number" not in _types(schema) or float(value) == value
         _require(whole, name, "a number that a double holds", value)
 
 
 def _resolved(schema: Plain) -> Plain:
-    name = schema.get("$ref", "").rpartition("/")[2]
-    return dict(_schema()["$defs"][name]) if name else schema
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    return _SCHEMA["$defs"][name] if name else schema
+
+
+def _types(schema: Plain) -> list[str]:
+    return schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
 
 
 def _is_for(value: Any, schema: Plain) -> bool:
     """Return whether a value has the type of a schema and, as a pair, the kind."""
-    names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    types = itertools.chain.from_iterable(_TYPES[name] for name in names)
     kinds = schema.get("properties", {}).get("kind", {}).get("enum")
     known = kinds is None or not isinstance(value, dict) or value.get("kind", kinds[0]) in kinds
-    return type(value) in types and known
+    return known and any(type(value) in _TYPES[name] for name in _types(schema))
 
 
 def _require(holds: bool, name: str, requirement: str, value: Any) -> None:

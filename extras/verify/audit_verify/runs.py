@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, reduce
 from types import SimpleNamespace
@@ -311,15 +312,13 @@ def _steps_of(
     @cache
     def step(at: int, eta: float) -> Step:
         batch = at if len(losses.batches) > 1 else 0
-        weights: dict[tuple[int, int, bool, int], arb] = {}
+        weights: dict[tuple[int, int, bool, int], arb] = defaultdict(arb)
         for before, after, holds, others, weight in _draws(m, at, place, record is not None, still):
-            key = before, after, holds, 0 if still else others
-            weights[key] = weights.get(key, arb(0)) + weight
-        moves: Moves = {}
+            weights[before, after, holds, 0 if still else others] += weight
+        moves: Moves = defaultdict(list)
         for (before, after, holds, others), weight in weights.items():
             if not weight.is_zero():
-                move = weight, moved(eta, batch, holds, others)
-                moves.setdefault((before, after), []).append(move)
+                moves[before, after].append((weight, moved(eta, batch, holds, others)))
         missing = (1 - sum(weights.values(), arb(0))).nonnegative_part().upper()
         return Step(moves, arb(eta) * arb(m.noise_std), missing if rare else arb(0))
 

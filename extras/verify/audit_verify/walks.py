@@ -22,6 +22,7 @@ import itertools
 import json
 import math
 import operator
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -29,16 +30,8 @@ from typing import Any
 
 from flint import arb, arb_mat, ctx
 
-from audit_verify.laws import (
-    Cell,
-    Plain,
-    TooLongError,
-    between,
-    mixture_masses,
-    normal_tails,
-    probabilities,
-    require,
-)
+from audit_verify import laws
+from audit_verify.laws import Cell, Plain, TooLongError, require
 
 Map = tuple[tuple[float, arb, arb], ...]  # from each point on: slope, shift; the first is -inf
 Moves = dict[tuple[int, int], list[tuple[arb, Map]]]  # by memory before and after: probabilities
@@ -47,6 +40,7 @@ Normal = tuple[arb, arb, arb]  # weight, mean, variance
 State = dict[int, Any]  # by memory: masses, which can be added and scaled
 Table = dict[Any, arb_mat]  # tiles by their place; None: a row of balls for what is in no tile
 
+_START = operator.itemgetter(0)  # of a piece
 _MAX_NORMALS = 5000
 _MAX_STATES = 12_000
 _MAX_SECONDS, _MAX_GIGABYTES = 600.0, 6.0
@@ -101,13 +95,13 @@ class Chain:
     @property
     def steps(self) -> list[Step]:
         """The distinct steps."""
-        every = (s for path in self.paths for _, steps in path.segments for s in steps)
-        return list({id(step): step for step in every}.values())
+        parts = (part for path in self.paths for part in path.segments)
+        return list(dict.fromkeys(step for _, steps in parts for step in steps))
 
 
 def piece_at(phi: Map, x: float) -> tuple[float, arb, arb]:
     """Return the piece of a map that holds from a point on."""
-    return phi[bisect.bisect_right(phi, x, key=operator.itemgetter(0)) - 1]
+    return phi[bisect.bisect_right(phi, x, key=_START) - 1]
 
 
 def _image(phi: Map, x: arb) -> tuple[arb, arb]:
@@ -115,9 +109,7 @@ def _image(phi: Map, x: arb) -> tuple[arb, arb]:
 
     A ball that is not on one side of a kink has both.
     """
-    first, last = (
-        bisect.bisect_right(phi, end, key=operator.itemgetter(0)) for end in (x.lower(), x.upper())
-    )
+    first, last = (bisect.bisect_right(phi, end, key=_START) for end in (x.lower(), x.upper()))
     near = phi[first - 1 : last]
     slopes, images = [a for _, a, _ in near], [a * x + b for _, a, b in near]
     return reduce(arb.union, slopes), reduce(arb.union, images)
@@ -138,11 +130,11 @@ def chain_cells(chains: Sequence[Chain], partition: Plain, bits: int) -> list[Ce
     """
     require(chains[0].walls == chains[1].walls, "pair.second must have the walls of pair.first")
     cuts = [arb(cut) for cut in partition["cuts"]]
-    laws = [straight_law(chain) for chain in chains]
-    if None in laws:
+    found = [straight_law(chain) for chain in chains]
+    if None in found:
         grid = _Grid(chains, partition.get("window", [None, None]), bits)
-        laws = [grid.law(chain) for chain in chains]
-    return list(zip(*(law.masses(cuts) for law in laws if law), strict=True))
+        found = [grid.law(chain) for chain in chains]
+    return list(zip(*(law.masses(cuts) for law in found if law), strict=True))
 
 
 @dataclass(frozen=True)
@@ -161,8 +153,8 @@ class ClippedNormals:
         """Return the masses of the lower wall, the intervals between cuts and the upper wall."""
         low, high = ([] if wall is None else [arb(wall)] for wall in self.walls)
         inner: list[arb] = [min([max([cut, *low]), *high]) for cut in cuts]
-        mixture = [(p, [normal_tails(mean, v.sqrt())]) for p, mean, v in self.normals]
-        found = mixture_masses([*low, *inner, *high], mixture)
+        mixture = [(p, [laws.normal_tails(mean, v.sqrt())]) for p, mean, v in self.normals]
+        found = laws.mixture_masses([*low, *inner, *high], mixture)
         masses = [arb(x.mid(), x.rad() + self.error).nonnegative_part() for x in found]
         lacks = (1 - sum(masses, arb(0))).nonnegative_part().upper()
         half = (lacks if self.lost is None else self.lost) / 2
@@ -217,7 +209,7 @@ class _Law:
         for times, steps in (*opening, (most - 1, last), (1, last)):
             after = taken + times * len(steps)
             entered = taken > path.skips or not path.skips
-            if entered and after < len(path) and not path.stops:
+            if entered and taken < after < len(path) and not path.stops:
                 state, taken = self.repeated(state, times, steps), after
                 continue
             for step in _unrolled(times, steps):
@@ -286,10 +278,8 @@ class _Straight(_Law):
     def repeated(self, state: State, times: int, steps: tuple[Step, ...]) -> State:
         if any(len(step.maps) > 1 or (0, 0) not in step.moves for step in steps):
             return super().repeated(state, times, steps)
-        return self.moved(state, _powered(_STILL, reduce(_then, steps), times, _then))
-
-
-_STILL = Step({(0, 0): [(arb(1), ((-math.inf, arb(1), arb(0)),))]}, arb(0), arb(0))
+        once = reduce(_then, steps)
+        return self.moved(state, _powered(once, once, times - 1, _then))
 
 
 def _then(first: Step, second: Step) -> Step:
@@ -343,11 +333,10 @@ class _Grid(_Law):
         kinks = {piece[0] for phi in maps for piece in phi[1:]}
         inner = sorted(x for x in kinks if self.low < x < self.high)
         self.steepest = max((abs(piece[1]).upper() for phi in maps for piece in phi), key=float)
-        low, high = arb(self.low), arb(self.high)
         # (point, cuts, place) of states whose mass is that of an interval between cuts, if any
         self.lumps: list[tuple[arb, list[arb], int]] = [(arb(c.start), [], 0) for c in chains]
-        self.lumps.append((low, [] if walls[0] is None else [low], 0))
-        self.lumps.append((high, [] if walls[1] is None else [high], 1))
+        for i, end in enumerate((arb(self.low), arb(self.high))):
+            self.lumps.append((end, [] if walls[i] is None else [end], i))
         self.nodes: list[tuple[arb, arb]] = []  # point, weight
         self.error = arb(0)
         roots = cache(
@@ -372,17 +361,14 @@ class _Grid(_Law):
         self._tables: dict[object, Table] = {}
 
     def _panels(self, length: float, bits: int) -> tuple[int, int]:
-        """Return the number of panels of an interval, and of nodes on each, with fewest nodes."""
-        most = max(math.ceil(length / (_NARROWEST * self.std)), 1)
-        counts = sorted({math.ceil(most / 2**k) for k in range(most.bit_length() + 1)})
-        return min(((n, self._order(length / n, bits)) for n in counts), key=math.prod)
-
-    def _order(self, width: float, bits: int) -> int:
-        """Return a number of nodes with which a panel errs by less than 2^-bits."""
-        order = 8
-        while order < _MAX_STATES and not self._error(width, order) < arb(2) ** -bits:
-            order += max(order // 16, 4)
-        return order
+        """Return the fewest panels of an interval, and nodes on each, that err by 2^-bits each."""
+        most, found = max(math.ceil(length / (_NARROWEST * self.std)), 1), []
+        for count in sorted({math.ceil(most / 2**k) for k in range(most.bit_length() + 1)}):
+            order = 8
+            while order < _MAX_STATES and not self._error(length / count, order) < arb(2) ** -bits:
+                order += max(order // 16, 4)
+            found.append((count, order))
+        return min(found, key=math.prod)
 
     def _error(self, width: float, order: int) -> arb:
         """Return the bound of the docstring, at the rho where its exponent is least."""
@@ -402,21 +388,12 @@ class _Grid(_Law):
 
     def law(self, chain: Chain) -> ClippedNormals:
         """Return the law of a chain."""
-        moves = {_balls(phi, step.std) for step in chain.steps for phi in step.maps}
-        self._tables = {key: self._tables[key] for key in moves & self._tables.keys()}
-        self._check_size(chain, len(moves))
-        error = 2 * max(map(len, chain.paths)) * self.error.upper()
-        if not error < 1:
-            raise TooLongError("quadrature does not reach the noise of a step")
-        place = next(i for i, x in enumerate(self.points) if x == chain.start)
-        start = arb_mat([[arb(i == place) for i in range(len(self.points))]])
-        return ClippedNormals(self.ended(chain, start), chain.walls, error, None)
-
-    def _check_size(self, chain: Chain, tables: int) -> None:
+        keys = {_balls(phi, step.std) for step in chain.steps for phi in step.maps}
         size = len(self.points)
+        self._tables = {key: self._tables[key] for key in keys & self._tables.keys()}
         sums = sum(len(own) > _FEW for step in chain.steps for own in step.moves.values())
-        gigabytes = (tables + sums) * self.share * size**2 * (48 + ctx.prec / 8) / 1e9
-        seconds = tables * self.share * size**2 * _ENTRY
+        gigabytes = (len(keys) + sums) * self.share * size**2 * (48 + ctx.prec / 8) / 1e9
+        seconds = len(keys) * self.share * size**2 * _ENTRY
         for times, steps in (part for path in chain.paths for part in path.segments):
             moves = sum(len(step.maps) for step in steps)
             each = min(times * moves * self.share, (moves + 2 * times.bit_length()) * size)
@@ -424,6 +401,12 @@ class _Grid(_Law):
         for much, most, unit in ((gigabytes, _MAX_GIGABYTES, "GB"), (seconds, _MAX_SECONDS, "s")):
             if much > most:
                 raise TooLongError(f"the law on {size} states would take about {much:.2g} {unit}")
+        error = 2 * max(map(len, chain.paths)) * self.error.upper()
+        if not error < 1:
+            raise TooLongError("quadrature does not reach the noise of a step")
+        place = next(i for i, x in enumerate(self.points) if x == chain.start)
+        start = arb_mat([[arb(i == place) for i in range(size)]])
+        return ClippedNormals(self.ended(chain, start), chain.walls, error, None)
 
     def normals(self, masses: arb_mat) -> Iterable[Normal]:
         rows: list[tuple[arb, arb]] = list(zip(masses.entries(), self.points, strict=True))
@@ -463,8 +446,8 @@ class _Grid(_Law):
         places = [float(x.mid()) for x, _ in self.nodes]
 
         def row(mean: arb) -> list[arb]:
-            tails, middle, centre = normal_tails(mean, std), float(mean.mid()), mean / spread
-            masses = [between(cuts, tails)[i] if cuts else none for _, cuts, i in self.lumps]
+            tails, middle, centre = laws.normal_tails(mean, std), float(mean.mid()), mean / spread
+            masses = [laws.between(cuts, tails)[i] if cuts else none for _, cuts, i in self.lumps]
             first, last = (bisect.bisect(places, middle + end) for end in (-beyond, beyond))
             near = [w * (-(x - centre) * (x - centre)).exp() for x, w in nodes[first:last]]
             return masses + [none] * first + near + [none] * (len(nodes) - last)
@@ -522,18 +505,17 @@ def _chain(law: Plain, name: str) -> Chain:
 
     @cache  # equal steps are one
     def step_of(text: str) -> Step:
-        moves: Moves = {}
+        moves: Moves = defaultdict(list)
         plain = json.loads(text)
         for memory in range(memories):
             own = [phi for phi in plain["maps"] if phi.get("from", memory) == memory]
             weights = [phi["weight"] for phi in own]
-            weights = probabilities(weights, f"{name}.maps.weight") if own else []
+            weights = laws.probabilities(weights, f"{name}.maps.weight") if own else []
             for phi, weight in zip(own, weights, strict=True):
-                own_moves = moves.setdefault((memory, phi.get("to", memory)), [])
-                own_moves.append((weight, pieces(phi["pieces"])))
+                moves[memory, phi.get("to", memory)].append((weight, pieces(phi["pieces"])))
         return Step(moves, arb(plain["noise_std"]), arb(0))
 
-    chances = probabilities([path["probability"] for path in law["paths"]], f"{name}.paths")
+    chances = laws.probabilities([path["probability"] for path in law["paths"]], f"{name}.paths")
     paths = []
     for chance, path in zip(chances, law["paths"], strict=True):
         parts = (
