@@ -368,7 +368,7 @@ def judged(question: Question, bracket: tuple[float, float], reference: Referenc
 
 
 def _excess(cells: list[Cell], epsilon: arb) -> Cell:
-    return bounds(lambda draw: excess(draw, epsilon), [Draw(cells)])
+    return bounds(lambda own: excess(own, epsilon), [Draw(cells)])
 
 
 def _delta(question: Question, low: float, high: float, reference: Reference) -> str:

@@ -102,8 +102,9 @@ def _decided(content: Plain, bits: int) -> laws.Decision:
     if content["evidence"] == "sampled":
         return rejects(content["quantity"], at, claimed, content["samples"])
     draws = _draws(content["pair"], content["partition"], content["mechanism"], bits)
-    if content["order"] == "reverse":
-        draws = [own.swapped() for own in draws]
+    # the power is that of the second law
+    if (content["order"] == "reverse") != (content["quantity"] == "1 - beta"):
+        draws = [Draw([(q, p) for p, q in own.cells], own.times) for own in draws]
     return laws.exceeds(content["quantity"], at, claimed, draws)
 
 

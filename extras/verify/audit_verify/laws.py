@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ Cell = tuple[arb, arb]
 Decision = tuple[bool, bool, arb, str]  # proven, denied, least number of the cells, both in words
 Tails = Callable[[arb], Cell]  # the masses below and above a cut
 Mixture = Sequence[tuple[arb, Sequence[Tails]]]  # weights, and a law for each coordinate
-Number = Callable[["Draw"], arb]  # that grows with P and falls with Q
+Number = Callable[[Sequence[Cell]], arb]  # that grows with P and falls with Q
 
 _COEFFICIENT = 1.5e-8  # seconds of a product, for each coefficient and bit
 _MAX_SECONDS = 600.0
@@ -44,23 +44,10 @@ def require(holds: bool, requirement: str) -> None:
 
 
 class Draw(NamedTuple):
-    """Cells of independent draws, and their number.
-
-    Beside the cells' own masses, each law has at most the mass ``lost`` in unknown cells.
-    """
+    """Cells of independent draws, and their number."""
 
     cells: Sequence[Cell]
     times: int = 1
-    lost: Cell = (arb(0), arb(0))
-
-    def swapped(self) -> Draw:
-        """Return the draw with the laws in the other order."""
-        return Draw([(q, p) for p, q in self.cells], self.times, self.lost[::-1])
-
-    def with_least(self) -> Draw:
-        """Return the draw with the least P and the most Q that it may have."""
-        cells = [(p.lower().nonnegative_part(), q.upper()) for p, q in self.cells]
-        return Draw(cells, self.times, (arb(0), self.lost[1]))
 
 
 # ---------------------------------------------------------------------------- quantities
@@ -70,13 +57,11 @@ def exceeds(quantity: str, at: arb, claimed: arb, draws: Sequence[Draw]) -> Deci
     """Return whether cells prove that a quantity exceeds a value, or show that theirs does not.
 
     The Renyi divergence and epsilon at delta 0 of independent draws add up; for other quantities
-    there must be one draw.
+    there must be one draw. Before the power is asked for, the laws must be swapped.
     """
     if not all(mass.is_finite() for own in draws for cell in own.cells for mass in cell):
         return False, False, arb.nan(), "a probability is not known"
     number, right, *sides = _compared(quantity, at, claimed)
-    if quantity == "1 - beta":  # it grows with Q
-        draws = [own.swapped() for own in draws]
     one = len(draws) == draws[0].times == 1
     adds = quantity == "Renyi divergence" or number is largest_loss
     require(one or adds, "partition.scores must be given for several draws")
@@ -110,20 +95,22 @@ def _compared(quantity: str, at: arb, claimed: arb) -> tuple[Number, arb, str, s
 
 def bounds(number: Number, draws: Sequence[Draw]) -> Cell:
     """Return bounds of the sum of a number over draws."""
-    least = [own.with_least() for own in draws]
-    most = [own.swapped().with_least().swapped() for own in draws]
-    low, high = (sum((own.times * number(own) for own in end), arb(0)) for end in (least, most))
+    low = high = arb(0)
+    for draw in draws:
+        ends = [(_least(p), _least(q), p.upper(), q.upper()) for p, q in draw.cells]
+        low += draw.times * number([(p, q) for p, _, _, q in ends])
+        high += draw.times * number([(p, q) for _, q, p, _ in ends])
     return low.lower(), high.upper()
 
 
-def excess(draw: Draw, epsilon: arb) -> arb:
-    """Return the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``.
+def _least(mass: arb) -> arb:
+    return mass.lower().nonnegative_part()
 
-    Mass in unknown cells may be Q's in the cells that count, or P's in any.
-    """
+
+def excess(cells: Sequence[Cell], epsilon: arb) -> arb:
+    """Return the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``."""
     ratio = epsilon.exp()
-    gains = ((p - ratio * q).nonnegative_part() for p, q in draw.cells)
-    return sum(gains, draw.lost[0] - ratio * draw.lost[1])
+    return sum(((p - ratio * q).nonnegative_part() for p, q in cells), arb(0))
 
 
 def gaussian_delta(epsilon: arb, mu: arb) -> arb:
@@ -133,25 +120,22 @@ def gaussian_delta(epsilon: arb, mu: arb) -> arb:
     return normal(mu / 2 - epsilon / mu) - epsilon.exp() * normal(-mu / 2 - epsilon / mu)
 
 
-def log_moment(draw: Draw, alpha: arb) -> arb:
-    """Return log(sum of P^alpha Q^(1 - alpha)), but for lost masses of P."""
-    return sum((p * ((alpha - 1) * loss).exp() for p, loss in _losses(draw)), arb(0)).log()
+def log_moment(cells: Sequence[Cell], alpha: arb) -> arb:
+    """Return log(sum of P^alpha Q^(1 - alpha))."""
+    return sum((p * ((alpha - 1) * loss).exp() for p, loss in _losses(cells)), arb(0)).log()
 
 
-def largest_loss(draw: Draw) -> arb:
-    """Return the largest log(P/Q), but for lost masses of P."""
-    return max([arb(0), *(loss for _, loss in _losses(draw))], key=float)
+def largest_loss(cells: Sequence[Cell]) -> arb:
+    """Return the largest log(P/Q)."""
+    return max([arb(0), *(loss for _, loss in _losses(cells))], key=float)
 
 
-def _losses(draw: Draw) -> Iterator[Cell]:
-    """Yield P and log(P/Q) of the cells, infinite if Q is 0."""
-    for p, known in draw.cells:
-        q = known + draw.lost[1]
-        if p > 0:
-            yield p, (p / q).log() if q > 0 else arb.pos_inf()
+def _losses(cells: Sequence[Cell]) -> list[Cell]:
+    """Return P and log(P/Q) of the cells, infinite if Q is 0."""
+    return [(p, (p / q).log() if q > 0 else arb.pos_inf()) for p, q in cells if p > 0]
 
 
-def power(draw: Draw, alpha: arb) -> arb:
+def power(cells: Sequence[Cell], alpha: arb) -> arb:
     """Return P(reject) of the best test with Q(reject) <= alpha.
 
     It rejects where P/Q is large, and at random in one cell.
@@ -161,8 +145,8 @@ def power(draw: Draw, alpha: arb) -> arb:
         p, q = map(float, cell)
         return p / q if q > 0 else (math.inf if p > 0 else 0.0)
 
-    left, won = (alpha - draw.lost[1]).lower(), draw.lost[0]
-    for p, q in sorted(draw.cells, key=ratio, reverse=True):
+    left, won = alpha.lower(), arb(0)
+    for p, q in sorted(cells, key=ratio, reverse=True):
         if not p > 0 or not left > 0:
             break
         share = (left / q).lower() if q > left else arb(1)
@@ -177,12 +161,13 @@ def composed(draws: Sequence[Draw], scores: Sequence[Sequence[int | None]], modu
     """Return independent draws as one: the sum of the scores of their cells, mod ``modulus``.
 
     A draw in a cell without a score is an outcome of its own: that any draw was in such a cell.
+    Each sum may have all the mass that was rounded down.
     """
     products = sum(2 * draw.times.bit_length() for draw in draws)
     seconds = 2 * products * modulus * ctx.prec * _COEFFICIENT
     if seconds > _MAX_SECONDS:
         raise TooLongError(f"sums of {modulus} scores would take about {seconds:.2g} s")
-    laws, lost = [], []
+    laws = []
     for side in (0, 1):
         powers, shared = [], arb(1)
         for draw, own in zip(draws, scores, strict=True):
@@ -196,11 +181,10 @@ def composed(draws: Sequence[Draw], scores: Sequence[Sequence[int | None]], modu
                     masses[(score - lowest) % modulus] += cell[side]
             shared *= (1 - alone) ** draw.times
             powers.append((masses, draw.times))
-        lower = _law_of_sum(powers, modulus)
-        laws.append([*(arb(mass) / 2**ctx.prec for mass in lower), 1 - shared])
-        known = arb(sum(lower, fmpz(0))) / 2**ctx.prec
-        lost.append((shared - known).nonnegative_part().upper())
-    return Draw(list(zip(*laws, strict=True)), lost=(lost[0], lost[1]))
+        lower = [arb(mass) / 2**ctx.prec for mass in _law_of_sum(powers, modulus)]
+        half = (shared - sum(lower, arb(0))).nonnegative_part().upper() / 2
+        laws.append([*(mass + arb(half, half) for mass in lower), 1 - shared])
+    return Draw(list(zip(*laws, strict=True)))
 
 
 def _law_of_sum(powers: Sequence[tuple[Sequence[arb], int]], modulus: int) -> list[fmpz]:

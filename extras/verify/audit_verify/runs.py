@@ -152,16 +152,12 @@ def _corners(f: Map, half: float) -> list[tuple[float, arb]]:
     return found
 
 
-def _size(f: Map, half: float) -> arb:
-    """Return the largest absolute value on [-half, half]."""
-    if half == math.inf and not (f[0][1] == 0 and f[-1][1] == 0):
-        return arb.pos_inf()
-    return reduce(arb.max, (abs(y) for _, y in _corners(f, half)))
-
-
 def _apart(f: Map, g: Map, half: float) -> arb:
     """Return the largest distance of two functions on [-half, half]."""
-    return _size(total((arb(1), f), (arb(-1), g)), half)
+    gap = total((arb(1), f), (arb(-1), g))
+    if half == math.inf and not (gap[0][1] == 0 and gap[-1][1] == 0):
+        return arb.pos_inf()
+    return reduce(arb.max, (abs(y) for _, y in _corners(gap, half)))
 
 
 # ---------------------------------------------------------------------------- assumptions
@@ -191,7 +187,7 @@ def check_losses(losses: Losses, m: SimpleNamespace, cancelled: float) -> None:
     if m.relation == "zero out" and second is not None:
         against = own if inside else [_ZERO]
         zero = min((first, second), key=lambda f: max(float(_apart(f, g, half)) for g in against))
-        nothing = bool(_size(zero, half) <= _ROUNDING * _apart(first, second, half))
+        nothing = bool(_apart(zero, _ZERO, half) <= _ROUNDING * _apart(first, second, half))
         require(nothing or not (sized or clipped), "gradients must be zero for a zeroed record")
     fixed = m.relation == "replace one" and half < math.inf and not sized
     require(fixed or not cancelled, "gradients must not be cancelled")
@@ -243,7 +239,7 @@ def _check_shape(
         if len(corners) > _MAX_CORNERS:
             raise TooLongError(f"gradients of {len(corners)} corners would take long to compare")
         most, near = constant * unit * (1 + _ROUNDING), float(slack)
-        bounded = order < 1 and _size(f, m.half) < math.inf and most + near < math.inf
+        bounded = order < 1 and _apart(f, _ZERO, m.half) < math.inf and most + near < math.inf
         require(bounded, "gradients must be bounded, and the order of holder in [0, 1]")
         values = [(x, float(y - corners[0][1])) for x, y in corners]
         for (x, before), (y, after) in itertools.combinations(values, 2):

@@ -206,8 +206,9 @@ def test_composed_cells_enclose_every_sum_of_scores(seed: int, rounded: str) -> 
     ]
     draw = composed([Draw(cells, times)], [scores], modulus)
     ctx.prec = 200  # what follows does not round
-    assert [float(mass) > 0 for mass in draw.lost] == [rounded == "first", rounded == "second"]
-    assert all(float(mass) < 1e-5 for mass in draw.lost)
+    radii = [max(float(cell[side].rad()) for cell in draw.cells) for side in (0, 1)]
+    assert [radius > 0 for radius in radii] == [rounded == "first", rounded == "second"]
+    assert max(radii) < 1e-5
     for ratio in (Fraction(1, 2), Fraction(1), Fraction(3, 2)):
         wanted = sum(max(p - ratio * q, Fraction(0)) for p, q in exact.values())
         epsilon = (arb(ratio.numerator) / ratio.denominator).log()
@@ -218,11 +219,14 @@ def test_composed_cells_enclose_every_sum_of_scores(seed: int, rounded: str) -> 
     logs = bounds(functools.partial(log_moment, alpha=arb(2)), [draw])
     low, high = (end.exp() for end in logs)
     assert moment * (1 - 1e-5) <= float(low) <= moment
-    assert float(low) <= float(high) <= moment * (1 + 1e-5)
+    assert moment <= float(high)
+    # what was rounded down of P may be where Q has nothing
+    assert rounded == "first" or float(high) <= moment * (1 + 1e-5)
     best, left = Fraction(0), Fraction(1, 5)
     for p, q in sorted(exact.values(), key=lambda cell: cell[1] / cell[0], reverse=True):
         best, left = best + q * min(Fraction(1), left / p), max(left - p, Fraction(0))
-    low, high = bounds(functools.partial(power, alpha=arb(1) / 5), [draw.swapped()])
+    swapped = Draw([(q, p) for p, q in draw.cells])
+    low, high = bounds(functools.partial(power, alpha=arb(1) / 5), [swapped])
     assert float(best) - 1e-5 <= float(low) <= best <= float(high) <= float(best) + 1e-5
 
 
