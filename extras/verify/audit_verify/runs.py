@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, reduce
 from types import SimpleNamespace
-from typing import NamedTuple
 
 from flint import arb
 
@@ -43,21 +42,6 @@ _DEFAULTS: Plain = {
     "max_batch_size": None, "participations": 1, "poisson_rate": None, "losses": "fixed",
 }  # fmt: skip
 _ZERO: Map = ((-math.inf, arb(0), arb(0)),)
-
-
-class Losses(NamedTuple):
-    """Gradients in some steps, in units of a step.
-
-    ``batches`` are the other records of each batch of a cycle, the ``second`` gradient of the
-    differing record is None if it is removed, ``shared`` is a regulariser that enters a step once.
-    """
-
-    steps: int
-    unit: float
-    batches: tuple[Map, ...]
-    first: Map
-    second: Map | None
-    shared: Map
 
 
 def chains(pair: Plain, mechanism: Plain) -> tuple[Chain, Chain]:
@@ -110,15 +94,18 @@ def _stated(mechanism: Plain) -> SimpleNamespace:
     return m
 
 
-def _losses(phase: Plain, cycle: int) -> Losses:
-    batches = tuple(
-        phi for count, plain in phase["others"] for phi in [pieces(plain)] * min(count, cycle + 1)
-    )
-    require(len(batches) == cycle, f"others must be for the {cycle} batches of a cycle")
-    second = None if phase["second"] is None else pieces(phase["second"])
-    shared = pieces(phase["shared"]) if "shared" in phase else _ZERO
-    steps, unit = phase["steps"], phase["step_size"]
-    return Losses(steps, unit, batches, pieces(phase["first"]), second, shared)
+def _losses(phase: Plain, cycle: int) -> SimpleNamespace:
+    """Return the gradients in the steps of a phase as functions, in units of a step.
+
+    ``others`` are the other records of each batch of a cycle, the ``second`` gradient of the
+    differing record is None if it is removed, ``shared`` is a regulariser that enters a step once.
+    """
+    given = {name: phase.get(name) for name in ("first", "second", "shared")}
+    known = {name: pieces(plain) for name, plain in given.items() if plain is not None}
+    counts = [(min(count, cycle + 1), pieces(plain)) for count, plain in phase["others"]]
+    others = [phi for count, phi in counts for _ in range(count)]
+    require(len(others) == cycle, f"others must be for the {cycle} batches of a cycle")
+    return SimpleNamespace(**{**phase, "shared": _ZERO, **known, "others": others})
 
 
 # ---------------------------------------------------------------------------- functions
@@ -163,9 +150,9 @@ def _apart(f: Map, g: Map, half: float) -> arb:
 # ---------------------------------------------------------------------------- assumptions
 
 
-def check_losses(losses: Losses, m: SimpleNamespace, cancelled: float) -> None:
+def check_losses(losses: SimpleNamespace, m: SimpleNamespace, cancelled: float) -> None:
     """Raise ``NotAWitnessError`` unless gradients are those of neighbours that a claim allows."""
-    unit, half, clipped = losses.unit, m.half, m.clip_norm is not None
+    unit, half, clipped = losses.step_size, m.half, m.clip_norm is not None
     first, second, shared = losses.first, losses.second, losses.shared
     sized, removed = m.batching in _RANDOM_SIZES, m.relation == "add remove"
     both = (second is None) == removed
@@ -174,7 +161,7 @@ def check_losses(losses: Losses, m: SimpleNamespace, cancelled: float) -> None:
     require(sized or plain, "gradients must be whole where batches have one size")
     kept = plain or not (clipped or removed)
     require(kept, "shared must be zero where gradients are clipped or a record is removed")
-    others = [] if m.dataset_size == 1 else list({id(f): f for f in losses.batches}.values())
+    others = [] if m.dataset_size == 1 else list({id(f): f for f in losses.others}.values())
     own = [*others, first] + ([] if second is None else [second])
     if len(own) ** 2 * max(map(len, own)) > _MAX_COMPARED:
         raise TooLongError(f"the gradients of {len(own)} records would take long to compare")
@@ -254,7 +241,9 @@ def _at_most(value: arb, limit: arb) -> bool:
 # ---------------------------------------------------------------------------- samplers
 
 
-def _paths(run: Sequence[Losses], m: SimpleNamespace, side: str, position: int) -> Iterator[Path]:
+def _paths(
+    run: Sequence[SimpleNamespace], m: SimpleNamespace, side: str, position: int
+) -> Iterator[Path]:
     """Yield the paths of a dataset: one, or one for each batch that may hold the record.
 
     A constant step size repeats the steps of a cycle or of an epoch.
@@ -265,7 +254,7 @@ def _paths(run: Sequence[Losses], m: SimpleNamespace, side: str, position: int) 
     skips = m.steps // 2 if m.release == "random skip" else 0
     require(not skips or batching not in _EPOCHS, "epochs must not start midway")
     # others that move nothing at some steps only are counted at all of them
-    still = all(_is_zero(phi) for losses in run for phi in losses.batches)
+    still = all(_is_zero(phi) for losses in run for phi in losses.others)
     followed = batching != "random allocation" or (n <= _MAX_FOLLOWED and m.participations == 1)
     require(still or followed, f"dataset_size must be at most {_MAX_FOLLOWED}, one batch each")
     unclear = m.relation == "add remove" and batching in ("reshuffled", "drop last")
@@ -292,22 +281,22 @@ def _paths(run: Sequence[Losses], m: SimpleNamespace, side: str, position: int) 
 
 
 def _steps_of(
-    losses: Losses, m: SimpleNamespace, record: Map | None, place: int, still: bool
+    losses: SimpleNamespace, m: SimpleNamespace, record: Map | None, place: int, still: bool
 ) -> Callable[[int, float], Step]:
     """Return the steps of a dataset, by their place in the cycle or epoch and their size."""
     rare = _counted(m.batching, still) and m.dataset_size > _FEW
 
     @cache
     def moved(eta: float, batch: int, holds: bool, others: int) -> Map:
-        ratio = arb(1) if eta == losses.unit else arb(eta) / arb(losses.unit)
+        ratio = arb(1) if eta == losses.step_size else arb(eta) / arb(losses.step_size)
         parts = [(ratio, losses.shared)]
-        parts += [(ratio * others / m.batch_size, losses.batches[batch])] if others else []
+        parts += [(ratio * others / m.batch_size, losses.others[batch])] if others else []
         parts += [(ratio / m.batch_size, record)] if holds and record is not None else []
         return tuple((x, 1 - slope, -shift) for x, slope, shift in total(*parts))
 
     @cache
     def step(at: int, eta: float) -> Step:
-        batch = at if len(losses.batches) > 1 else 0
+        batch = at if len(losses.others) > 1 else 0
         weights: dict[tuple[int, int, bool, int], arb] = defaultdict(arb)
         for before, after, holds, others, weight in _draws(m, at, place, record is not None, still):
             weights[before, after, holds, 0 if still else others] += weight
