@@ -34,7 +34,7 @@ from audit_verify import laws
 from audit_verify.laws import Cell, Plain, TooLongError, require
 
 Map = tuple[tuple[float, arb, arb], ...]  # from each point on: slope, shift; the first is -inf
-Moves = dict[tuple[int, int], list[tuple[arb, Map]]]  # by memory before and after: probabilities
+Moves = dict[tuple[int, int], list[tuple[arb, Map]]]  # by memories before, after
 Segment = tuple[int, tuple["Step", ...]]  # repetitions, steps
 Normal = tuple[arb, arb, arb]  # weight, mean, variance
 State = dict[int, Any]  # by memory: masses, which can be added and scaled
@@ -52,7 +52,7 @@ _TILE = 48  # rows and columns of a part of a table
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A step: its moves and the noise.
+    """A step: the probabilities and maps of its moves, and the noise.
 
     Moves that are too rare to be followed have at most the probability ``lost`` together.
     """
@@ -244,9 +244,6 @@ def _through(law: Iterable[Normal], moves: Iterable[tuple[arb, Map]], std: arb) 
         yield chance * weight, moved, slope * slope * variance + std * std
 
 
-# ---------------------------------------------------------------------------- straight chains
-
-
 class _Normals:
     """A mixture of normals; those that may be equal are one, in wider balls."""
 
@@ -310,9 +307,6 @@ def straight_law(chain: Chain) -> ClippedNormals | None:
         return None
     lost = max(map(len, chain.paths)) * max((step.lost for step in chain.steps), key=float)
     return ClippedNormals(law, chain.walls, arb(0), lost.upper())
-
-
-# ---------------------------------------------------------------------------- quadrature
 
 
 class _Grid(_Law):
