@@ -102,11 +102,11 @@ def _match(value: Any, schema: Plain, name: str) -> None:
             _require(key in schema["properties"], shown, "left out", item)
             _match(item, schema["properties"][key], shown)
     elif type(value) in _TYPES["number"]:
-        for key in _LIMITS.keys() & schema.keys():
-            words, allows = _LIMITS[key]
-            _require(allows(value, schema[key]), name, f"{words} {schema[key]:g}", value)
         # it may be no number, or an integer of many digits
         _require(abs(value) < _LARGEST, name, "finite", value)
+        for key, (words, allows) in _LIMITS.items():
+            if key in schema:
+                _require(allows(value, schema[key]), name, f"{words} {schema[key]:g}", value)
         whole = "number" not in _types(schema) or float(value) == value
         _require(whole, name, "a number that a double holds", value)
 

@@ -607,6 +607,7 @@ FORGED: dict[str, tuple[str, dict[tuple, object]]] = {
     "NaN": ("claimed must be finite, got nan", {("claimed",): math.nan}),
     "infinity": ("claimed must be finite, got inf", {("claimed",): math.inf}),
     "NaN in a gradient": ("must be finite, got nan", {FIRST: line(math.nan)}),
+    "NaN between limits": ("noise_std must be finite, got nan", {(*M, "noise_std"): math.nan}),
     "a large delta": ("in [0, 1) for a delta, got 1.0", {("at",): 1.0}),
     "a negative delta": ("in [0, 1)", {("at",): -0.1}),
     "an order of 1": ("above 1 for an order", {("quantity",): "Renyi divergence", ("at",): 1.0}),
@@ -812,8 +813,6 @@ def test_samplers_draw_the_batches_of_their_definition(
 @pytest.mark.parametrize("release", ["last iterate", "random stop", "random skip"])
 def test_released_iterates_are_those_of_their_definition(release: str, diameter) -> None:
     """Far from walls, k steps give N(-k g, k s^2); the lengths k are equally likely."""
-    from audit_verify.walks import chain_cells
-
     lengths = {"last iterate": [5], "random stop": range(1, 6), "random skip": range(3, 6)}[release]
     mechanism = {
         **MECHANISM, "steps": 5, "noise_std": 10.0, "diameter": diameter, "release": release,
@@ -877,8 +876,6 @@ def test_counts_are_of_the_draws_that_certify() -> None:
 
 def test_counts_that_are_too_rare_to_be_followed_are_not_forgotten() -> None:
     """Of 1,000 records, batches rarer than 1e-60 are left out: their mass may be in any cell."""
-    from audit_verify.walks import chain_cells
-
     ctx.prec = 400
     mechanism = {
         **MECHANISM, "dataset_size": 1000, "batch_size": 10, "batching": "poisson", "steps": 1,
