@@ -84,6 +84,11 @@ class Law(ShortRepr):
         return float(self.stds.min(initial=math.inf))
 
     @cached_property
+    def widest(self) -> float:
+        """Largest standard deviation of a normal; 0 for a law without any."""
+        return float(self.stds.max(initial=0.0))
+
+    @cached_property
     def position_error(self) -> float:
         """Rounding of the distance from a mean, in standard deviations."""
         if self.exact_means:
@@ -379,13 +384,6 @@ def _blocks(law: Law, points: Array) -> Iterator[slice]:
         start = stop
 
 
-def _near(law: Law, points: Array, reach: float) -> slice:
-    """Return the normals within a reach of the points of a block."""
-    far = reach * float(law.stds.max())
-    first, last = np.searchsorted(law.means, [points[0] - far, points[-1] + far])
-    return slice(int(first), int(last))
-
-
 def _logs(law: Law, points: Array) -> tuple[slice, Array, Array]:
     """Return the normals that matter at points of a block, with distances and log densities.
 
@@ -393,7 +391,9 @@ def _logs(law: Law, points: Array) -> tuple[slice, Array, Array]:
     """
     reach = math.inf if law.means.size <= _FEW_NORMALS else _NEAR_DEVIATIONS
     while True:
-        near = _near(law, points, reach)
+        far = reach * law.widest
+        first, last = np.searchsorted(law.means, (points[0] - far, points[-1] + far))
+        near = slice(int(first), int(last))
         z = points[:, None] - law.means[near]
         z /= law.stds[near]
         logs = z * z
@@ -401,26 +401,26 @@ def _logs(law: Law, points: Array) -> tuple[slice, Array, Array]:
         logs += law.log_masses[near] - np.log(law.stds[near])
         if near.start == 0 and near.stop == law.means.size:
             return near, z, logs
-        left_out = _left_out(law, points, near, reach) - math.log(law.narrowest)
+        left_out = _left_out(law, points, reach) - math.log(law.narrowest)
         if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _LOG_NEGLIGIBLE:
             return near, z, logs
         reach *= 2
 
 
-def _left_out(law: Law, points: Array, near: slice, reach: float) -> float:
-    """Bound the log of the densities of other normals, times their deviations.
+def _left_out(law: Law, points: Array, reach: float) -> float:
+    """Bound the log of the densities of normals beyond a reach, times their deviations.
 
     In shells that double in width: of each, the mass on either side of one of its ends.
     """
+    farthest = max(points[-1] - law.means[0], law.means[-1] - points[0])
+    shells = 2 + max(math.ceil(math.log2(farthest / (reach * law.widest))), 0)
+    reaches = reach * 2.0 ** np.arange(shells)
+    first = np.searchsorted(law.means, points[0] - reaches * law.widest)
+    last = np.searchsorted(law.means, points[-1] + reaches * law.widest)
     below, above = law.log_outside
-    total, size = -math.inf, law.means.size
-    while near.start > 0 or near.stop < size:
-        outer = _near(law, points, 2 * reach)
-        left = min(below[near.start], above[outer.start])
-        right = min(above[near.stop], below[outer.stop])
-        total = float(np.logaddexp(total, np.logaddexp(left, right) - 0.5 * reach**2))
-        near, reach = outer, 2 * reach
-    return total
+    left = np.minimum(below[first[:-1]], above[first[1:]])
+    right = np.minimum(above[last[:-1]], below[last[1:]])
+    return float(np.logaddexp.reduce(np.logaddexp(left, right) - 0.5 * reaches[:-1] ** 2))
 
 
 def _block(law: Law, points: Array, tails: bool) -> EdgeTable:
