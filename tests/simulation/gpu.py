@@ -70,7 +70,7 @@ def main() -> int:
     for name, pair in cases():
         draws = [Draw(), *([Draw(thresholds=(-0.5, 0.0, 0.25))] if name == "two lines" else [])]
         for draw in draws:
-            same = drawn(pair, draw, trials, block=70 if in_simulator else None)
+            same = drawn(pair, draw, trials, block=35 if in_simulator else None)
             kept = "counts" if draw.adds_up else "iterates"
             print(f"{name}, {kept}: {'same' if same else 'differs'}")
             all_same &= same

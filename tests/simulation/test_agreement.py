@@ -44,7 +44,7 @@ from tests.constructions.test_lattice import mechanism as lattice_mechanism
 from .cases import mechanism
 
 LEVEL = 1e-4  # false alarms of a whole table
-TRIALS = 200_000
+TRIALS = 100_000
 BINS = 40
 Floats = NDArray[np.float64]
 

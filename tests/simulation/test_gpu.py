@@ -18,7 +18,7 @@ from tests.simulation.gpu import cases
 
 def test_a_gpu_draws_the_bits_of_the_processor() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.simulation.gpu", "80"],
+        [sys.executable, "-m", "tests.simulation.gpu", "40"],
         env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
         capture_output=True,
         text=True,

@@ -24,7 +24,7 @@ from .jobs import ROOT, recorded
 
 WORDS = [
     "scenario=drifted_walk",
-    "settings.full_batch.mechanism.steps=400",
+    "settings.full_batch.mechanism.steps=40",
     "settings.full_batch.steps_shown=[]",
     "settings.full_batch.other_pairs=[]",
     "settings.full_batch.trials=300000",
