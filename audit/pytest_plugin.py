@@ -39,9 +39,8 @@ class ClaimsFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         """Return one test for each claim and one for each complaint."""
-        from audit.claims.checking import with_seed
         from audit.claims.claims_file import load
-        from audit.claims.judge import Shared, equal_share
+        from audit.claims.judge import Shared, equal_share, with_seed
 
         root = self.config.rootpath  # messages show paths relative to it, if that is possible
         inside = Path.cwd() == root and self.path.is_relative_to(root)
@@ -83,9 +82,8 @@ class ClaimItem(pytest.Item):
 
     def runtest(self) -> None:
         """Judge the claim."""
-        from audit.claims.checking import complaint
         from audit.claims.formats import properties
-        from audit.claims.judge import judge
+        from audit.claims.judge import complaint, judge
 
         judgement = judge(self._claim, error=self._error, shared=self._shared)
         facts = properties(judgement).items()

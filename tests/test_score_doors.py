@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from audit import training
-from audit.claims.checking import check
+from audit.claims.judge import check
 from audit.curves import Order
 from audit.estimation import Canaries, LinearScore, ScoreSource, judge_scores
 from audit.results import UserClaim

@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 57_251,
+    "audit": 57_219,
     "audit/bounds": 9_453,
-    "audit/claims": 4_620,
+    "audit/claims": 4_590,
     "audit/estimation": 6_257,
     "audit/training": 1_676,
     "audit/simulation": 2_901,
@@ -22,7 +22,7 @@ MAX_LINES = {
     "audit/results": 944,
     "audit/scenario": 1_769,
     "extras/verify/audit_verify": 1_735,
-    "tests": 48_546,
+    "tests": 48_541,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

@@ -4,7 +4,7 @@
 
 A claim passes these places, from its file to its verdict:
 
-1. `checking.check` judges all claims of some files within one error.
+1. `judge.check` judges all claims of some files within one error.
 2. `claims_file.load` reads the files and those that they include,
 3. as `claims_file.Part`: plain data with the lines of YAML, so that every complaint has its line.
 4. `claims_file.read_mechanism` gives the mechanism: by name, by fields, or from another library;
@@ -19,8 +19,8 @@ A claim passes these places, from its file to its verdict:
 13. The judge compares the closest bound with the number, and with what a theorem proves.
 14. `evidence.witness_of` writes a refutation as numbers,
 15. with the cells that decide it (`partition.partition_of`).
-16. `judgement.Judgement` is the verdict, and `judge.step_down` gives left error to others.
-17. `checking.verify` asks ``audit-verify`` about the refutation.
+16. `evidence.Judgement` is the verdict, and `judge.step_down` gives left error to others.
+17. `judge.verify` asks ``audit-verify`` about the refutation.
 18. `formats` writes the outcome, and `lock` compares it with what it was.
 
 Samples that a user recorded take the place of 10 to 12 (`evidence`); a claim on a pair of a

@@ -1,5 +1,3 @@
-from .checking import check as check
-from .checking import check_file as check_file
 from .claim import Asked as Asked
 from .claim import Budget as Budget
 from .claim import Claim as Claim
@@ -9,8 +7,10 @@ from .claim import Numbers as Numbers
 from .claim import NumberSource as NumberSource
 from .claim import Severity as Severity
 from .claim import statement_of as statement_of
-from .judgement import Evidence as Evidence
-from .judgement import Judgement as Judgement
-from .judgement import Verdict as Verdict
-from .judgement import judge_interval as judge_interval
-from .judgement import judge_upper_bound as judge_upper_bound
+from .evidence import Evidence as Evidence
+from .evidence import Judgement as Judgement
+from .evidence import Verdict as Verdict
+from .evidence import judge_interval as judge_interval
+from .evidence import judge_upper_bound as judge_upper_bound
+from .judge import check as check
+from .judge import check_file as check_file

@@ -1,9 +1,12 @@
-"""Certified lower bounds on a claim's numbers, in the order of their cost.
+"""The evidence on a claim, and the judgement on it.
 
 Each kind of evidence is a generator, which adds the outcome of one pair at a time: exact laws of
 the pairs that fit, explicit and dominating ones among them, fast ones first; the pair of a
 worst-case search; and samples of the pairs whose laws take too long. `collect` runs them until a
 number is refuted or the budget is spent. Scores that a user recorded take the place of all pairs.
+
+A certified lower bound that exceeds a claimed number refutes it, with a witness; a theorem that
+proves less contradicts both, and is an error.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import ClassVar
 
@@ -21,18 +24,25 @@ import numpy as np
 
 from audit import estimation, simulation  # Numba is imported where samples are needed
 from audit.claims.candidates import Candidates, Deadline, KnownPair, LawTooSlow, NoExactLaw
-from audit.claims.claim import Claim, Samples
-from audit.claims.judgement import Evidence
+from audit.claims.claim import Claim, Expected, LooseBy, Samples, Severity, apart, tidy
 from audit.claims.partition import partition_of
 from audit.claims.sources import InvalidClaim
 from audit.claims.witness import COUNTS, LAWS, Witness, counted, mechanism_of, plain_pair
+from audit.claims.witness import Evidence as Evidence
 from audit.constructions import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.brackets import Bracket, BracketError
-from audit.curves.quantities import ClaimedNumber, Mu
-from audit.numerics.number_format import Rounding, short
+from audit.curves.quantities import AnyQuantity, ClaimedNumber, Mu, Quantity
+from audit.mechanism import Composition, NoisySGD
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
+from audit.numerics.number_format import Rounding, number, short, telling
+from audit.results import Verdict as Verdict
+from audit.results import judge_interval as judge_interval
+from audit.results import judge_upper_bound as judge_upper_bound
+from audit.search import tightest_bound
 
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
 # stops the work only if an estimate was wrong by this factor.
@@ -82,6 +92,105 @@ class LowerBound:
     def refutes(self) -> bool:
         """Whether the claimed number is contradicted."""
         return self.number.refuted_by(self.low)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement(ShortRepr):
+    """The verdict on one claim, and its evidence."""
+
+    claim: Claim  #: The claim.
+    verdict: Verdict  #: The verdict.
+    #: The claimed number at the point where the claim is tightest; None if there is none.
+    claimed: float | None = None
+    certified: float | None = None  #: The best certified lower bound there; None if there is none.
+    #: The quantity of these numbers and where it is taken; None if nothing is claimed.
+    quantity: AnyQuantity | None = None
+    order: Order | None = None  #: The order of the pair at that point.
+    pair: str = ""  #: The construction that certifies.
+    pairs_tried: int = 0  #: Number of pairs that were tried.
+    pairs_left: int = 0  #: Number of pairs left when the budget ended.
+    evidence: Evidence | None = None  #: The kind of evidence; None if there is none.
+    #: Bound on the probability that this judgement refutes a true claim; 0 for exact evidence.
+    error: float = 0.0
+    #: All numbers of the claim; empty if nothing is claimed.
+    numbers: tuple[ClaimedNumber, ...] = ()
+    #: For a refutation, everything that is needed to verify it.
+    witness: Witness | None = None
+    #: For a refutation, the answer of ``audit-verify``; empty if it was not asked.
+    verification: str = ""
+    message: str = ""  #: One line that explains the verdict.
+    seconds: float = 0.0  #: Time spent, in seconds.
+
+    def _repr_html_(self) -> str:
+        quantity = self.quantity
+        label = "claim" if quantity is None else f"{quantity.name}{quantity.at_where}"
+        upper = None if self.claim.statement.exceeded else self.claimed  # that is a lower bound
+        return display.sandwich(str(self), [Marks(label, self.certified, upper=upper)])
+
+    def __str__(self) -> str:
+        """Return the verdict in one line, and the expected one if it differs.
+
+        ``claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5``
+        """
+        expected, ratio = self.claim.expected, self.tightness
+        head = f"claim {self.claim.id!r} {self.verdict.value}"
+        # an unexpected refutation needs no more words
+        if not self.as_expected and self.verdict is not Verdict.REFUTED:
+            consistent = self.verdict is Verdict.CONSISTENT
+            if isinstance(expected, LooseBy) and consistent and ratio is not None:
+                digits = telling(expected.loose_by, ratio, 4)
+                loose, most = number(ratio, digits, Rounding.DOWN), expected.loose_by
+                head += f" but loose by {loose}, expected at most {most:.{max(6, digits)}g}"
+            else:
+                head += f", expected {expected.words}"
+        return f"{head}: {self._comparison or self.message}"
+
+    @property
+    def _comparison(self) -> str:
+        """The comparison that decides; empty if the verdict has another reason."""
+        claimed, certified, quantity = self.claimed, self.certified, self.quantity
+        decided = self.verdict in (Verdict.CONSISTENT, Verdict.REFUTED)
+        if claimed is None or certified is None or quantity is None or not decided:
+            return ""
+        if self.claim.statement.exceeded:
+            return ""
+        left, right = apart(certified, claimed)
+        sign = ">" if certified > claimed else "<="
+        return f"certified {quantity.name} {left} {sign} claimed {right}{tidy(quantity.at_where)}"
+
+    @property
+    def where(self) -> str:
+        """Place of the tightest claim: ``"delta 1e-05"``, ``"order 4"`` or ``"alpha 0.05"``."""
+        return "" if self.quantity is None else self.quantity.where
+
+    @property
+    def tightness(self) -> float | None:
+        """Claimed over certified: 1 is exact, below 1 refuted; None if either is missing."""
+        if self.claimed is None or self.certified is None:
+            return None
+        if self.certified == 0:
+            return None if self.claimed == 0 else float("inf")
+        return self.claimed / self.certified
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the expected one."""
+        expected = self.claim.expected
+        if isinstance(expected, Expected):
+            return self.verdict.value == expected.value
+        ratio = self.tightness
+        return (
+            self.verdict is Verdict.CONSISTENT and ratio is not None and ratio <= expected.loose_by
+        )
+
+    @property
+    def mark(self) -> str:
+        """The verdict as a check reports it: ok, FAIL, warn or broken."""
+        if self.verdict is Verdict.ERROR:
+            return "broken"
+        if self.as_expected:
+            return "ok"
+        return "FAIL" if self.claim.severity is Severity.ERROR else "warn"
 
 
 def witness_of(claim: Claim, bound: LowerBound) -> Witness:
@@ -337,3 +446,136 @@ def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:
         found.add_scores(judged, known)
         found.tried += 1
         yield
+
+
+# ---- the verdict
+
+
+def judgement_of(found: Collected) -> Judgement:
+    """Return the verdict on a claim, of what was collected; a fault is raised unless it refutes."""
+    if found.fault is not None and not found.refuted:
+        raise found.fault
+    numbers = tuple(found.numbers)
+    judgement = Judgement(
+        claim=found.claim,
+        verdict=Verdict.INCONCLUSIVE,
+        claimed=numbers[0].value,
+        quantity=numbers[0].quantity,
+        numbers=numbers,
+        pairs_left=found.left,
+    )
+    if not found.bounds:
+        reason = "; ".join(dict.fromkeys(found.reasons))
+        nothing = "no pair of neighbouring datasets is available for this mechanism"
+        return replace(judgement, message=reason or nothing)
+    closest = found.closest
+    verdict, message = _verdict(found)
+    witness = None
+    if verdict is Verdict.REFUTED and closest.refutes:
+        try:
+            witness = witness_of(found.claim, closest)
+        except ValueError as error:
+            message += f" (no witness: {error})"
+    return replace(
+        judgement,
+        verdict=verdict,
+        claimed=closest.number.value,
+        certified=closest.low,
+        quantity=closest.number.quantity,
+        order=closest.order,
+        pair=closest.known.name,
+        pairs_tried=found.tried,
+        evidence=closest.evidence,
+        error=found.spent,
+        witness=witness,
+        message=message,
+    )
+
+
+def _verdict(found: Collected) -> tuple[Verdict, str]:
+    """Return the verdict of the closest bound, and why."""
+    closest, exceeded = found.closest, found.claim.statement.exceeded
+    quantity, known = closest.number.quantity, closest.known
+    # with the digits that tell them apart
+    texts = apart(closest.low, closest.number.value, 6)
+    low, claimed = (short(float(text), len(text), Rounding.NEAREST) for text in texts)
+    numbers = f"certified {quantity.name} {low}{quantity.at_where}, claimed {claimed}"
+    if isinstance(known, Recorded):
+        verb = "exceed" if closest.refutes else "do not exceed"
+        says = (
+            f"the samples {verb} it at confidence {short(1 - found.spent, 6, Rounding.DOWN)}: "
+            f"{quantity.name}{known.of} at least {low}{quantity.at_where}, claimed {claimed}"
+            f"{known.how}; {known.digests}"
+        )
+    elif closest.refutes:
+        says = f"a pair exceeds it: {numbers}" if exceeded else numbers
+    else:
+        within = f" within {found.claim.budget.seconds:g} s" if found.left else ""
+        left = f" ({found.left} more were left)" if found.left else ""
+        verb = "exceed" if exceeded else "refute"
+        says = f"none of the {found.tried} pairs tried{within} {verb}s it{left}: {numbers}"
+        if found.tried == 1:
+            says = f"the pair tried{within} does not {verb} it{left}: {numbers}"
+    if closest.refutes:
+        if contradiction := _contradiction(closest):
+            return Verdict.ERROR, contradiction
+        return Verdict.CONSISTENT if exceeded else Verdict.REFUTED, says
+    proven = "" if isinstance(known, Recorded) else _proven(found, known, numbers)
+    if proven:
+        return Verdict.REFUTED if exceeded else Verdict.CONSISTENT, proven
+    reason = closest.inconclusive if exceeded else found.inconclusive
+    verdict = Verdict.INCONCLUSIVE if exceeded or reason else Verdict.CONSISTENT
+    return verdict, f"{reason}; {says}" if reason else says
+
+
+def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
+    """Return why the number of the closest bound is at most the claimed one; empty if unknown."""
+    claim, number = found.claim, found.closest.number
+    quantity = number.quantity
+    if not claim.statement.exceeded:
+        if not isinstance(known.pair, AllIterates):
+            return ""
+        # the pair dominates all others, so that its upper end is a proof
+        own = [one for one in found.bounds if one.number is number and one.known is known]
+        high = max(one.high for one in own)  # the worse of both orders
+        if high > number.value:
+            return ""
+        return f"the dominating pair has at most {short(high, 6, Rounding.UP)}: {numbers}"
+    if claim.mechanism is None:
+        law = known.law()  # the laws are all that the claim is about
+        high = max(quantity.bracket(law, order)[1] for order in Order)
+        if high < number.value - number.slack:
+            most = short(high, 6, Rounding.UP)
+            return f"the laws have {quantity.name} at most {most}{quantity.at_where}"
+    id, least = _least_upper_bound(claim.mechanism, quantity, slow=True)
+    if least >= number.value:
+        return ""
+    return f"{id} proves: {quantity.name} at most {short(least, 6, Rounding.UP)}{quantity.at_where}"
+
+
+def _contradiction(bound: LowerBound) -> str:
+    """Return why a certified number cannot be right, as a theorem proves less; empty if it may.
+
+    Theorems that take seconds are left out.
+    """
+    pair, quantity = bound.known.pair, bound.number.quantity
+    if bound.evidence is not Evidence.EXACT or not isinstance(pair, Construction | AllIterates):
+        return ""
+    id, least = _least_upper_bound(pair.mechanism, quantity, slow=False)
+    if bound.low <= least:
+        return ""
+    low, proven = apart(bound.low, least, 6)
+    return (
+        f"certified {quantity.name} {low}{quantity.at_where} of {bound.known.name} in "
+        f"{bound.order.value} order exceeds {proven}, which {id} proves: one of the two is wrong"
+    )
+
+
+def _least_upper_bound(
+    mechanism: NoisySGD | Composition | None, quantity: Quantity, *, slow: bool
+) -> tuple[str, float]:
+    """Return the id and the value of the tightest sound bound, with what it may err by."""
+    if not isinstance(mechanism, NoisySGD):
+        return "", math.inf
+    id, value = tightest_bound(mechanism, quantity, slow=slow)
+    return id, value * (1 + 1e-9)

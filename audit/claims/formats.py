@@ -11,10 +11,10 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 
 import audit
-from audit.claims.checking import Checked, complaint
 from audit.claims.claim import Location, apart, encode_claim, tidy
 from audit.claims.claims_file import InputError
-from audit.claims.judgement import Judgement
+from audit.claims.evidence import Judgement
+from audit.claims.judge import Checked, complaint
 from audit.codec import encode
 from audit.numerics.number_format import Rounding, ratio, short
 from audit.results import Verdict

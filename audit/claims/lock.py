@@ -15,7 +15,7 @@ from typing import Any
 
 import audit
 from audit.claims.claim import encode_claim, tidy
-from audit.claims.judgement import Judgement
+from audit.claims.evidence import Judgement
 from audit.codec import decode, encode
 from audit.codec.atomic import write_atomic
 from audit.curves.quantities import Quantity

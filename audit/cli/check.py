@@ -13,8 +13,8 @@ from pathlib import Path
 
 from audit import validate
 from audit.claims import formats, lock
-from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
+from audit.claims.judge import DEFAULT_ERROR, Checked, check
 from audit.cli.child_process import Command, status_apart
 from audit.cli.errors import OneLineParser, exit_status, let_the_status_stand
 from audit.codec.atomic import check_place, write_atomic

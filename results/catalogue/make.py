@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit.claims.checking import check
+from audit.claims.judge import check
 from results.catalogue import page, statements, stored_witnesses
 from results.catalogue.printed import printed
 from results.catalogue.rows import rows

@@ -18,8 +18,7 @@ from audit.bounds.random_allocation import (
 )
 from audit.claims.candidates import KnownPairs
 from audit.claims.claim import Claim, statement_of
-from audit.claims.evidence import LowerBound, witness_of
-from audit.claims.judgement import Evidence
+from audit.claims.evidence import Evidence, LowerBound, witness_of
 from audit.claims.witness import Witness
 from audit.constructions import Construction, DriftedWalk
 from audit.constructions.explicit import ExplicitPair, NormalVectors, VectorMixture

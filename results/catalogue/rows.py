@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from audit.bounds import CATALOGUE, Entry
 from audit.claims.claim import tidy
-from audit.claims.judgement import Judgement
+from audit.claims.evidence import Judgement
 from audit.mechanism import Composition
 from audit.report.mechanism_line import mechanism_line
 from audit.results import Verdict

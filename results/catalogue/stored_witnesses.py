@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from audit.claims.checking import Outcome, verify
+from audit.claims.judge import Outcome, verify
 from audit.claims.witness import Witness
 from audit.curves import Order
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audit.claims import formats
-from audit.claims.checking import check
 from audit.claims.formats import Format
+from audit.claims.judge import check
 
 FOLDER = Path(__file__).resolve().parent
 CLAIMS = FOLDER.parents[1] / "scenarios" / "claims"

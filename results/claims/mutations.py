@@ -15,8 +15,8 @@ from pathlib import Path
 
 from audit import Batching, NoisySGD, Order, bounds, exact
 from audit.claims.claim import Claim, statement_of
+from audit.claims.evidence import Judgement
 from audit.claims.judge import judge_all
-from audit.claims.judgement import Judgement
 from audit.constructions import decode_pair
 from audit.results import Verdict
 

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from audit.claims import Expected, formats
-from audit.claims.checking import Checked, check
 from audit.claims.formats import Format
+from audit.claims.judge import Checked, check
 from results.zoo.cases import PROGRAM, Case
 from results.zoo.environments import Environment
 

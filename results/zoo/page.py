@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from audit.claims import Expected, Judgement
-from audit.claims.checking import Outcome, verify
+from audit.claims.judge import Outcome, verify
 from audit.claims.witness import Witness
 from audit.numerics.number_format import Rounding, short
 from results.zoo.cases import Case

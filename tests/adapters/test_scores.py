@@ -11,8 +11,8 @@ import pytest
 
 from audit.adapters.scores import CanaryScores, read_scores, read_table
 from audit.claims import formats
-from audit.claims.checking import check
-from audit.claims.judgement import Evidence, Verdict
+from audit.claims.evidence import Evidence, Verdict
+from audit.claims.judge import check
 from audit.curves import GaussianCurve
 from audit.estimation import Canaries, audit_one_run, audit_samples
 from audit.scenario.config import read_setting

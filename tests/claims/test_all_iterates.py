@@ -9,11 +9,10 @@ import pytest
 
 import audit
 from audit import Batching, Divisor, NoisySGD, Relation, Release
+from audit.claims import Evidence, Judgement, Verdict
 from audit.claims.candidates import KnownPairs
 from audit.claims.claim import Claim, Numbers
-from audit.claims.evidence import Collected, ErrorShare, LowerBound, _too_coarse
-from audit.claims.judge import _verdict
-from audit.claims.judgement import Evidence, Judgement, Verdict
+from audit.claims.evidence import Collected, ErrorShare, LowerBound, _too_coarse, _verdict
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from audit import estimation, simulation
+from audit.claims import Evidence, Judgement, Verdict
 from audit.claims import judge as judging
 from audit.claims.candidates import NoExactLaw
 from audit.claims.claim import Budget, Claim, Samples, Search, statement_of
 from audit.claims.evidence import Collected, ErrorShare, LowerBound, collect
 from audit.claims.judge import equal_share, step_down
-from audit.claims.judgement import Evidence, Judgement, Verdict
 from audit.constructions import TwoSidedWalk
 from audit.curves import Order
 from audit.curves.quantities import ClaimedNumber, EpsilonAtDelta

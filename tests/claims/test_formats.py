@@ -13,11 +13,11 @@ import pytest
 from audit import Order
 from audit.claims import claim as c
 from audit.claims import formats, lock
-from audit.claims.checking import Checked, complaint
 from audit.claims.claim import Asked, NumberSource, statement_of
 from audit.claims.claims_file import InputError
+from audit.claims.evidence import Evidence, Judgement
 from audit.claims.formats import Format
-from audit.claims.judgement import Evidence, Judgement
+from audit.claims.judge import Checked, complaint
 from audit.claims.sources import claimed_numbers
 from audit.curves.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
 from audit.isolation import Workers

@@ -23,9 +23,8 @@ from audit.claims.claim import (
     Search,
     statement_of,
 )
-from audit.claims.evidence import ErrorShare
+from audit.claims.evidence import ErrorShare, Evidence
 from audit.claims.judge import Shared, _judge, judge, judge_all, judged_by_worker, work_order
-from audit.claims.judgement import Evidence
 from audit.claims.sources import ask_callable, claimed_numbers
 from audit.codec import encode
 from audit.constructions import (

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from audit.claims import formats, lock
-from audit.claims.judgement import Verdict
+from audit.claims.evidence import Verdict
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.explicit_laws import (
     DiscreteGaussian,

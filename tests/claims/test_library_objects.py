@@ -15,11 +15,11 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from audit.claims import Claim, sources
-from audit.claims.checking import Checked, check_file
 from audit.claims.claim import Expected
 from audit.claims.claims_file import load
+from audit.claims.evidence import Judgement
 from audit.claims.formats import Format, write
-from audit.claims.judgement import Judgement
+from audit.claims.judge import Checked, check_file
 from audit.codec import decode, encode
 from audit.isolation import UserCodeError
 from audit.mechanism import Composition, NoisySGD, Relation

@@ -13,7 +13,7 @@ import pytest
 from audit import pytest_plugin
 from audit.claims import judge
 from audit.claims.claim import Claim
-from audit.claims.judgement import Judgement
+from audit.claims.evidence import Judgement
 
 from .written import HEAD_LINES, write
 from .written import run as run_module

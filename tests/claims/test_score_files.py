@@ -10,8 +10,8 @@ import pytest
 
 from audit.claims import formats
 from audit.claims.claim import Claim, Samples, statement_of
+from audit.claims.evidence import Evidence, Verdict
 from audit.claims.judge import judge
-from audit.claims.judgement import Evidence, Verdict
 from audit.curves import GaussianCurve, Order
 
 from .written import checked

@@ -12,7 +12,7 @@ from audit import Batching, NoisySGD
 from audit.claims import candidates
 from audit.claims.candidates import KnownPairs
 from audit.claims.claim import Claim, Expected, Search, statement_of
-from audit.claims.judgement import Judgement, Verdict
+from audit.claims.evidence import Judgement, Verdict
 from audit.curves.quantities import EpsilonAtDelta, Mu, Quantity, RenyiAtOrder
 from audit.search import Epsilon, RenyiDivergence, worst_case
 from tests.mechanisms import noisy_sgd

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from audit.claims.checking import Checked
+from audit.claims.judge import Checked
 from audit.results import Verdict
 
 from . import written

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 from audit import Batching, Relation, exact
-from audit.claims import checking as verification
-from audit.claims.checking import Outcome, Verification, verify, with_verification
+from audit.claims import judge as verification
 from audit.claims.claim import Samples
-from audit.claims.judge import Shared
-from audit.claims.judgement import Judgement
+from audit.claims.evidence import Judgement
+from audit.claims.judge import Outcome, Shared, Verification, verify, with_verification
 from audit.constructions import BiasedWalk, TwoSidedWalk
 from audit.curves import Order
 from audit.curves.quantities import RenyiAtOrder

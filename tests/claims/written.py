@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from audit import Composition, NoisySGD
-from audit.claims.checking import Checked, check
 from audit.claims.claim import Claim, Pair, statement_of
-from audit.claims.judge import Shared, judge
-from audit.claims.judgement import Judgement
+from audit.claims.evidence import Judgement
+from audit.claims.judge import Checked, Shared, check, judge
 from audit.exact import BracketedCurve
 from tests.mechanisms import noisy_sgd
 

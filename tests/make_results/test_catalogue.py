@@ -17,7 +17,7 @@ from scipy.stats import norm
 from audit.bounds import CATALOGUE, Status
 from audit.claims import Claim
 from audit.claims.claims_file import load
-from audit.claims.judgement import Judgement
+from audit.claims.evidence import Judgement
 from audit.claims.witness import Witness
 from audit.dominating.matrix_mechanism import (
     MatrixMechanism,

@@ -13,9 +13,8 @@ import pytest
 import yaml
 
 from audit.claims import check_file
-from audit.claims.checking import Outcome, Verification
 from audit.claims.claims_file import load
-from audit.claims.judge import judge_all
+from audit.claims.judge import Outcome, Verification, judge_all
 from results.zoo import make, page
 from results.zoo.cases import Case, read_all
 from results.zoo.environments import environment

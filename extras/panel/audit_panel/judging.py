@@ -16,9 +16,8 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from audit import bounds, validate
 from audit.bounds import RecordScope, Status
-from audit.claims.checking import Outcome, verify
 from audit.claims.claim import Budget, Claim, Numbers, apart
-from audit.claims.judge import Shared, judge_numbers
+from audit.claims.judge import Outcome, Shared, judge_numbers, verify
 from audit.codec import decode, encode
 from audit.constructions.explicit import Repeated
 from audit.curves import PrivacyCurve

@@ -26,8 +26,8 @@ from torch.utils.data import (
 
 from audit import bounds, exact
 from audit.adapters import opacus
-from audit.claims.checking import check
-from audit.claims.judgement import Verdict
+from audit.claims.evidence import Verdict
+from audit.claims.judge import check
 from audit.mechanism import Batching, Composition, NoisySGD, Relation
 from tests.adapters.recorded import make
 

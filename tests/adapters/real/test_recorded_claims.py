@@ -28,7 +28,7 @@ def test_recorded(claim):
 
 
 def test_the_accountants_are_judged_live(tmp_path):
-    from audit.claims.checking import check
+    from audit.claims.judge import check
     from audit.results import Verdict
 
     (tmp_path / "live.claims.yaml").write_text(
