@@ -1,7 +1,5 @@
 """Judge claims within one error budget, and verify their refutations.
 
-Whatever goes wrong with one claim is its verdict, and does not stop the others.
-
 The verifier, ``audit-verify``, is a distribution of its own (``extras/verify``), which shares no
 code with this package and runs in a process of its own. A refutation that it contradicts is an
 error of one of the two.
@@ -38,7 +36,7 @@ from audit.codec.schemas import json_text
 from audit.constructions import all_kinds, decode_any_pair
 from audit.curves.brackets import BracketError
 from audit.isolation import Limits, UserCodeError
-from audit.mechanism import Composition, NoisySGD
+from audit.mechanism import Composition
 from audit.results import Verdict
 from audit.validate import shown
 
@@ -146,18 +144,12 @@ def check(
         claims = tuple(replace(c, search=s) for c, s in zip(claims, wanted, strict=True))
     judgements: tuple[Judgement, ...] = ()
     if claims:
-        done = itertools.count(1)
-
-        def advance(_: Judgement) -> None:
-            if progress is not None:
-                progress(next(done), len(claims))
-
         # output of user constructions must not mix with the results
         with (
             Shared(loaded.files, exhaustive=exhaustive) as shared,
             contextlib.redirect_stdout(sys.stderr),
         ):
-            judgements = judge_all(claims, error=error, jobs=jobs, progress=advance, shared=shared)
+            judgements = judge_all(claims, error=error, jobs=jobs, progress=progress, shared=shared)
         if verify:
             judgements = in_threads(with_verification, judgements, jobs)
     wrong = (complaint(judgement) for judgement in judgements if judgement.verdict is Verdict.ERROR)
@@ -242,7 +234,7 @@ def judge_all(
     *,
     error: float = 0.05,
     jobs: int = 1,
-    progress: Callable[[Judgement], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     shared: Shared | None = None,
 ) -> tuple[Judgement, ...]:
     """Judge several claims that share one error budget, in the order of the claims.
@@ -261,8 +253,8 @@ def judge_all(
     With probability at least 1 - ``error`` no true claim among them is refuted: the claims that may
     draw samples share the error equally (`equal_share`), and the shares of refuted claims go to the
     others (`step_down`), whose samples are drawn again from the same seeds. Exact evidence spends
-    nothing. ``progress`` is called with the first judgement of each claim when it is made, possibly
-    from another thread.
+    nothing. ``progress`` is called with (done, total), possibly from another thread, when a claim
+    has its first judgement.
     """
     validate.integer(1, jobs=jobs)
     share = equal_share(claims, error)
@@ -271,10 +263,12 @@ def judge_all(
         with Shared(files) as own:
             return judge_all(claims, error=error, jobs=jobs, progress=progress, shared=own)
 
+    done = itertools.count(1)
+
     def one(number: int) -> Judgement:
         judgement = _judge(claims[number], share, shared)
         if progress is not None:
-            progress(judgement)
+            progress(next(done), len(claims))
         return judgement
 
     def again(numbers: Sequence[int], larger: float) -> Sequence[Judgement]:
@@ -380,8 +374,7 @@ def may_be_sampled(claim: Claim) -> bool:
 def equal_share(claims: Iterable[Claim], error: float) -> ErrorShare:
     """Return the part of an error budget that each claim may spend, before any is refuted.
 
-    A union bound over the claims that may be sampled (Bonferroni). Their number follows from the
-    claims, so nothing depends on the samples. Claims without trials cannot spend their part.
+    A union bound over the claims that may be sampled (Bonferroni), whose number is known before.
     """
     validate.open_unit(error=error)
     each = error / max(sum(map(may_be_sampled, claims)), 1)
@@ -435,16 +428,16 @@ def _level(judgement: Judgement) -> float:
 
 
 def work_order(claims: Sequence[Claim]) -> list[int]:
-    """Return the indices of claims in the order of work, in which neighbours share the most.
+    """Return indices in the order of work: by mechanism and quantity, then by delta or order."""
+    firsts: dict[Any, int] = {}
 
-    Claims of one quantity on one mechanism are adjacent, sorted by their deltas, orders or alphas.
-    """
-    groups: dict[tuple[NoisySGD | Composition | None, type | None], list[tuple[float, int]]] = {}
-    for number, claim in enumerate(claims):
-        first = next(iter(claim.statement.quantities), None)
-        place = 0.0 if first is None or first.at is None else first.at
-        groups.setdefault((claim.mechanism, type(first)), []).append((place, number))
-    return [number for group in groups.values() for _, number in sorted(group)]
+    def place(number: int) -> tuple[int, float, int]:
+        claim = claims[number]
+        quantity = next(iter(claim.statement.quantities), None)
+        group = firsts.setdefault((claim.mechanism, type(quantity)), number)
+        return group, getattr(quantity, "at", None) or 0.0, number
+
+    return sorted(range(len(claims)), key=place)
 
 
 def in_threads(

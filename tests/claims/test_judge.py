@@ -567,12 +567,12 @@ def test_the_error_of_refuted_claims_goes_to_the_others():
     between, false, true = map(sampled, ((equal + larger) / 2, 0.01, 9.0))
     assert judge(between, error=0.02).verdict is Verdict.CONSISTENT
     seen = []
-    judged = judge_all([between, false, true], error=0.06, progress=seen.append)
+    judged = judge_all([between, false, true], error=0.06, progress=lambda *done: seen.append(done))
     assert [j.verdict for j in judged] == [Verdict.REFUTED, Verdict.REFUTED, judged[2].verdict]
     assert [j.error for j in judged] == [0.03, 0.02, 0.02]
     assert judged[0].certified == larger
     assert judged[2].certified == equal  # bounds of an equal split hold simultaneously
-    assert len(seen) == 3
+    assert seen == [(1, 3), (2, 3), (3, 3)]
     # without a false claim nothing is left over
     assert judge_all([between, true, true], error=0.06)[0].verdict is Verdict.CONSISTENT
 
