@@ -70,11 +70,6 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self.at = time.perf_counter() + seconds
 
-    @property
-    def passed(self) -> bool:
-        """Whether the deadline has passed."""
-        return time.perf_counter() > self.at
-
     @contextlib.contextmanager
     def shared_by(self, count: int) -> Iterator[None]:
         """Charge this claim with one share of work that serves several claims."""
@@ -187,10 +182,9 @@ class Candidates:
     def searched(self, claim: Claim, quantity: Quantity) -> KnownPair | None:
         """Return the pair that the worst-case search finds for a number; None without a search.
 
-        A claim with ``search`` gets its own search, for its quantity, with fewer pairs if that many
-        would take minutes by the sizes of their laws. Any other claim on a bounded convex mechanism
-        gets a small search, of an objective near the quantity, which it shares with the other
-        claims on that mechanism.
+        A claim with ``search`` gets its own, with fewer pairs if that many would take minutes. Any
+        other claim on a bounded convex mechanism shares a small one, of an objective near its
+        quantity, with the others on that mechanism.
         """
         mechanism, search = claim.mechanism, claim.search
         if mechanism is None or isinstance(mechanism, Composition) or _other_runs(claim):
@@ -269,9 +263,8 @@ class PlaceRange:
     ) -> None:
         """Compute the numbers of a pair at all places, or one, where they may exceed others.
 
-        The number of a pair increases along the block: if it does not exceed at the last of several
-        places what others have at the first, it does not exceed it at any of them. ``leads`` says
-        whether its numbers exclude other pairs.
+        They increase along the block: what does not exceed at the last of several places what
+        others have at the first exceeds at none. With ``leads`` they exclude other pairs.
         """
         first = self.quantities.index(asked[0])
         own = slice(first, first + len(asked))
@@ -310,8 +303,12 @@ class KnownPairs:
         with self.lock:
             for claim in claims:
                 subject = claim.mechanism if claim.pair is None else claim.pair
-                if subject is not None and not isinstance(subject, UserPair):
-                    self.expected[subject].update(filter(_has_place, claim.statement.quantities))
+                if subject is None or isinstance(subject, UserPair):
+                    continue
+                for quantity in claim.statement.quantities:
+                    with contextlib.suppress(ValueError):  # a wrong place is left to the verdict
+                        quantity.check()
+                        self.expected[subject].add(quantity)
 
     def one(self, pair: Pair) -> KnownPair:
         """Return a pair with its known numbers."""
@@ -329,14 +326,6 @@ class KnownPairs:
             self._recent.move_to_end(known)
             if len(self._recent) > _MAX_LAWS:
                 self._recent.popitem(last=False)[0].forget()
-
-
-def _has_place(quantity: Quantity) -> bool:
-    """Return whether a number is taken at a place in its range; the verdict reports any other."""
-    with contextlib.suppress(ValueError):
-        quantity.check()
-        return quantity.at is not None
-    return False
 
 
 def candidates_for(claim: Claim, known: KnownPairs) -> Candidates:
@@ -417,11 +406,12 @@ def _is_cheap(mechanism: NoisySGD) -> bool:
 
 def _objective(quantity: Quantity, *, shared: bool) -> Epsilon | RenyiDivergence:
     """Return the objective of a search for a number, or the nearest of those that claims share."""
+    kind: type[Epsilon | RenyiDivergence] = Epsilon
+    at, choices = _TYPICAL_DELTA, _SHARED_DELTAS
     if isinstance(quantity, RenyiAtOrder):
-        return RenyiDivergence(_nearest(quantity.at, _SHARED_ORDERS) if shared else quantity.at)
-    delta = quantity.at if isinstance(quantity, EpsilonAtDelta) else _TYPICAL_DELTA
-    return Epsilon(_nearest(delta, _SHARED_DELTAS) if shared and delta else delta)
-
-
-def _nearest(value: float, choices: tuple[float, ...]) -> float:
-    return min(choices, key=lambda choice: abs(math.log(choice / value)))
+        kind, at, choices = RenyiDivergence, quantity.at, _SHARED_ORDERS
+    elif isinstance(quantity, EpsilonAtDelta):
+        at = quantity.at
+    if shared and at:
+        at = min(choices, key=lambda choice: abs(math.log(choice / at)))
+    return kind(at)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -319,11 +319,6 @@ class Expected(enum.Enum):
     INCONCLUSIVE = "inconclusive"
     NOT_APPLICABLE = "not applicable"
 
-    @property
-    def words(self) -> str:
-        """The expectation in a word or two."""
-        return self.value
-
 
 @dataclass(frozen=True)
 class LooseBy:
@@ -333,8 +328,8 @@ class LooseBy:
     loose_by: float
 
     @property
-    def words(self) -> str:
-        """The expectation in a word or two."""
+    def value(self) -> str:
+        """The expectation in words, like the value of another one."""
         return f"loose by at most {self.loose_by:g}"
 
     def __post_init__(self) -> None:
@@ -411,12 +406,6 @@ class Samples(RecordedScores):
     def __post_init__(self) -> None:
         super().__post_init__()
         validate.integer(1, group_size=self.group_size)
-
-    def inside(self, folder: Path) -> Samples:
-        """Return the samples with file names relative to ``folder``."""
-        given = {"x": self.x, "x_prime": self.x_prime, "file": self.file}
-        files = {key: folder / one for key, one in given.items() if isinstance(one, Path)}
-        return replace(self, **files)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

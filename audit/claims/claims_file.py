@@ -513,7 +513,9 @@ def _read_fields(found: Part, id: str, location: Location) -> Claim:
             raise found[name].invalid(f"{name!r} cannot be combined with {key!r}")
     if claim.samples is None:
         return claim
-    return replace(claim, samples=claim.samples.inside(location.file.parent))
+    named = {key: one for key, one in vars(claim.samples).items() if isinstance(one, Path)}
+    files = {key: location.file.parent / one for key, one in named.items()}
+    return replace(claim, samples=replace(claim.samples, **files))  # type: ignore[arg-type]
 
 
 def _read_subject(

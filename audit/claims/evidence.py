@@ -1,12 +1,8 @@
 """The evidence on a claim, and the judgement on it.
 
-Each kind of evidence is a generator, which adds the outcome of one pair at a time: exact laws of
-the pairs that fit, explicit and dominating ones among them, fast ones first; the pair of a
-worst-case search; and samples of the pairs whose laws take too long. `collect` runs them until a
-number is refuted or the budget is spent. Scores that a user recorded take the place of all pairs.
-
-A certified lower bound that exceeds a claimed number refutes it, with a witness; a theorem that
-proves less contradicts both, and is an error.
+Pairs are tried one after the other, the cheapest evidence first: exact laws, a worst-case search,
+samples. Scores that a user recorded take their place. A certified lower bound that exceeds a
+claimed number refutes it, with a witness; a theorem that proves less contradicts both.
 """
 
 from __future__ import annotations
@@ -15,6 +11,7 @@ import contextlib
 import hashlib
 import itertools
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -142,7 +139,7 @@ class Judgement(ShortRepr):
                 loose, most = number(ratio, digits, Rounding.DOWN), expected.loose_by
                 head += f" but loose by {loose}, expected at most {most:.{max(6, digits)}g}"
             else:
-                head += f", expected {expected.words}"
+                head += f", expected {expected.value}"
         return f"{head}: {self._comparison or self.message}"
 
     @property
@@ -355,10 +352,9 @@ class Collected:
 
 
 def collect(found: Collected, candidates: Candidates, *, exhaustive: bool) -> None:
-    """Add the bounds that the pairs certify, up to the first pair that refutes a number.
+    """Add the bounds that the pairs certify, up to the first that refutes unless ``exhaustive``.
 
-    If ``exhaustive``, the other pairs are tried after one refutes. A pair that refutes is always
-    evaluated for all numbers, in both orders.
+    A pair that refutes is always evaluated for all numbers, in both orders.
     """
     for _ in itertools.chain(_by_laws(found, candidates), _by_samples(found, candidates)):
         if found.refuted and not exhaustive:
@@ -385,7 +381,7 @@ def _by_laws(found: Collected, candidates: Candidates) -> Iterator[None]:
         if known.seconds > seconds:
             continue
         planned += known.seconds
-        if found.bounds and (planned > seconds or deadline.passed):
+        if found.bounds and (planned > seconds or time.perf_counter() > deadline.at):
             found.left += 1
         else:
             until = deadline.at if found.bounds else math.inf

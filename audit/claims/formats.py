@@ -46,7 +46,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
     if judgement.verification and judgement.verdict is Verdict.REFUTED:
         verdict += f", {judgement.verification}"
     if judgement.mark in ("FAIL", "warn"):
-        verdict += f" (expected {judgement.claim.expected.words})"
+        verdict += f" (expected {judgement.claim.expected.value})"
     claimed, certified = judgement.claimed, judgement.certified
     if claimed is not None and certified is not None:
         left, right = apart(certified, claimed, most=_DIGITS)
@@ -177,7 +177,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         "samples": encode(claim.samples, defaults=False),
         "judged": claim.source or None,
         "severity": claim.severity.value,
-        "expected": claim.expected.words,
+        "expected": claim.expected.value,
         "as_expected": judgement.as_expected,
         **properties(judgement),
         "order": None if judgement.order is None else judgement.order.value,

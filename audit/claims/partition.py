@@ -65,11 +65,13 @@ class _Line:
     @cached_property
     def losses(self) -> Array:
         """Losses at the points."""
-        return _difference(*self.logs)
+        return self.loss(self.points)
 
     def loss(self, x: Array) -> Array:
         """Return log p - log q; 0 where neither law has mass."""
-        return _difference(self.log_p(x), self.log_q(x))
+        with np.errstate(invalid="ignore"):
+            loss = self.log_p(x) - self.log_q(x)
+        return np.nan_to_num(loss, nan=0.0, posinf=1e300, neginf=-1e300)
 
     def shares(self, power: float) -> Array:
         """Return masses of the points under the density p^power q^(1 - power), normalised."""
@@ -94,11 +96,6 @@ class _Goal:
     def number(self) -> float:
         """The certified number, or the claimed one where that is infinite."""
         return self.certified if math.isfinite(self.certified) else self.claimed
-
-
-def _difference(log_p: Array, log_q: Array) -> Array:
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(log_p - log_q, nan=0.0, posinf=1e300, neginf=-1e300)
 
 
 def partition_of(
