@@ -13,8 +13,8 @@ import math
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -64,18 +64,11 @@ class NoExactLaw(Exception):
     """A pair has no law at this precision; the message says why."""
 
 
+@dataclass
 class Deadline:
     """The end of the work on one claim, in the time of `time.perf_counter`."""
 
-    def __init__(self, seconds: float) -> None:
-        self.at = time.perf_counter() + seconds
-
-    @contextlib.contextmanager
-    def shared_by(self, count: int) -> Iterator[None]:
-        """Charge this claim with one share of work that serves several claims."""
-        began = time.perf_counter()
-        yield
-        self.at += (time.perf_counter() - began) * (1 - 1 / count)
+    at: float
 
 
 class KnownPair:
@@ -105,10 +98,7 @@ class KnownPair:
 
     @property
     def rank(self) -> float:
-        """A sort key: the time in powers of two, so that the fastest refutations come first.
-
-        Infinite for pairs without an exact law.
-        """
+        """A sort key: the time in powers of two; infinite for pairs without an exact law."""
         if math.isinf(self.seconds):
             return math.inf
         return 0 if self.seconds < _NO_TIME else math.ceil(math.log2(self.seconds / _NO_TIME))
@@ -220,11 +210,14 @@ class Candidates:
             return known.brackets.setdefault(key, quantity.bracket(curve, order))
         block = self._block(quantity)
         asked = block.quantities if curve.many_at_once else (quantity,)
+        began = time.perf_counter()
         try:
-            with deadline.shared_by(len(asked)), block.lock:
+            with block.lock:
                 if (known, *key) not in self._done:  # by another thread
                     block.add(known, order, curve, asked, leads=known in self.pairs)
                     self._done.update((known, one, order) for one in asked)
+            # several claims share the work, of which this one takes one part
+            deadline.at += (time.perf_counter() - began) * (1 - 1 / len(asked))
         except BracketError:  # perhaps at the place of another claim
             known.brackets[key] = quantity.bracket(curve, order)
         return known.brackets.get(key)
@@ -329,10 +322,7 @@ class KnownPairs:
 
 
 def candidates_for(claim: Claim, known: KnownPairs) -> Candidates:
-    """Return the pairs to try: the one that a claim names, or all that fit its mechanism.
-
-    Their record is one that the statement is about.
-    """
+    """Return the pairs to try, of a record that the claim is about: its own, or all that fit."""
     (entry, options), pair = claim.bound, claim.pair
     batches, runs = None, 1  # None for any batch
     if entry is not None and isinstance(claim.mechanism, NoisySGD):
@@ -379,9 +369,6 @@ def _placed(pair: Pair, batches: range | None) -> Pair | None:
     if pair.position is None:
         return replace(pair, position=batches[-1])  # type: ignore[call-arg]
     return pair if pair.position in batches else None
-
-
-# ---- the worst-case search as a source of pairs
 
 
 @functools.lru_cache(maxsize=256)
