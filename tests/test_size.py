@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 57_186,
+    "audit": 57_122,
     "audit/bounds": 9_453,
-    "audit/claims": 4_557,
+    "audit/claims": 4_493,
     "audit/estimation": 6_257,
     "audit/training": 1_676,
     "audit/simulation": 2_901,

@@ -142,10 +142,7 @@ PLACES = tuple(cls.places for cls in QUANTITIES.values() if cls.places)
 
 
 def forms_of(quantities: Mapping[str, type[AnyQuantity]]) -> dict[str, type]:
-    """Return the dataclass of every form of a statement, by the key that tells the form.
-
-    Its fields are the keys of the form.
-    """
+    """Return the dataclass of every form of a statement, whose fields are keys, by its own key."""
     found: dict[str, type] = {}
     exceeding: dict[str, type] = {}
     places: list[Any] = []

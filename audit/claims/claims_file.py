@@ -106,10 +106,7 @@ class Part:
     def mapping(
         self, name: str, allowed: Collection[str] | None = None, errors: InputErrors | None = None
     ) -> Part:
-        """Return a mapping without wrong keys.
-
-        A key that is not ``allowed`` is an error: it is raised, or added to ``errors``.
-        """
+        """Return a mapping without its wrong keys, which are raised, or added to ``errors``."""
         if not isinstance(self.value, dict):
             raise self.bad(name, "a mapping")
         found = {}
@@ -270,10 +267,7 @@ Written = NoisySGD | Composition | EventMechanism | HistoryMechanism | TrainingM
 
 
 def read_named(part: Part, inherited: Named, complaints: InputErrors) -> Named:
-    """Return the fields of every mechanism of a ``mechanisms:`` block, and of the inherited ones.
-
-    Each must be a complete mechanism; errors are added to ``complaints``.
-    """
+    """Return the fields of all mechanisms of a block, each complete, and of the inherited ones."""
     found = dict(inherited)
     written = complaints.tried(part.mapping, "mechanisms", errors=complaints)
     if written is None:
@@ -305,10 +299,7 @@ def read_named(part: Part, inherited: Named, complaints: InputErrors) -> Named:
 def read_mechanism(name: str, part: Part, named: Named) -> tuple[Part, Written]:
     """Return a mechanism and its fields: a name, fields, or a ``base`` and the fields that differ.
 
-    Events, histories and trainings stay in their written form.
-
-    Raises ``InvalidInput`` for an unknown name or field, or a value out of its range; without a
-    complaint if the named definition was invalid.
+    ``InvalidInput`` is raised without a complaint if the named definition was invalid.
     """
     if isinstance(part.value, str):
         fields = _look_up(part, named)
@@ -521,10 +512,7 @@ def _read_fields(found: Part, id: str, location: Location) -> Claim:
 def _read_subject(
     found: Part, mechanism: NoisySGD | Composition | None, own: Collection[str]
 ) -> Pair | UserPair | None:
-    """Return the pair that a claim names under ``pair`` or ``laws``; None if it names none.
-
-    ``laws: {laplace: {sensitivity: 1, scale: 2}}`` names explicit laws, without a mechanism.
-    """
+    """Return the pair that a claim names under ``pair`` or ``laws``; None if it names none."""
     if mechanism is None and not found.value.keys() & {"pair", "laws", "samples"}:
         raise found.invalid("a claim needs 'mechanism', 'laws' or 'samples'")
     name = "laws" if "laws" in found.value else "pair"
@@ -536,11 +524,7 @@ def _read_subject(
 
 
 def _decode_pair(mechanism: NoisySGD | Composition | None, plain: Any) -> Pair | UserPair:
-    """Return a pair from plain data.
-
-    A kind ``package.module:Class`` is a user-defined construction, from a module beside the claims
-    file, in the current folder or installed. It is imported where the claim is judged.
-    """
+    """Return a pair from plain data; a class ``package.module:Class`` is imported by a worker."""
     if isinstance(mechanism, Composition):
         raise validate.fail("pair", "left out for a composition of several runs", plain)
     given = {"kind": plain} if isinstance(plain, str) else plain

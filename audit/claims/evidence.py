@@ -191,10 +191,7 @@ class Judgement(ShortRepr):
 
 
 def witness_of(claim: Claim, bound: LowerBound) -> Witness:
-    """Return the witness of a refuted number.
-
-    Raises ``ValueError`` if the pair cannot be written as numbers.
-    """
+    """Return the witness of a refuted number; ``ValueError`` if the pair cannot be written."""
     number, order, known = bound.number, bound.order, bound.known
     quantity, pair, exact = number.quantity, known.pair, bound.evidence is Evidence.EXACT
     law = None
@@ -312,10 +309,7 @@ class Collected:
         self.spent = self.share.spent
 
     def add_recorded(self, samples: Samples) -> None:
-        """Add the bounds that recorded scores certify.
-
-        A false refutation has probability at most ``share.spent``.
-        """
+        """Add the bounds that recorded scores certify, at the error ``share.spent``."""
         seed, group = self.claim.budget.seed, samples.group_size
         try:
             given = samples.draw(seed)
@@ -368,7 +362,7 @@ def _by_laws(found: Collected, candidates: Candidates) -> Iterator[None]:
     refuted, unless pairs were left out before.
     """
     planned, seconds = 0.0, found.claim.budget.seconds
-    deadline = Deadline(_DEADLINE_FACTOR * seconds)
+    deadline = Deadline(time.perf_counter() + _DEADLINE_FACTOR * seconds)
 
     def bounds_of(known: KnownPair, until: float) -> Iterator[LowerBound]:
         for number, order in itertools.product(found.numbers, Order):
@@ -442,9 +436,6 @@ def _by_samples(found: Collected, candidates: Candidates) -> Iterator[None]:
         found.add_scores(judged, known)
         found.tried += 1
         yield
-
-
-# ---- the verdict
 
 
 def judgement_of(found: Collected) -> Judgement:
@@ -550,10 +541,7 @@ def _proven(found: Collected, known: KnownPair, numbers: str) -> str:
 
 
 def _contradiction(bound: LowerBound) -> str:
-    """Return why a certified number cannot be right, as a theorem proves less; empty if it may.
-
-    Theorems that take seconds are left out.
-    """
+    """Return why a certified number is wrong, as a theorem that takes no time proves; or ""."""
     pair, quantity = bound.known.pair, bound.number.quantity
     if bound.evidence is not Evidence.EXACT or not isinstance(pair, Construction | AllIterates):
         return ""

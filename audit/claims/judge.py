@@ -321,10 +321,9 @@ def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
 
 
 def _in_worker(claim: Claim, pair: UserPair, error: ErrorShare, shared: Shared) -> Judgement:
-    """Judge a claim on a pair of a user-defined class, in a process that imports the class.
+    """Judge a claim on a pair of a user's class, as plain data in a process that imports it.
 
-    A pair is evaluated thousands of times, so the whole claim is judged there, as plain data. It
-    may take the budget's ``callable_seconds`` in addition to its ``seconds``.
+    It may take the budget's ``callable_seconds`` in addition to its ``seconds``.
     """
     budget = claim.budget
     seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCH_S * (claim.search is not None)
@@ -361,9 +360,6 @@ def judged_by_worker(
 
 
 _of_worker = functools.cache(Shared)  # resources shared by the claims of a worker
-
-
-# ---- several claims: their order, their threads, and the error that samples share
 
 
 def may_be_sampled(claim: Claim) -> bool:
@@ -468,8 +464,6 @@ def in_threads(
     finally:
         stopped.set()
 
-
-# ---- verification
 
 SECONDS = 60.0  # limit on the time of one verification
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from audit_verify import run; run()"

@@ -79,10 +79,7 @@ def _name(kind: str, quantity: Quantity) -> str:
 
 
 def changes(lock: Lock, now: Mapping[str, LockedClaim]) -> tuple[str, ...]:
-    """Return one line per change since the lock was written; none if nothing changed.
-
-    ``now`` is the value of `entries`.
-    """
+    """Return one line per change from the lock to the `entries` of ``now``."""
     lines: list[str] = []
     for name, entry in now.items():
         if name not in lock.claims:

@@ -45,10 +45,7 @@ class InvalidClaim(Exception):
 
 
 def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]:
-    """Return the finite numbers that a claim's statement consists of.
-
-    ``workers`` run user functions.
-    """
+    """Return the finite numbers of a claim's statement; ``workers`` run user functions."""
     if claim.unread:
         raise InvalidClaim(claim.unread)
     statement = claim.statement
@@ -118,10 +115,9 @@ def _bound(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNumber,
 
 
 def _user_code(asked: Asked, claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]:
-    """Return what a callable or an accountant claims.
+    """Return what a callable claims at each place, or an accountant, which composes once, at all.
 
-    An accountant gives all numbers at once, because composing takes the time; errors of a callable
-    name the place.
+    Errors of a callable name the place.
     """
     subject = claim.pair if claim.mechanism is None else claim.mechanism
     known, source = asked.name in ACCOUNTANTS, asked.source.value
@@ -180,10 +176,9 @@ def workers_for(files: Iterable[Path]) -> Workers:
 def mechanism_from(
     name: str, target: str, budget: Budget, workers: Workers, *arguments: Any
 ) -> tuple[NoisySGD | Composition, str]:
-    """Return the mechanism of the ``DpEvent`` or ``PrivateTraining`` that a user function returns.
+    """Return the mechanism of the "event" or "training" that a user function returns.
 
-    And a doubt about it, or "". ``name`` is "event" or "training"; ``arguments`` are plain data for
-    the reader of that name.
+    And a doubt about it, or "". ``arguments`` are plain data for the reader of that name.
     """
     task = f"{__name__}:read_{name}"
     with workers.function(target, task=task, limits=_limits(budget), name=name) as function:
@@ -192,10 +187,7 @@ def mechanism_from(
 
 
 def number_of(value: object, name: str, place: str = "") -> float:
-    """Return the number that a user function returned, as a float.
-
-    Real numbers of any type are accepted, also arrays and tensors without dimensions.
-    """
+    """Return a real number of any type, also an array without dimensions, as a float."""
     kind = str(getattr(value, "dtype", ""))
     refused = isinstance(value, bool | np.bool_ | str | bytes | bytearray)
     refused = refused or len(getattr(value, "shape", ())) > 0

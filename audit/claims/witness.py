@@ -174,10 +174,7 @@ def mechanism_of(pair: Pair, plain: Mapping[str, Any]) -> Any:
 
 
 def counted(audit: Audit, number: ClaimedNumber) -> dict[str, Any] | None:
-    """Return the counts that refute a number, and how the error was divided.
-
-    None if the bound combines several events, or is on another quantity.
-    """
+    """Return the counts of the one event that refutes a number, and how the error was divided."""
     quantity, claimed = number.quantity, number.value + number.slack
     if isinstance(quantity, EpsilonAtDelta):
         evidence = audit.per_record_evidence(quantity.at).evidence
