@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import dataclass_transform
 
 import numpy as np
 
@@ -16,6 +17,15 @@ from audit.estimation.verdicts import Verdict
 from audit.numerics.display import ShortRepr
 
 Value = bool | int | float | str
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Stored(ShortRepr):
+    """Base of the parts of results: each is a frozen dataclass with keyword arguments."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
 
 
 def stored_value(value: object) -> Value:
@@ -34,8 +44,7 @@ def stored_value(value: object) -> Value:
     raise validate.fail("value", "a number or text", value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Statement:
+class Statement(Stored):
     """One claim, the value that was found, and the verdict."""
 
     claim: str  #: The statement in words, one line.
@@ -54,8 +63,7 @@ class Statement:
             object.__setattr__(self, "error", float(self.error))
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundTable:
+class FoundTable(Stored):
     """A table of a study."""
 
     caption: str  #: The caption, which states the conclusion.
@@ -79,8 +87,7 @@ class Drawn(enum.Enum):
     BAND = "band"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Series:
+class Series(Stored):
     """One named series of a chart.
 
     Infinite and NaN coordinates are stored as None, which leaves a gap in the drawing.
@@ -108,8 +115,7 @@ def _coordinates(values: Iterable[float | None]) -> tuple[float | None, ...]:
     return tuple(None if v is None or not math.isfinite(v) else float(v) for v in values)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chart:
+class Chart(Stored):
     """A chart of a study."""
 
     name: str  #: Name of the file, unique among the charts.
@@ -126,8 +132,7 @@ class Chart:
             raise validate.fail("name", "letters, digits, '_', '-' and '.' of a file", self.name)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Findings(ShortRepr):
+class Findings(Stored):
     """All findings of a study.
 
     Raises

@@ -27,7 +27,7 @@ from audit.estimation.verdicts import judge_interval as judge_interval
 from audit.estimation.verdicts import judge_upper_bound as judge_upper_bound
 from audit.mechanism import NoisySGD
 from audit.numerics.display import ShortRepr
-from audit.results.findings import Findings, Value, stored_value
+from audit.results.findings import Findings, Stored, Value, stored_value
 from audit.simulation.fingerprint import STREAM
 
 VERSION: Literal[2] = 2
@@ -58,8 +58,7 @@ class Number(ShortRepr):
         return self.low, self.high
 
 
-@dataclass(frozen=True, kw_only=True)
-class ByOrder(ShortRepr):
+class ByOrder(Stored):
     """A divergence of the pair (X, X') in both orders, and the larger of the two."""
 
     forward: Number  #: The divergence of X from X'.
@@ -67,8 +66,7 @@ class ByOrder(ShortRepr):
     worst: Number  #: The larger of the two.
 
 
-@dataclass(frozen=True, kw_only=True)
-class SampledEvidence(ShortRepr):
+class SampledEvidence(Stored):
     """An epsilon certified from samples, and the counts it is computed from."""
 
     epsilon: float  #: The certified lower bound.
@@ -106,16 +104,14 @@ class SampledEvidence(ShortRepr):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Certified(ShortRepr):
+class Certified(Stored):
     """The largest certified epsilon, against which claims are judged."""
 
     epsilon: float  #: The certified lower bound.
     by: str  #: The name of the construction that attains it, or "samples".
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundRow(ShortRepr):
+class BoundRow(Stored):
     """A claimed upper bound on one quantity, and the verdict on it."""
 
     id: str  #: The bound's id in the catalogue, or the name of the user's own claim.
@@ -154,16 +150,14 @@ class Estimator(enum.Enum):
     SEQUENTIAL = "sequential"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RefutedAfter(ShortRepr):
+class RefutedAfter(Stored):
     """The number of pairs of runs after which the sequential audit refuted a claim."""
 
     claim: str  #: The claim's name.
     pairs: int | None  #: The number of pairs; None if the claim was not refuted.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate(ShortRepr):
+class Estimate(Stored):
     """The epsilon that one estimator certifies."""
 
     estimator: Estimator  #: The estimator.
@@ -171,8 +165,7 @@ class Estimate(ShortRepr):
     refuted_after: tuple[RefutedAfter, ...]  #: For the sequential estimator, one entry per claim.
 
 
-@dataclass(frozen=True, kw_only=True)
-class AtDelta(ShortRepr):
+class AtDelta(Stored):
     """Sampled, exact and claimed values of epsilon at one delta."""
 
     delta: float  #: The delta, in [0, 1).
@@ -194,8 +187,7 @@ class AtDelta(ShortRepr):
             raise validate.fail("best", "the id of one of the bounds", self.best)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AtOrder(ShortRepr):
+class AtOrder(Stored):
     """Sampled, exact and claimed values of the setting's Renyi divergence of one order."""
 
     order: float  #: The Renyi order, above 1.
@@ -207,16 +199,14 @@ class AtOrder(ShortRepr):
         validate.above_one(order=self.order)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EpsilonAtDelta(ShortRepr):
+class EpsilonAtDelta(Stored):
     """The exact epsilon of a pair at one delta, the worse of both orders."""
 
     delta: float  #: The delta, in [0, 1).
     epsilon: Number  #: The exact epsilon with its bracket.
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundBy(ShortRepr):
+class FoundBy(Stored):
     """The search that found a pair."""
 
     delta: float  #: The delta at which the search maximised epsilon.
@@ -224,8 +214,7 @@ class FoundBy(ShortRepr):
     seed: int  #: Seed of the search.
 
 
-@dataclass(frozen=True, kw_only=True)
-class OtherPair(ShortRepr):
+class OtherPair(Stored):
     """Another pair for the same mechanism, whose exact law is computed but not sampled."""
 
     pair: Construction  #: The pair.
@@ -233,16 +222,14 @@ class OtherPair(ShortRepr):
     found_by: FoundBy | None  #: The search that found the pair; None if it was given.
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamedEpsilon(ShortRepr):
+class NamedEpsilon(Stored):
     """The exact epsilon of a pair given by name, the worse of both orders."""
 
     pair: str  #: Name of the pair.
     epsilon: Number  #: The exact epsilon with its bracket.
 
 
-@dataclass(frozen=True, kw_only=True)
-class PositionAtDelta(ShortRepr):
+class PositionAtDelta(Stored):
     """Exact, certified and claimed values of epsilon at one delta for the records of one batch."""
 
     delta: float  #: The delta, in [0, 1).
@@ -251,8 +238,7 @@ class PositionAtDelta(ShortRepr):
     bounds: tuple[BoundRow, ...]  #: The claimed upper bounds.
 
 
-@dataclass(frozen=True, kw_only=True)
-class AtPosition(ShortRepr):
+class AtPosition(Stored):
     """The privacy loss of the records of one batch of the cycle."""
 
     position: int  #: The batch, from 0.
@@ -263,16 +249,14 @@ class AtPosition(ShortRepr):
 # curves of the figures: laws, tradeoff functions, epsilon against steps
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundCurve(ShortRepr):
+class BoundCurve(Stored):
     """The values of a bound along a curve."""
 
     id: str  #: The id of the bound.
     values: tuple[float | None, ...]  #: One value per point; None where the bound does not apply.
 
 
-@dataclass(frozen=True, kw_only=True)
-class LawCurves(ShortRepr):
+class LawCurves(Stored):
     """One law of the last iterate, computed and sampled."""
 
     density: Floats  #: The density at the points of the grid.
@@ -281,8 +265,7 @@ class LawCurves(ShortRepr):
     atom_frequencies: tuple[float, float]  #: The sampled mass there.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Laws(ShortRepr):
+class Laws(Stored):
     """The laws of X and X' over the range that holds the mass of either."""
 
     grid: Floats  #: The points of the densities.
@@ -292,8 +275,7 @@ class Laws(ShortRepr):
     second: LawCurves  #: The law of X'.
 
 
-@dataclass(frozen=True, kw_only=True)
-class TradeoffCurves(ShortRepr):
+class TradeoffCurves(Stored):
     """Tradeoff functions on one grid of type I errors: exact, an upper bound, and claimed ones."""
 
     alpha: Floats  #: The type I errors.
@@ -302,16 +284,14 @@ class TradeoffCurves(ShortRepr):
     bounds: tuple[BoundCurve, ...]  #: The claimed lower bounds on the tradeoff function.
 
 
-@dataclass(frozen=True, kw_only=True)
-class BurnIn(ShortRepr):
+class BurnIn(Stored):
     """The number of steps after which epsilon stops growing, according to a theorem."""
 
     steps: float  #: The number of steps.
     theorem: str  #: The theorem's citation.
 
 
-@dataclass(frozen=True, kw_only=True)
-class EpsilonAgainstSteps(ShortRepr):
+class EpsilonAgainstSteps(Stored):
     """The exact epsilon and the bounds after each number of steps, at one delta."""
 
     delta: float  #: The delta, in [0, 1).
@@ -321,8 +301,7 @@ class EpsilonAgainstSteps(ShortRepr):
     burn_in: BurnIn | None  #: The burn-in of a theorem that applies; None if there is none.
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreHistograms(ShortRepr):
+class ScoreHistograms(Stored):
     """Histograms of the scores of X and X'."""
 
     edges: Floats  #: The edges of the bins.
@@ -347,8 +326,7 @@ class ScoreHistograms(ShortRepr):
 # settings
 
 
-@dataclass(frozen=True, kw_only=True)
-class Derived(ShortRepr):
+class Derived(Stored):
     """Quantities that follow from a mechanism's parameters."""
 
     #: Standard deviation of the noise of one step; None if it differs between steps.
@@ -360,8 +338,7 @@ class Derived(ShortRepr):
     epochs: float  #: Number of passes over the dataset.
 
 
-@dataclass(frozen=True, kw_only=True)
-class SettingHeading(ShortRepr):
+class SettingHeading(Stored):
     """The fields of every result of a setting."""
 
     name: str  #: Short name, used in file names.
@@ -371,7 +348,6 @@ class SettingHeading(ShortRepr):
     wall_seconds: float | None  #: Duration in seconds; None if left out (`Result.reproducible`).
 
 
-@dataclass(frozen=True, kw_only=True)
 class PairResult(SettingHeading):
     """A mechanism and a neighbouring pair: exact laws, samples and bounds.
 
@@ -410,7 +386,6 @@ class PairResult(SettingHeading):
         return (self.pair, *(other.pair for other in self.other_pairs))
 
 
-@dataclass(frozen=True, kw_only=True)
 class UserMechanismResult(SettingHeading):
     """A user-defined mechanism: its scores, and the claims about it.
 
@@ -440,7 +415,6 @@ def _check_filled(**named: tuple[object, ...]) -> None:
             raise validate.fail(name, "a list with at least one entry", [])
 
 
-@dataclass(frozen=True, kw_only=True)
 class StudyResult(SettingHeading):
     """A study: its function, its parameters and its findings."""
 
@@ -465,8 +439,7 @@ def _stored_parameter(value: Parameter) -> Parameter:
 SettingResult = PairResult | UserMechanismResult | StudyResult
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScenarioHeading(ShortRepr):
+class ScenarioHeading(Stored):
     """The name and description of a scenario."""
 
     name: str  #: Short name, used in file names.
@@ -479,8 +452,7 @@ class ScenarioHeading(ShortRepr):
             raise validate.fail("name", "a non-empty text", self.name)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Environment(ShortRepr):
+class Environment(Stored):
     """The properties of a run that change between runs: time, machine, source tree and versions."""
 
     started: str  #: Start of the run, ISO 8601 in UTC.
@@ -492,8 +464,7 @@ class Environment(ShortRepr):
     packages: Mapping[str, str]  #: Versions of the libraries.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Provenance(ShortRepr):
+class Provenance(Stored):
     """The provenance of a result."""
 
     version: str  #: Version of this package.
@@ -545,8 +516,7 @@ def _commit() -> tuple[str | None, bool]:
     return found[0], bool(found[1])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result(ShortRepr):
+class Result(Stored):
     """The result of one run of a scenario.
 
     Raises
