@@ -289,19 +289,18 @@ def _run_into(
     from audit.report.runs import status
     from audit.results import to_json
     from audit.scenario import run
-    from audit.scenario.folders import Unfinished
+    from audit.scenario.folders import unfinished
 
     command = command_line("audit")
     name = f"{job.scenario.name}-{_digest(job.config)}"
     again, failure = shlex.join([*shlex.split(command), *words]), None
-    unfinished = Unfinished(job.output.output, name, again)
-    with unfinished.kept():
+    with unfinished(job.output.output, name, again) as checkpoints:
         result = run(
             job.scenario,
             progress=progress,
             command=command,
             workers=workers,
-            folder=unfinished.folder,
+            folder=checkpoints,
             finished=finished,
         )
         with folder.write() as draft:

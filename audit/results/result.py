@@ -246,9 +246,6 @@ class AtPosition(Stored):
     deltas: tuple[PositionAtDelta, ...]  #: One row per delta of the setting.
 
 
-# curves of the figures: laws, tradeoff functions, epsilon against steps
-
-
 class BoundCurve(Stored):
     """The values of a bound along a curve."""
 
@@ -321,9 +318,6 @@ class ScoreHistograms(Stored):
             for sample in (x, x_prime)
         )
         return ScoreHistograms(edges=tuple(edges.tolist()), first=first, second=second)
-
-
-# settings
 
 
 class Derived(Stored):

@@ -10,11 +10,7 @@ from audit import validate
 from audit.codec import decode, encode
 from audit.codec.hints import did_you_mean
 from audit.isolation import search_in
-from audit.scenario import (  # noqa: F401 each registers its kind
-    pair,
-    studies,
-    user_mechanism,
-)
+from audit.scenario import pair, studies, user_mechanism  # noqa: F401 each registers its kind
 from audit.scenario.definition import KINDS, Scenario, Setting, load, reference
 from audit.simulation.blocks import available_threads
 

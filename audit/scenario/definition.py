@@ -108,15 +108,14 @@ class Setting(ABC):
         del plain["name"]
         return plain
 
+    def _heading(self, seed: int) -> dict[str, Any]:
+        """Return the fields that the result of every setting has."""
+        common = {key: getattr(self, key) for key in ("name", "title", "summary")}
+        return {**common, "seed": seed, "wall_seconds": None}
+
     @abstractmethod
     def run(self, context: RunContext) -> results.SettingResult:
         """Compute the setting's result; its ``wall_seconds`` may be None."""
-
-
-def heading(setting: Setting, seed: int) -> dict[str, Any]:
-    """Return the fields that the result of every setting has."""
-    common = {key: getattr(setting, key) for key in ("name", "title", "summary")}
-    return {**common, "seed": seed, "wall_seconds": None}
 
 
 def setting_kind(cls: _Kind) -> _Kind:

@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from audit.simulation.journal import UnusableFolderError, held
@@ -16,37 +15,27 @@ from audit.simulation.journal import UnusableFolderError, held
 _UNFINISHED = ".unfinished"  # no run's name begins with a dot
 
 
-@dataclass(frozen=True)
-class Unfinished:
-    """The checkpoints of one configuration's run, below the folder of all runs."""
+@contextlib.contextmanager
+def unfinished(output: Path, name: str, command: str) -> Iterator[Path]:
+    """Yield the folder, in that of all runs, for the checkpoints of one configuration's run.
 
-    output: Path  #: The folder of all runs.
-    name: str  #: One for each configuration.
-    command: str  #: What continues the run.
-
-    @property
-    def folder(self) -> Path:
-        """The folder of checkpoints; it exists only for a long run."""
-        return self.output / _UNFINISHED / self.name
-
-    @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
-        """Remove the folder at the end; after an error keep it, and add a note to the error."""
-        try:
-            yield
-        except BaseException as error:
-            if self.folder.is_dir() and not isinstance(error, UnusableFolderError):
-                error.add_note(
-                    f"what is finished is kept in {self.folder}; to go on from it: {self.command}"
-                )
-            raise
-        for samples in self.folder.glob("*"):
-            # another run of the same configuration may be at work in there
-            with contextlib.suppress(OSError, ValueError), held(samples):
-                shutil.rmtree(samples)
-        with contextlib.suppress(OSError):  # others are unfinished, or none ever was
-            self.folder.rmdir()
-            self.folder.parent.rmdir()
+    It exists only for a long run, until the end. After an error it is kept, and a note is added to
+    the error: ``command`` continues the run.
+    """
+    folder = output / _UNFINISHED / name
+    try:
+        yield folder
+    except BaseException as error:
+        if folder.is_dir() and not isinstance(error, UnusableFolderError):
+            error.add_note(f"what is finished is kept in {folder}; to go on from it: {command}")
+        raise
+    for samples in folder.glob("*"):
+        # another run of the same configuration may be at work in there
+        with contextlib.suppress(OSError, ValueError), held(samples):
+            shutil.rmtree(samples)
+    with contextlib.suppress(OSError):  # others are unfinished, or none ever was
+        folder.rmdir()
+        folder.parent.rmdir()
 
 
 class RunFolder:

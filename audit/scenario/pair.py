@@ -27,15 +27,7 @@ from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
 from audit.mechanism import Batching, NoisySGD, Release, decode_mechanism, encode_mechanism
 from audit.numerics.arrays import Array
 from audit.progress import Report
-from audit.scenario.definition import (
-    Plain,
-    RunContext,
-    Setting,
-    heading,
-    load,
-    reference,
-    setting_kind,
-)
+from audit.scenario.definition import Plain, RunContext, Setting, load, reference, setting_kind
 
 if TYPE_CHECKING:
     from audit.curves import PrivacyCurve
@@ -227,7 +219,7 @@ class PairSetting(Setting):
             )
 
         return results.PairResult(
-            **heading(self, context.seed),
+            **self._heading(context.seed),
             mechanism=mechanism,
             derived=_derived(mechanism),
             pair=self.pair,
@@ -339,9 +331,6 @@ def _derived(mechanism: NoisySGD) -> results.Derived:
     )
 
 
-# numbers with their brackets
-
-
 def by_order(curve: ExactCurve, quantity: PairNumber) -> results.ByOrder:
     """Return a number in either order and the worse of the two, all inside their brackets."""
     found = []
@@ -351,9 +340,6 @@ def by_order(curve: ExactCurve, quantity: PairNumber) -> results.ByOrder:
         found.append((float(min(max(value, low), high)), low, high))
     forward, reverse, worst = (results.Number(*one) for one in (*found, map(max, *found)))
     return results.ByOrder(forward=forward, reverse=reverse, worst=worst)
-
-
-# claimed bounds, and the rows that compare them with certified values
 
 
 def evaluated_bounds(
@@ -395,9 +381,6 @@ def _judged(
 ) -> tuple[results.BoundRow, ...]:
     """Return the rows of the bounds that apply."""
     return tuple(one.row(quantity, certified) for one in evaluated if one.reason is None)
-
-
-# curves of the figures
 
 
 def curves_against_steps(

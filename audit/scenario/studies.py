@@ -26,7 +26,7 @@ from audit import results, validate
 from audit.codec import decode, encode
 from audit.isolation import call, in_one_line
 from audit.results import Findings
-from audit.scenario.definition import Plain, RunContext, Setting, heading, load, setting_kind
+from audit.scenario.definition import Plain, RunContext, Setting, load, setting_kind
 
 if TYPE_CHECKING:
     from audit.results.result import Parameter
@@ -201,7 +201,7 @@ class StudySetting(Setting):
             progress=context.progress.stage(f"{self.name}: {self.study.function}"),
         )
         return results.StudyResult(
-            **heading(self, context.seed),
+            **self._heading(context.seed),
             function=self.study.function,
             parameters=flat_parameters(encode(self.study.parameters)),
             findings=findings,

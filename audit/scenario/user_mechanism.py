@@ -20,7 +20,7 @@ from audit.estimation.score_source import Columns, ScoreSource, one_alternative
 from audit.estimation.verdicts import UserClaim as UserClaim
 from audit.isolation import call
 from audit.numerics.arrays import Array
-from audit.scenario.definition import Plain, RunContext, Setting, heading, load, setting_kind
+from audit.scenario.definition import Plain, RunContext, Setting, load, setting_kind
 from audit.scenario.shipped import scenarios_folder
 from audit.training.design import Design
 
@@ -175,7 +175,7 @@ def audit_scores(
         )
 
     return results.UserMechanismResult(
-        **heading(setting, seed),
+        **setting._heading(seed),
         source=setting.own.described,
         trials=min(map(len, given)),
         deltas=tuple(map(at_delta, setting.all_deltas)),
@@ -291,7 +291,7 @@ class OneRunSetting(Setting):
             planned_delta=asked.delta,
         )
         return results.StudyResult(
-            **heading(self, context.seed),
+            **self._heading(context.seed),
             function="audit.estimation:audit_one_run",
             parameters={
                 "scores of": asked.function or str(asked.file or asked.scores),

@@ -25,7 +25,7 @@ from audit.results import AtDelta, Estimator, StudyResult, UserClaim, UserMechan
 from audit.scenario import TrainingSetting, run
 from audit.scenario.config import read_scenario, read_setting
 from audit.scenario.definition import RunContext
-from audit.scenario.folders import Unfinished
+from audit.scenario.folders import unfinished
 from audit.scenario.user_mechanism import OneRunSetting, UserMechanismSetting, audit_scores
 from audit.simulation import Parallel
 from audit.training import trials_of
@@ -392,20 +392,20 @@ def test_it_is_the_audit_of_the_library() -> None:
 
 
 def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
-    unfinished = Unfinished(tmp_path, "mine-0123", "audit scenario=mine")
+    run = tmp_path, "mine-0123", "audit scenario=mine"
     broken = training(train=f"{trainings.__name__}:fails_at", arguments={"at": 0}, trials=20)
     seeds = [trial.seed for trial in trials_of(broken.design, 11)]
     # the last one fails, then the module is mended
     failing = training(
         train=f"{trainings.__name__}:fails_at", arguments={"at": seeds[-1]}, trials=20
     )
-    with pytest.raises(ValueError, match=r"^trial 20 ") as caught, unfinished.kept():
-        failing.run(context(11, folder=unfinished.folder))
+    with pytest.raises(ValueError, match=r"^trial 20 ") as caught, unfinished(*run) as folder:
+        failing.run(context(11, folder=folder))
     assert any("to go on from it: audit scenario=mine" in note for note in caught.value.__notes__)
-    assert len(recorded(unfinished.folder / "11")) >= 18
-    with unfinished.kept():
+    assert len(recorded(folder / "11")) >= 18
+    with unfinished(*run):
         pass  # what a run that ended leaves
-    assert not unfinished.folder.exists()
+    assert not folder.exists()
 
 
 def test_plain_data_goes_round() -> None:

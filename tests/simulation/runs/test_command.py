@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from audit.cli import audit as app
-from audit.scenario.folders import Unfinished
+from audit.scenario.folders import unfinished
 from audit.simulation.journal import FILE, Journal, held
 
 from .jobs import ROOT, recorded
@@ -98,26 +98,25 @@ def ended(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_what_an_interrupted_run_leaves_is_told(tmp_path, capsys, monkeypatch):
-    unfinished = Unfinished(tmp_path, "mine-1", "audit")
+    kept = tmp_path / ".unfinished" / "mine-1"
 
     def interrupted() -> None:
-        with unfinished.kept():
+        with unfinished(tmp_path, "mine-1", "audit"):
             raise KeyboardInterrupt
 
     assert ended(interrupted, monkeypatch) == 130
     assert capsys.readouterr().err == "audit: interrupted; nothing was written\n"
-    unfinished.folder.mkdir(parents=True)
+    kept.mkdir(parents=True)
     assert ended(interrupted, monkeypatch) == 130
     assert capsys.readouterr().err == (
-        f"audit: interrupted; what is finished is kept in {unfinished.folder}; "
-        "to go on from it: audit\n"
+        f"audit: interrupted; what is finished is kept in {kept}; to go on from it: audit\n"
     )
     # where nothing can go on, the error says what to do
-    (unfinished.folder / "job.json").touch()
+    (kept / "job.json").touch()
     with (
         pytest.raises(ValueError, match="remove it to begin again") as caught,
-        unfinished.kept(),
-        held(unfinished.folder),
+        unfinished(tmp_path, "mine-1", "audit"),
+        held(kept),
     ):
         pass
     assert not hasattr(caught.value, "__notes__")
@@ -140,27 +139,26 @@ def test_errors_end_in_one_line(error, status, said, capsys, monkeypatch):
 
 
 def test_a_finished_run_leaves_what_others_keep(tmp_path: Path) -> None:
-    mine, other = Unfinished(tmp_path, "mine-1", "audit"), Unfinished(tmp_path, "mine-2", "audit")
-    for unfinished in (mine, other):
-        unfinished.folder.mkdir(parents=True)
-    with mine.kept():
+    folders = [tmp_path / ".unfinished" / name for name in ("mine-1", "mine-2")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    with unfinished(tmp_path, "mine-1", "audit"):
         pass
-    assert other.folder.exists()
-    assert not mine.folder.exists()
-    with other.kept():
+    assert [folder.exists() for folder in folders] == [False, True]
+    with unfinished(tmp_path, "mine-2", "audit"):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_finished_run_leaves_what_another_one_holds(tmp_path: Path) -> None:
-    unfinished = Unfinished(tmp_path, "mine-1", "audit")
-    other, left = unfinished.folder / "1", unfinished.folder / "2"
+    kept = tmp_path / ".unfinished" / "mine-1"
+    other, left = kept / "1", kept / "2"
     for folder in (other, left):
         Journal(folder, {}).close()
-    with held(other), unfinished.kept():
+    with held(other), unfinished(tmp_path, "mine-1", "audit"):
         pass
     assert (other / FILE).is_file()
     assert not left.exists()
-    with unfinished.kept():
+    with unfinished(tmp_path, "mine-1", "audit"):
         pass
-    assert not unfinished.folder.exists()
+    assert not kept.exists()
