@@ -27,7 +27,7 @@ from typing import Any
 from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import Validator, validate
 
-from audit.codec.docstrings import about_fields
+from audit.codec.schemas import about_fields
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.codec import decode
-from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import REQUIRED
-from audit.codec.schemas import Schemas
+from audit.codec.schemas import Schemas, about, about_fields
 
 from .test_codec import Drawing, drawings, encode, validator
 

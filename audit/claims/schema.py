@@ -10,9 +10,8 @@ from audit.bounds.statements import of_ids
 from audit.claims import claims_file
 from audit.claims.claim import ACCOUNTANTS, FORMS, PLACES, TARGET, Claim, NumberSource
 from audit.claims.claims_file import BASE, WRITTEN
-from audit.codec.docstrings import about, about_fields
 from audit.codec.hints import hints_of, init_fields
-from audit.codec.schemas import Schemas, document, field_text, holds, one_of
+from audit.codec.schemas import Schemas, about, about_fields, document, field_text, holds, one_of
 from audit.constructions import all_kinds
 from audit.constructions.schema import of_laws, of_pairs
 from audit.curves.quantities import QUANTITIES

@@ -19,8 +19,8 @@ from typing import Any, Union, get_args, get_origin
 
 from audit.cli.errors import OneLineParser, guarded
 from audit.codec import encode
-from audit.codec.docstrings import about_fields
 from audit.codec.hints import MISSING, default_of, hints_of, init_fields
+from audit.codec.schemas import about_fields
 from audit.constructions import kinds
 from audit.mechanism import NoisySGD
 from audit.scenario.shipped import scenario_files

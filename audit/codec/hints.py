@@ -23,6 +23,7 @@ MISSING = dataclasses.MISSING
 # Metadata of a field that has a default in Python but must be given in plain data: the default
 # changes what the object is, so leaving it out of a file is probably a mistake.
 REQUIRED = MappingProxyType({"required": True})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _Path = tuple[str | int, ...]
 _MAX_ERRORS = 8  # errors listed for one value
 # Hints of a union that are tried after all others, in this order.
@@ -227,7 +228,7 @@ def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | 
     whole number, got 'x'"``.
     """
     place = _Place(name)
-    return place.decode(hint, plain) if given is None else place.instance(hint, plain, given)
+    return place.decode(hint, plain) if given is None else place.of_dataclass(hint, plain, given)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,27 +260,13 @@ class _Place:
         return self.error(requirement, plain, did_you_mean(plain, words))
 
     def decode(self, hint: Any, plain: Any) -> Any:
-        match form(hint):
-            case "any":
-                return plain
-            case "simple":
-                return self.simple(hint, plain)
-            case "checked":
-                return self.checked(hint, plain)
-            case "union":
-                return self.union(get_args(hint), plain)
-            case "literal":
-                return self.literal(get_args(hint), plain)
-            case "dataclass":
-                return self.instance(hint, plain, {})
-            case "enum":
-                return self.choice(hint, plain)
-            case "mapping":
-                return self.mapping(hint, plain)
-            case "list":
-                return self.items(hint, plain)
+        """Return the value that plain data stand for; each form of hints has its method."""
+        return getattr(self, f"of_{form(hint)}")(hint, plain)
 
-    def checked(self, hint: Any, plain: Any) -> Any:
+    def of_any(self, hint: Any, plain: Any) -> Any:
+        return plain
+
+    def of_checked(self, hint: Any, plain: Any) -> Any:
         """Return a value that a function accepts; the path replaces the name in its error."""
         inner, check = get_args(hint)
         value = self.decode(inner, plain)
@@ -289,7 +276,7 @@ class _Place:
             raise self.wrong(str(error).partition(" ")[2]) from error
         return value
 
-    def simple(self, hint: Any, plain: Any) -> Any:
+    def of_simple(self, hint: Any, plain: Any) -> Any:
         if type(plain) is hint:
             return plain
         if hint is float and isinstance(plain, str) and plain in NOT_FINITE:
@@ -302,13 +289,14 @@ class _Place:
         except OverflowError:
             raise self.error(SIMPLE[hint].words, plain) from None
 
-    def literal(self, choices: tuple[Any, ...], plain: Any) -> Any:
+    def of_literal(self, hint: Any, plain: Any) -> Any:
+        choices = get_args(hint)
         for choice in choices:
             if type(choice) is type(plain) and choice == plain:
                 return choice
         raise self.no_choice(choices, plain)
 
-    def choice(self, hint: type[enum.Enum], plain: Any) -> enum.Enum:
+    def of_enum(self, hint: type[enum.Enum], plain: Any) -> enum.Enum:
         if isinstance(plain, hint):
             return plain
         for member in hint:
@@ -320,7 +308,7 @@ class _Place:
                     return member
         raise self.no_choice([member.value for member in hint], plain)
 
-    def items(self, hint: Any, plain: Any) -> Any:
+    def of_list(self, hint: Any, plain: Any) -> Any:
         if not isinstance(plain, Sequence) or isinstance(plain, str):
             raise self.misfit("a list", plain)
         origin, args = get_origin(hint) or hint, get_args(hint)
@@ -349,7 +337,7 @@ class _Place:
             raise DecodeError.joined(wrong)
         return values
 
-    def mapping(self, hint: Any, plain: Any) -> Any:
+    def of_mapping(self, hint: Any, plain: Any) -> Any:
         if not isinstance(plain, Mapping):
             raise self.misfit("a mapping", plain)
         key_hint, item_hint = get_args(hint) or (str, Any)
@@ -367,7 +355,8 @@ class _Place:
                 raise self.error(requirement, key) from None
         return place.decode(hint, key)
 
-    def union(self, hints: tuple[Any, ...], plain: Any) -> Any:
+    def of_union(self, union: Any, plain: Any) -> Any:
+        hints = get_args(union)
         if isinstance(plain, bool | int | float | None) and type(plain) in hints:
             return plain
         classes = [hint for hint in hints if form(hint) == "dataclass"]
@@ -395,9 +384,9 @@ class _Place:
             raise self.inside("kind").no_choice(kinds, plain["kind"])
         if "kind" not in plain and None not in by_kind:
             raise self.inside("kind").wrong(f"must be one of {', '.join(kinds)}, got nothing")
-        return self.instance(by_kind[plain.get("kind")], plain, {})
+        return self.of_dataclass(by_kind[plain.get("kind")], plain)
 
-    def instance(self, cls: type, plain: Any, given: Mapping[str, Any]) -> Any:
+    def of_dataclass(self, cls: type, plain: Any, given: Mapping[str, Any] = _NOTHING) -> Any:
         if isinstance(plain, cls):
             return plain
         noun, kind = with_article(cls.__name__), kind_of(cls)

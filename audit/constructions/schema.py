@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from audit.codec.docstrings import about
-from audit.codec.schemas import Schemas, by_value, one_of
+from audit.codec.schemas import Schemas, about, by_value, one_of
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.registry import kind_in_words
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from audit import codec, validate
-from audit.codec.docstrings import about
-from audit.codec.schemas import Schemas, document, json_text
+from audit.codec.schemas import Schemas, about, document, json_text
 from audit.constructions import Construction, Process, decode_pair, encode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism
 from audit.results.result import VERSION, PairResult, Result

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from audit.codec.docstrings import about
-from audit.codec.schemas import Schemas, by_value, document, field_text, holds, one_of, types_of
+from audit.codec.schemas import Schemas, about, by_value, document, holds, one_of, types_of
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
@@ -36,14 +35,12 @@ def schema(*output: type) -> dict[str, Any]:
     schemas.ready(Study, _of_study(schemas))
     setting = schemas.defined("Setting", _of_setting(schemas))
     ids = schemas.defined("Bound", {"anyOf": [*of_ids(), schemas.open(_OWN)]})
-    own, *beside = (schemas.of_fields(cls, ("settings", "bounds")) for cls in (Scenario, *output))
+    own, *beside = (schemas.of_fields(cls, ("settings",)) for cls in (Scenario, *output))
+    bounds = own["properties"].pop("bounds")
     properties = {
         **own["properties"],
         **{name: one for fields in beside for name, one in fields["properties"].items()},
-        "bounds": {
-            **field_text(Scenario, "bounds"),
-            **schemas.open({"type": "array", "items": ids}),
-        },
+        "bounds": {**bounds, "items": ids},
         "settings": {
             "description": about(Setting),
             **schemas.open({"type": "object", "minProperties": 1}),
@@ -52,7 +49,7 @@ def schema(*output: type) -> dict[str, Any]:
         "hydra": {"description": "Settings of Hydra itself."},
     }
     filled_in = ("title", "threads")  # by `read_scenario`
-    needed = [name for name in own["required"] if name not in filled_in]
+    needed = [name for name in own["required"] if name not in (*filled_in, "bounds")]
     needed += ["bounds", "settings"]
     described = {
         "description": about(Scenario),
@@ -61,17 +58,10 @@ def schema(*output: type) -> dict[str, Any]:
         "patternProperties": _HYDRA,
         "additionalProperties": False,
         "if": {"required": ["defaults"]},
-        "else": {
-            "properties": {"settings": {"additionalProperties": setting}},
-            "required": needed,
-        },
+        "else": {"properties": {"settings": {"additionalProperties": setting}}, "required": needed},
     }
-    return document(
-        described,
-        schemas.definitions,
-        title="Scenario of a Noisy-SGD audit",
-        id="scenario.schema.json",
-    )
+    title, id = "Scenario of a Noisy-SGD audit", "scenario.schema.json"
+    return document(described, schemas.definitions, title=title, id=id)
 
 
 def _of_setting(schemas: Schemas) -> dict[str, Any]:

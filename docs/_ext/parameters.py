@@ -8,7 +8,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from audit.codec.docstrings import about_fields
+from audit.codec.schemas import about_fields
 
 _BEFORE_NAPOLEON = 400  # priority; Napoleon reads the sections of a docstring at 500
 

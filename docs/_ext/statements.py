@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from audit.claims.claim import PLACES, NumberSource
-from audit.codec.docstrings import about, about_fields
+from audit.codec.schemas import about, about_fields
 from audit.curves.quantities import QUANTITIES
 
 
