@@ -69,14 +69,14 @@ def _run() -> None:
         print(VERSION)
         return
     if "--schema" in sys.argv[1:]:
-        from audit.scenario import schema  # takes a while to import, as the studies do
+        from audit.scenario import config  # takes a while to import, as the studies do
 
-        schema.load_shipped_studies()
-        print(json_text(schema.schema(Output)), end="")
+        config.load_shipped_studies()
+        print(json_text(config.schema(Output)), end="")
         return
     # Hydra takes a while to import
     from audit.cli import composition, scenarios
-    from audit.scenario.shipped import scenario_files
+    from audit.scenario.folders import scenario_files
 
     options = composition.read_options("audit")
     own = scenarios.own_files(options.config_dir)

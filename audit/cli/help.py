@@ -23,7 +23,7 @@ from audit.codec.hints import MISSING, default_of, hints_of, init_fields
 from audit.codec.schemas import about_fields
 from audit.constructions import kinds
 from audit.mechanism import NoisySGD
-from audit.scenario.shipped import scenario_files
+from audit.scenario.folders import scenario_files
 
 _WIDTH = 96  # columns of a line, without its indent
 _NO_BREAK = "\xa0"  # a space of a choice, which is not broken between lines

@@ -15,7 +15,7 @@ from audit import validate
 from audit.cli.composition import NO_LOGS, QUIET, defaults_of
 from audit.codec.hints import did_you_mean
 from audit.scenario.definition import Scenario
-from audit.scenario.shipped import FIRST_LINE, scenario_files
+from audit.scenario.folders import FIRST_LINE, scenario_files
 from audit.simulation import Backend
 
 

@@ -17,7 +17,7 @@ from audit.codec import encode
 from audit.codec.hints import hints_of, init_fields
 from audit.numerics.display import ShortRepr
 from audit.progress import Silent, StageProgress
-from audit.scenario.shipped import scenarios_folder
+from audit.scenario.folders import scenarios_folder
 from audit.simulation import Backend, Parallel
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Folders of runs: finished ones, and the checkpoints of long ones."""
+"""Folders of the scenarios that ship with the package, of runs, and of their checkpoints."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from audit.simulation.journal import UnusableFolderError, held
 
+FIRST_LINE = "# @package _global_"  # in every scenario file, for Hydra
+_OTHERS = ("claims", "found", "zoo")
 _UNFINISHED = ".unfinished"  # no run's name begins with a dot
 
 
@@ -81,3 +83,26 @@ def _one_line_errors(folder: Path) -> Iterator[None]:
         raise ValueError(
             f"output must be a folder that can be written to, got {str(folder)!r} ({reason})"
         ) from None
+
+
+def scenarios_folder() -> Path:
+    """Return the folder of shipped scenarios: in a checkout at the top, else in the package."""
+    package = Path(__file__).resolve().parents[1]
+    bundled = package / "_scenarios"
+    return bundled if bundled.is_dir() else package.parent / "scenarios"
+
+
+def scenario_files(folder: Path | None = None) -> Mapping[str, Path]:
+    """Return the scenario files in a folder and its subfolders by name, in order.
+
+    The name is what follows ``audit scenario=``: the path in the folder without its suffix, such as
+    ``papers/langevin``.
+    """
+    folder = scenarios_folder() if folder is None else folder
+    files = {file.relative_to(folder): file for file in folder.rglob("*.yaml")}
+    names = {
+        path.with_suffix("").as_posix(): file
+        for path, file in files.items()
+        if path.parts[0] not in _OTHERS
+    }
+    return dict(sorted(names.items()))

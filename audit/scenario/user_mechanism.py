@@ -21,7 +21,7 @@ from audit.estimation.verdicts import UserClaim as UserClaim
 from audit.isolation import call
 from audit.numerics.arrays import Array
 from audit.scenario.definition import Plain, RunContext, Setting, load, setting_kind
-from audit.scenario.shipped import scenarios_folder
+from audit.scenario.folders import scenarios_folder
 from audit.training.design import Design
 
 # Claims that the sequential audit tests beside the user's: a grid up to this epsilon.

@@ -28,7 +28,7 @@ from audit.dominating.matrix_mechanism import MatrixMechanism, Participation
 from audit.dominating.random_allocation import random_allocation
 from audit.isolation import search_in
 from audit.mechanism import Batching, NoisySGD, Relation
-from audit.scenario.shipped import scenarios_folder
+from audit.scenario.folders import scenarios_folder
 from papers.bsa24_statements import threshold_5_4
 
 _AT22 = (

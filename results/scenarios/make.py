@@ -21,7 +21,7 @@ from pathlib import Path
 
 import audit
 from audit.report.runs import RESULT
-from audit.scenario.shipped import scenario_files
+from audit.scenario.folders import scenario_files
 from results.scenarios.publish import Outcome, publish
 
 # Those that `audit` itself knows by name: another folder would be listed but not run.

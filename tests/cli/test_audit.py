@@ -25,7 +25,7 @@ from audit.cli.audit import _run_jobs, main
 from audit.cli.scenarios import named_scenarios
 from audit.results import PairResult, Result
 from audit.scenario import PairSetting, Scenario
-from audit.scenario.shipped import scenario_files
+from audit.scenario.folders import scenario_files
 from tests.claims.written import environment
 from tests.ended import Command
 from tests.report.example import example

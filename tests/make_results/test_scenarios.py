@@ -19,7 +19,7 @@ from PIL import Image
 from audit import report
 from audit.report.document import Picture
 from audit.results import Result, to_json
-from audit.scenario.shipped import scenarios_folder
+from audit.scenario.folders import scenarios_folder
 from results.scenarios import make
 from results.scenarios.make import SCENARIOS, main, names, run_all
 from results.scenarios.publish import Outcome, fewer_colours, linked, place_of, publish, stable

@@ -17,7 +17,7 @@ from audit.constructions import BiasedWalk
 from audit.curves import Order
 from audit.results import Findings
 from audit.scenario.definition import setting_seed
-from audit.scenario.shipped import scenarios_folder
+from audit.scenario.folders import scenarios_folder
 from audit.simulation import final_iterates
 from papers import at22_proof
 from papers.at22_auxiliary_walk import auxiliary_events, auxiliary_process, burn_in

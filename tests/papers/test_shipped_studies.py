@@ -17,7 +17,7 @@ import yaml
 from audit.mechanism import Batching
 from audit.results import Verdict
 from audit.scenario.definition import load
-from audit.scenario.shipped import scenario_files, scenarios_folder
+from audit.scenario.folders import scenario_files, scenarios_folder
 from audit.scenario.studies import STUDIES, read_study
 from papers import batch_samplers
 from papers.batch_samplers import BatchSamplers

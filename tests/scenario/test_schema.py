@@ -18,9 +18,8 @@ import yaml
 
 from audit.cli.audit import Output
 from audit.scenario import KINDS, Scenario, setting_kind
-from audit.scenario.config import read_scenario, read_setting
-from audit.scenario.schema import schema
-from audit.scenario.shipped import FIRST_LINE, scenario_files
+from audit.scenario.config import read_scenario, read_setting, schema
+from audit.scenario.folders import FIRST_LINE, scenario_files
 
 from ..claims.test_schema import cases, changed, check_published
 from . import test_user_mechanism as slips

@@ -31,7 +31,7 @@ from audit.results import (
     to_json,
 )
 from audit.scenario import PairSetting, Scenario, Setting, run
-from audit.scenario.shipped import scenario_files
+from audit.scenario.folders import scenario_files
 from audit.scenario.user_mechanism import UserMechanismSetting
 
 NAMES = tuple(scenario_files())
