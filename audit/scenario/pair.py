@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,7 +26,6 @@ from audit.curves import Order
 from audit.curves.quantities import EpsilonAtDelta, RenyiAtOrder
 from audit.mechanism import Batching, NoisySGD, Release, decode_mechanism, encode_mechanism
 from audit.numerics.arrays import Array
-from audit.progress import Report
 from audit.scenario.definition import Plain, RunContext, Setting, load, reference, setting_kind
 
 if TYPE_CHECKING:
@@ -130,11 +129,8 @@ class PairSetting(Setting):
         """Compute, sample and bound the setting."""
         progress, threads, deltas = context.progress, context.threads, self.deltas
         mechanism = self.pair.mechanism
-        steps = sorted({*self.steps_shown, mechanism.steps})
-        curves = curves_against_steps(
-            self.pair, steps, threads, progress.stage(f"{self.name}: exact laws")
-        )
-        curve = curves[steps.index(mechanism.steps)]
+        curves = self._curves(context)
+        curve = curves[mechanism.steps]
         evaluated = evaluated_bounds(mechanism, with_best(mechanism, context.bounds, deltas))
         own = {delta: by_order(curve, EpsilonAtDelta(delta)) for delta in deltas}
         computed: list[tuple[Construction, ExactCurve, results.FoundBy | None]] = [
@@ -164,14 +160,7 @@ class PairSetting(Setting):
             )
             for pair, law, by in computed
         )
-        against_steps = epsilon_against_steps(
-            self.pair,
-            steps,
-            curves,
-            deltas[-1],
-            context.bounds,
-            progress.stage(f"{self.name}: bounds against steps"),
-        )
+        against_steps = self._against_steps(curves, context)
         drawing = progress.stage(f"{self.name}: {self.trials:,} samples a side", "steps")
         x, x_prime = simulation.final_iterates(
             self.pair,
@@ -232,6 +221,46 @@ class PairSetting(Setting):
             laws=laws(curve, x, x_prime),
             tradeoff=tradeoff(curve, audited, evaluated),
             epsilon_against_steps=against_steps,
+        )
+
+    def _curves(self, context: RunContext) -> dict[int, ExactCurve]:
+        """Return the exact curves by the number of steps: those shown, and the mechanism's own."""
+        m, threads = self.pair.mechanism, context.threads
+        steps = sorted({*self.steps_shown, m.steps})
+        progress = context.progress.stage(f"{self.name}: exact laws")
+        curves: Iterable[ExactCurve]
+        whole = m.batching.repeats or m.release is not Release.LAST_ITERATE
+        if whole or isinstance(m.step_size, tuple):
+            # the record's place, or the mixture over lengths, depends on how many steps there are
+            curves = [audit.exact.curve(with_steps(self.pair, t), threads=threads) for t in steps]
+            progress(1, 1)
+        else:
+            longest = with_steps(self.pair, steps[-1])
+            curves = audit.exact.curves(longest, steps, threads=threads, progress=progress)
+        return dict(zip(steps, curves, strict=True))
+
+    def _against_steps(
+        self, curves: Mapping[int, ExactCurve], context: RunContext
+    ) -> results.EpsilonAgainstSteps:
+        """Return the exact epsilon and the named bounds after each number of steps."""
+        delta = self.deltas[-1]
+        progress = context.progress.stage(f"{self.name}: bounds against steps")
+        values: dict[str, list[float | None]] = {name: [] for name in context.bounds}
+        for done, steps in enumerate(curves, 1):
+            for bound in evaluated_bounds(with_steps(self.pair, steps).mechanism, context.bounds):
+                value = None if bound.curve is None else float(bound.curve.epsilon(delta))
+                values[bound.entry.id].append(value)
+            progress(done, len(curves))
+        return results.EpsilonAgainstSteps(
+            delta=delta,
+            steps=tuple(curves),
+            exact=tuple(by_order(one, EpsilonAtDelta(delta)).worst for one in curves.values()),
+            bounds=tuple(
+                results.BoundCurve(id=name, values=tuple(row))
+                for name, row in values.items()
+                if any(value is not None for value in row)
+            ),
+            burn_in=burn_in(self.pair),
         )
 
     def _at_position(self, position: int, context: RunContext) -> results.AtPosition:
@@ -383,24 +412,6 @@ def _judged(
     return tuple(one.row(quantity, certified) for one in evaluated if one.reason is None)
 
 
-def curves_against_steps(
-    pair: Construction, steps: Sequence[int], threads: int, progress: Report
-) -> list[ExactCurve]:
-    """Exact curves of the pair's mechanism with each number of steps."""
-    m = pair.mechanism
-    if (
-        m.batching.repeats
-        or isinstance(m.step_size, tuple)
-        or m.release is not Release.LAST_ITERATE
-    ):
-        # the record's place, or the mixture over lengths, depends on how many steps there are
-        curves = [audit.exact.curve(with_steps(pair, t), threads=threads) for t in steps]
-        progress(1, 1)
-        return curves
-    longest = with_steps(pair, steps[-1])
-    return list(audit.exact.curves(longest, steps, threads=threads, progress=progress))
-
-
 def with_steps(pair: Construction, steps: int) -> Construction:
     """Return the same construction for the mechanism with another number of steps."""
     m = pair.mechanism
@@ -412,36 +423,7 @@ def with_steps(pair: Construction, steps: int) -> Construction:
     return dataclasses.replace(pair, mechanism=dataclasses.replace(m, steps=steps, step_size=size))
 
 
-def epsilon_against_steps(
-    pair: Construction,
-    steps: Sequence[int],
-    curves: Sequence[ExactCurve],
-    delta: float,
-    names: Sequence[str],
-    progress: Report,
-) -> results.EpsilonAgainstSteps:
-    """Exact epsilon and the named bounds after each number of steps."""
-    values: dict[str, list[float | None]] = {name: [] for name in names}
-    for done, count in enumerate(steps, 1):
-        for bound in evaluated_bounds(with_steps(pair, count).mechanism, names):
-            values[bound.entry.id].append(
-                None if bound.curve is None else float(bound.curve.epsilon(delta))
-            )
-        progress(done, len(steps))
-    return results.EpsilonAgainstSteps(
-        delta=delta,
-        steps=tuple(steps),
-        exact=tuple(by_order(curve, EpsilonAtDelta(delta)).worst for curve in curves),
-        bounds=tuple(
-            results.BoundCurve(id=name, values=tuple(row))
-            for name, row in values.items()
-            if any(value is not None for value in row)
-        ),
-        burn_in=_burn_in(pair),
-    )
-
-
-def _burn_in(pair: Construction) -> results.BurnIn | None:
+def burn_in(pair: Construction) -> results.BurnIn | None:
     """Return the burn-in of Altschuler and Talwar 2022; None where no theorem has one.
 
     Theorem 4.1 is on the biased walk; Theorem 3.1 takes convex, smooth and Lipschitz losses.

@@ -8,38 +8,28 @@ import numpy as np
 import pytest
 
 import audit
-from audit.constructions import BiasedWalk, Construction, TwoSidedWalk
+from audit.constructions import BiasedWalk, TwoSidedWalk
 from audit.curves import Order
 from audit.curves.quantities import EpsilonAtDelta
 from audit.estimation import FixedThresholds, audit_samples
 from audit.exact import curve
-from audit.results import EpsilonAgainstSteps, Number, SampledEvidence, Verdict
-from audit.scenario.pair import (
-    by_order,
-    epsilon_against_steps,
-    evaluated_bounds,
-    with_best,
-)
+from audit.results import Number, SampledEvidence, Verdict
+from audit.scenario.pair import burn_in, by_order, evaluated_bounds, with_best
 
 from .small import mechanism
 
 RATE = "at22.eq_1_3"
 
 
-def shown(pair: Construction) -> EpsilonAgainstSteps:
-    """The figure's numbers without a point."""
-    return epsilon_against_steps(pair, (), (), 1e-2, (), lambda *_: None)
-
-
 def test_the_burn_in_time_names_its_theorem_where_it_applies() -> None:
-    for pair, burn_in, theorem in (
+    for pair, steps, theorem in (
         # D n / (L eta) = 1 * 10 / (1 * 0.02), and three quarters of it in the lower bound's proof
         (TwoSidedWalk(mechanism(steps=3)), 500.0, "Theorem 3.1"),
         (BiasedWalk(mechanism(steps=3)), 375.0, "Theorem 4.1"),
     ):
-        found = shown(pair).burn_in
+        found = burn_in(pair)
         assert found is not None
-        assert found.steps == pytest.approx(burn_in, rel=1e-12)
+        assert found.steps == pytest.approx(steps, rel=1e-12)
         assert found.theorem == f"Altschuler and Talwar 2022, {theorem}"
     for changes in (
         {"convex": False},
@@ -48,7 +38,7 @@ def test_the_burn_in_time_names_its_theorem_where_it_applies() -> None:
         {"diameter": None},
         {"step_size": (0.02, 0.01, 0.005)},
     ):
-        assert shown(TwoSidedWalk(mechanism(steps=3, **changes))).burn_in is None, changes
+        assert burn_in(TwoSidedWalk(mechanism(steps=3, **changes))) is None, changes
 
 
 def test_the_tightest_proven_bound_comes_beside_the_listed_ones() -> None:
