@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from audit import validate
 from audit.codec import DecodeError, decode, encode
 from audit.codec.hints import REQUIRED
-from audit.codec.schemas import Schemas, document
+from audit.codec.schemas import Schemas
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 MECHANISM = {
@@ -113,7 +113,7 @@ drawings = st.builds(
 
 def json_schema(hint: Any, **options: Any) -> dict[str, Any]:
     schemas = Schemas(**options)
-    described = document(schemas.of(hint), schemas.definitions, title="x", id="y")
+    described = schemas.document(schemas.of(hint), title="x", id="y")
     jsonschema.Draft202012Validator.check_schema(described)
     return described
 

@@ -11,7 +11,7 @@ from audit.claims import claims_file
 from audit.claims.claim import ACCOUNTANTS, FORMS, PLACES, TARGET, Claim, NumberSource
 from audit.claims.claims_file import BASE, WRITTEN
 from audit.codec.hints import hints_of, init_fields
-from audit.codec.schemas import Schemas, about, about_fields, document, field_text, holds, one_of
+from audit.codec.schemas import Schemas, about, about_fields, field_text, holds, one_of
 from audit.constructions import all_kinds
 from audit.constructions.schema import of_laws, of_pairs
 from audit.curves.quantities import QUANTITIES
@@ -70,7 +70,7 @@ def schema() -> dict[str, Any]:
         "then": {"properties": {"claims": {"items": has_subject}}},
     }
     title, id = "Claims of differential privacy", "claims.schema.json"
-    return document(described, schemas.definitions, title=title, id=id)
+    return schemas.document(described, title=title, id=id)
 
 
 def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,19 +35,6 @@ _ENTRY = re.compile(r"^(\S.*?)(?: : .*)?$((?:\n(?: .*)?)*)", re.MULTILINE)
 _FIELD = re.compile(r"((?:^    #: .*\n)*)^    (\w+): [^#\n]*(?:#: (.*))?$", re.MULTILINE)
 
 
-def document(
-    described: Mapping[str, Any], definitions: Mapping[str, Any], *, title: str, id: str
-) -> dict[str, Any]:
-    """Return a complete schema (draft 2020-12) from a description and its definitions."""
-    return {
-        "$schema": DIALECT,
-        "$id": id,
-        "title": title,
-        **described,
-        "$defs": dict(sorted(definitions.items())),
-    }
-
-
 def json_text(schema: Mapping[str, Any]) -> str:
     """Return a schema as the text of a JSON file."""
     return json.dumps(schema, indent=1) + "\n"
@@ -70,6 +57,11 @@ class Schemas:
         self.names: dict[type, str] = {}
         self.exact = exact
         self.placeholder = placeholder
+
+    def document(self, described: Mapping[str, Any], *, title: str, id: str) -> dict[str, Any]:
+        """Return a complete schema (draft 2020-12): a description with all definitions."""
+        heading = {"$schema": DIALECT, "$id": id, "title": title}
+        return {**heading, **described, "$defs": dict(sorted(self.definitions.items()))}
 
     def ready(self, cls: type, described: Mapping[str, Any]) -> None:
         """Set the schema of a class that is not described by its fields."""

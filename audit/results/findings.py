@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import dataclass_transform
 
@@ -103,16 +103,13 @@ class Series(Stored):
     def __post_init__(self) -> None:
         series = f"series {self.name!r}"
         for name in ("x", "y") if self.top is None else ("x", "y", "top"):
-            values = _coordinates(getattr(self, name))
+            given = getattr(self, name)
+            values = tuple(None if v is None or not math.isfinite(v) else float(v) for v in given)
             object.__setattr__(self, name, values)
             if len(values) != len(self.x):
                 raise validate.fail(series, "of the same length in x and y", len(self.y))
         if (self.drawn is Drawn.BAND) != (self.top is not None):
             raise validate.fail(series, "a band if and only if top is given", self.drawn)
-
-
-def _coordinates(values: Iterable[float | None]) -> tuple[float | None, ...]:
-    return tuple(None if v is None or not math.isfinite(v) else float(v) for v in values)
 
 
 class Chart(Stored):

@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from audit import codec, validate
-from audit.codec.schemas import Schemas, about, document, json_text
+from audit.codec.schemas import Schemas, about, json_text
 from audit.constructions import Construction, Process, decode_pair, encode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism
 from audit.results.result import VERSION, PairResult, Result
 
 # The schema that ships with the package, as `schema` returns it.
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
-
-_TITLE = "Result of a Noisy-SGD audit"
-_ID = f"result-{VERSION}.schema.json"
 
 
 def to_json(result: Result) -> str:
@@ -137,7 +134,8 @@ def schema() -> dict[str, Any]:
     }
     about_pairs = "A neighbouring pair for the setting's mechanism."
     schemas.ready(Construction, {"description": about_pairs, "anyOf": [*pairs, other]})
-    return document(schemas.of(Result), schemas.definitions, title=_TITLE, id=_ID)
+    title, id = "Result of a Noisy-SGD audit", f"result-{VERSION}.schema.json"
+    return schemas.document(schemas.of(Result), title=title, id=id)
 
 
 def _read_pairs(setting: dict[str, Any], name: str) -> None:

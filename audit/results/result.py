@@ -308,14 +308,14 @@ class ScoreHistograms(Stored):
     @staticmethod
     def of(x: NDArray[np.float64], x_prime: NDArray[np.float64], bins: int) -> ScoreHistograms:
         """Count two samples in bins over the range of both; what no axis holds is in the ends."""
-        x, x_prime = (np.clip(sample, -_AXIS_END, _AXIS_END) for sample in (x, x_prime))
-        low, high = float(min(x.min(), x_prime.min())), float(max(x.max(), x_prime.max()))
+        sides = [np.clip(sample, -_AXIS_END, _AXIS_END) for sample in (x, x_prime)]
+        both = np.concatenate(sides)
+        low, high = float(both.min()), float(both.max())
         if low == high:
             low, high = low - 0.5, high + 0.5
         edges = np.linspace(low, high, bins + 1)
         first, second = (
-            tuple((np.histogram(sample, bins=edges)[0] / sample.size).tolist())
-            for sample in (x, x_prime)
+            tuple((np.histogram(side, bins=edges)[0] / side.size).tolist()) for side in sides
         )
         return ScoreHistograms(edges=tuple(edges.tolist()), first=first, second=second)
 
@@ -368,7 +368,7 @@ class PairResult(SettingHeading):
     epsilon_against_steps: EpsilonAgainstSteps  #: Epsilon after each number of steps.
 
     def __post_init__(self) -> None:
-        _check_filled(deltas=self.deltas)
+        _check_filled("deltas", self.deltas)
         if any(pair.mechanism != self.mechanism for pair in self.pairs):
             raise ValueError(
                 "mechanism must be the same for all pairs, got a pair of another mechanism"
@@ -400,13 +400,12 @@ class UserMechanismResult(SettingHeading):
     scores: ScoreHistograms  #: Histograms of the scores.
 
     def __post_init__(self) -> None:
-        _check_filled(deltas=self.deltas)
+        _check_filled("deltas", self.deltas)
 
 
-def _check_filled(**named: tuple[object, ...]) -> None:
-    for name, entries in named.items():
-        if not entries:
-            raise validate.fail(name, "a list with at least one entry", [])
+def _check_filled(name: str, entries: tuple[object, ...]) -> None:
+    if not entries:
+        raise validate.fail(name, "a list with at least one entry", [])
 
 
 class StudyResult(SettingHeading):
@@ -527,7 +526,7 @@ class Result(Stored):
 
     def __post_init__(self) -> None:
         validate.open_unit(confidence=self.confidence)
-        _check_filled(settings=self.settings)
+        _check_filled("settings", self.settings)
 
     def reproducible(self) -> Result:
         """Return the result without the environment and the wall times, which change between runs.

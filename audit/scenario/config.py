@@ -9,7 +9,7 @@ from typing import Any
 from audit import validate
 from audit.codec import decode, encode
 from audit.codec.hints import did_you_mean
-from audit.codec.schemas import Schemas, about, by_value, document, holds, one_of, types_of
+from audit.codec.schemas import Schemas, about, by_value, holds, one_of, types_of
 from audit.codec.yaml_text import read_yaml
 from audit.constructions import Construction, kinds
 from audit.constructions.schema import of_pairs
@@ -165,7 +165,7 @@ def schema(*output: type) -> dict[str, Any]:
         "else": {"properties": {"settings": {"additionalProperties": setting}}, "required": needed},
     }
     title, id = "Scenario of a Noisy-SGD audit", "scenario.schema.json"
-    return document(described, schemas.definitions, title=title, id=id)
+    return schemas.document(described, title=title, id=id)
 
 
 def _of_setting(schemas: Schemas) -> dict[str, Any]:

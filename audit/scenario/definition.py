@@ -228,13 +228,9 @@ def run(
         seconds = round(time.perf_counter() - clock_of_setting, 3)
         found.append(replace(result, wall_seconds=seconds))
         finished(found[-1])
+    heading = {key: getattr(scenario, key) for key in init_fields(results.ScenarioHeading)}
     return results.Result(
-        scenario=results.ScenarioHeading(
-            name=scenario.name,
-            title=scenario.title,
-            summary=scenario.summary,
-            reference=scenario.reference,
-        ),
+        scenario=results.ScenarioHeading(**heading),
         provenance=provenance_of(
             seed=scenario.seed,
             command=command,

@@ -126,8 +126,8 @@ def audit_scores(
         thresholds=estimation.SimultaneousBand(),
         group_size=setting.group_size,
     )
-    rows = [
-        results.BoundRow(
+    rows = {
+        claim: results.BoundRow(
             id=claim.name,
             citation="claimed by the mechanism's author",
             status="claimed",
@@ -137,7 +137,7 @@ def audit_scores(
             verdict=one.verdict,
         )
         for claim, one in zip(setting.claims, judged, strict=True)
-    ]
+    }
     x, x_prime = judged.x, judged.x_prime
     if setting.own.function is None:  # a file's rows may be sorted, and each pair must be a draw
         random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SHUFFLE,)))
@@ -151,9 +151,8 @@ def audit_scores(
     assert isinstance(judged.audit, estimation.Audit)
 
     def at_delta(delta: float, audit: estimation.Audit = judged.audit) -> results.AtDelta:
-        claims = zip(setting.claims, rows, strict=True)
-        own = tuple(row for claim, row in claims if claim.delta == delta)
-        standing = {row.id: row.value for row in own if row.stands and row.value is not None}
+        own = {claim: row for claim, row in rows.items() if claim.delta == delta}
+        standing = {claim.name: claim.epsilon for claim, row in own.items() if row.stands}
         first, second = (
             results.Estimate(
                 estimator=estimators[type(one.thresholds)],
@@ -169,7 +168,7 @@ def audit_scores(
             sampled=replace(sampled, epsilon=first.epsilon, largest_certifiable=limit),
             exact=None,
             certified=results.Certified(epsilon=first.epsilon, by="samples"),
-            bounds=own,
+            bounds=tuple(own.values()),
             best=min(standing, key=standing.__getitem__, default=None),
             estimates=(first, second, _sequential(setting, pairs, delta, confidence)),
         )
