@@ -407,10 +407,8 @@ class _Place:
         if missing and not errors:  # one that is misspelt would be told twice
             place = self.inside(", ".join(missing))
             errors.append(place.wrong(f"must be given for {noun}, got nothing"))
-        hints = hints_of(cls)
-        values = self.each(
-            ((name, hints[name], plain[name]) for name in fields if name in plain), errors
-        )
+        parts = ((name, hints_of(cls)[name], plain[name]) for name in fields if name in plain)
+        values = self.each(parts, errors)
         return self.constructed(cls, lambda: cls(**given, **values))
 
     def constructed(self, cls: type, make: Callable[[], Any]) -> Any:

@@ -43,9 +43,8 @@ def json_text(schema: Mapping[str, Any]) -> str:
 class Schemas:
     """Schemas of type hints, for editors; those of classes are collected in ``definitions``.
 
-    Objects refuse unknown properties. Every dataclass and enum is defined once, under ``$defs``.
-    Fields have their default, and their description from the docstring of the class. Each value has
-    a schema of one type wherever possible, because editors show the clearest messages for these.
+    Each value has a schema of one type wherever possible, because editors show the clearest
+    messages for these.
 
     ``exact`` ones describe what `encode` writes. Else they describe what `decode` reads: choices in
     any spelling, classes by their shorthands, and ``kind`` only where it distinguishes.

@@ -84,21 +84,19 @@ class SampledEvidence(Stored):
     @staticmethod
     def of(evidence: Evidence) -> SampledEvidence:
         """Return the evidence of an audit, with its counts by law (X, X') whatever the order."""
-        sides = [
-            (evidence.first_count, evidence.first_total),
-            (evidence.second_count, evidence.second_total),
-        ]
-        forward = evidence.order is Order.FORWARD
-        (count, total), (count_prime, total_prime) = sides if forward else sides[::-1]
+        x = evidence.first_count, evidence.first_total
+        x_prime = evidence.second_count, evidence.second_total
+        if evidence.order is Order.REVERSE:
+            x, x_prime = x_prime, x
         return SampledEvidence(
             epsilon=evidence.value,
             order=evidence.order,
             tail=evidence.tail,
             threshold=evidence.threshold,
-            count=count,
-            total=total,
-            count_prime=count_prime,
-            total_prime=total_prime,
+            count=x[0],
+            total=x[1],
+            count_prime=x_prime[0],
+            total_prime=x_prime[1],
             error_spent=evidence.error_spent,
             largest_certifiable=evidence.sampling_limit,
         )
@@ -370,9 +368,8 @@ class PairResult(SettingHeading):
     def __post_init__(self) -> None:
         _check_filled("deltas", self.deltas)
         if any(pair.mechanism != self.mechanism for pair in self.pairs):
-            raise ValueError(
-                "mechanism must be the same for all pairs, got a pair of another mechanism"
-            )
+            problem = "mechanism must be the same for all pairs, got a pair of another mechanism"
+            raise ValueError(problem)
 
     @property
     def pairs(self) -> tuple[Construction, ...]:
@@ -475,21 +472,20 @@ def provenance_of(
 ) -> Provenance:
     """Return the provenance of a run of this version: also of its libraries and source tree."""
     commit, dirty = _commit()
-    environment = Environment(
-        started=started,
-        wall_seconds=round(wall_seconds, 3),
-        threads=threads,
-        commit=commit,
-        commit_dirty=dirty,
-        python=platform.python_version(),
-        packages={name: metadata.version(name) for name in _PACKAGES},
-    )
     return Provenance(
         version=audit.__version__,
         stream=STREAM,
         seed=seed,
         command=command,
-        environment=environment,
+        environment=Environment(
+            started=started,
+            wall_seconds=round(wall_seconds, 3),
+            threads=threads,
+            commit=commit,
+            commit_dirty=dirty,
+            python=platform.python_version(),
+            packages={name: metadata.version(name) for name in _PACKAGES},
+        ),
     )
 
 

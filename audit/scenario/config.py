@@ -85,10 +85,8 @@ def read_setting(
         if key not in allowed:
             got = "a mapping" if isinstance(value, Mapping) else repr(value)
             close = did_you_mean(key, allowed) or f"; known are {', '.join(allowed)}"
-            raise ValueError(
-                f"{where}.{key} must be left out of a setting with the key {cls.key}, "
-                f"got {got}{close}"
-            )
+            problem = f"must be left out of a setting with the key {cls.key}, got {got}{close}"
+            raise ValueError(f"{where}.{key} {problem}")
     if values.get("title", "") == "":
         values["title"] = name
     values["name"] = name
@@ -141,14 +139,12 @@ def schema(*output: type) -> dict[str, Any]:
     ids = schemas.defined("Bound", {"anyOf": [*of_ids(), schemas.open(_OWN)]})
     own, *beside = (schemas.of_fields(cls, ("settings",)) for cls in (Scenario, *output))
     bounds = own["properties"].pop("bounds")
+    several = schemas.open({"type": "object", "minProperties": 1})
     properties = {
         **own["properties"],
         **{name: one for fields in beside for name, one in fields["properties"].items()},
         "bounds": {**bounds, "items": ids},
-        "settings": {
-            "description": about(Setting),
-            **schemas.open({"type": "object", "minProperties": 1}),
-        },
+        "settings": {"description": about(Setting), **several},
         "defaults": {"description": "Files that this one builds on; see Hydra's defaults list."},
         "hydra": {"description": "Settings of Hydra itself."},
     }
@@ -170,6 +166,7 @@ def schema(*output: type) -> dict[str, Any]:
 
 def _of_setting(schemas: Schemas) -> dict[str, Any]:
     """Return the schema of a setting; its kind is that of the key that it holds."""
+    missing = {"errorMessage": f"must hold one of {', '.join(KINDS)}"}
     return {
         "description": about(Setting),
         **schemas.open({"type": "object"}),
@@ -180,12 +177,7 @@ def _of_setting(schemas: Schemas) -> dict[str, Any]:
             for key, cls in KINDS.items()
         ],
         "if": {"type": "object"},
-        "then": {
-            "anyOf": [
-                {**holds(key), "errorMessage": f"must hold one of {', '.join(KINDS)}"}
-                for key in KINDS
-            ]
-        },
+        "then": {"anyOf": [{**holds(key), **missing} for key in KINDS]},
     }
 
 
@@ -195,11 +187,10 @@ def _of_kind(schemas: Schemas, cls: type[Setting]) -> dict[str, Any]:
     needed = [name for name in fields["required"] if name != "title"]  # which the reader fills in
     needed += [key for key, hint in cls.beside.items() if isinstance(hint, type)]
     beside = {key: schemas.of(hint) for key, hint in cls.beside.items()}
-    properties = {**beside, **fields["properties"]}
     return {
         "description": about(cls),
         **fields,
-        "properties": _or_null(properties, needed),
+        "properties": _or_null({**beside, **fields["properties"]}, needed),
         "patternProperties": _HYDRA,
         "required": needed,
     }
@@ -224,7 +215,7 @@ def _or_null(properties: Mapping[str, Any], needed: Collection[str]) -> dict[str
 def _of_study(schemas: Schemas) -> dict[str, Any]:
     """Return the schema of a study: its function, and the parameters of those that are known."""
     known = one_of({name: about(target) for name, target in STUDIES.items()})
-    parameters = {}
+    which, parameters = "The study, as `package.module:function`.", {}
     for name, target in STUDIES.items():
         described = schemas.of_fields(parameters_of(target))
         described["properties"]["function"] = {}  # it chose the definition
@@ -232,12 +223,7 @@ def _of_study(schemas: Schemas) -> dict[str, Any]:
     return {
         "description": about(Study),
         **schemas.open({"type": "object"}),
-        "properties": {
-            "function": {
-                "description": "The study, as `package.module:function`.",
-                "anyOf": [*known, schemas.open(_OWN)],
-            }
-        },
+        "properties": {"function": {"description": which, "anyOf": [*known, schemas.open(_OWN)]}},
         "required": ["function"],
         **by_value("function", parameters),
     }

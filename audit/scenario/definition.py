@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -125,9 +125,6 @@ def setting_kind(cls: _Kind) -> _Kind:
     return cls
 
 
-HERE = Parallel()  # threads of this process
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scenario(ShortRepr):
     """Named list of settings, with the confidence level and the seed of all its samples.
@@ -148,7 +145,8 @@ class Scenario(ShortRepr):
     confidence: float  #: Confidence level of everything certified, in (0, 1).
     seed: int  #: Integer of at least 0.
     threads: int  #: Number of threads, at least 1.
-    parallel: Parallel = HERE  #: Where blocks of samples run; no number depends on it.
+    #: Where blocks of samples run; no number depends on it.
+    parallel: Parallel = field(default_factory=Parallel)
 
     def __post_init__(self) -> None:
         from audit import bounds  # takes a while to import, which a misspelt key must not

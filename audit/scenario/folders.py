@@ -79,10 +79,8 @@ def _one_line_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ValueError(
-            f"output must be a folder that can be written to, got {str(folder)!r} ({reason})"
-        ) from None
+        got = f"{str(folder)!r} ({error.strerror or error})"
+        raise ValueError(f"output must be a folder that can be written to, got {got}") from None
 
 
 def scenarios_folder() -> Path:
@@ -95,14 +93,12 @@ def scenarios_folder() -> Path:
 def scenario_files(folder: Path | None = None) -> Mapping[str, Path]:
     """Return the scenario files in a folder and its subfolders by name, in order.
 
-    The name is what follows ``audit scenario=``: the path in the folder without its suffix, such as
-    ``papers/langevin``.
+    Names are those after ``audit scenario=``, paths without a suffix such as ``papers/langevin``.
     """
     folder = scenarios_folder() if folder is None else folder
-    files = {file.relative_to(folder): file for file in folder.rglob("*.yaml")}
-    names = {
-        path.with_suffix("").as_posix(): file
-        for path, file in files.items()
-        if path.parts[0] not in _OTHERS
-    }
+    names = {}
+    for file in folder.rglob("*.yaml"):
+        path = file.relative_to(folder)
+        if path.parts[0] not in _OTHERS:
+            names[path.with_suffix("").as_posix()] = file
     return dict(sorted(names.items()))

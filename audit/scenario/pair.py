@@ -39,11 +39,7 @@ PairNumber = EpsilonAtDelta | RenyiAtOrder
 _SHOWN_MASS = 1e-7  # a law's figure leaves out tails lighter than this
 _BINS = 80
 SECONDS = 5.0  # between checkpoints; a shorter run keeps none
-# Altschuler and Talwar 2022: the burn-in D n / (L eta) of Theorem 3.1, and 0.75 of it in the proof
-# of Theorem 4.1.
-_LOWER_BURN_IN = 0.75
-_THEOREM_3_1 = "Altschuler and Talwar 2022, Theorem 3.1"
-_THEOREM_4_1 = "Altschuler and Talwar 2022, Theorem 4.1"
+_BURN_IN = "Altschuler and Talwar 2022, Theorem"
 _SEARCH_SECONDS = 1e9  # the number of evaluations ends a search: every machine finds the same pair
 
 
@@ -161,14 +157,13 @@ class PairSetting(Setting):
             for pair, law, by in computed
         )
         against_steps = self._against_steps(curves, context)
-        drawing = progress.stage(f"{self.name}: {self.trials:,} samples a side", "steps")
         x, x_prime = simulation.final_iterates(
             self.pair,
             trials=self.trials,
             seed=context.seed,
             backend=context.workers,
             folder=context.folder,
-            progress=drawing,
+            progress=progress.stage(f"{self.name}: {self.trials:,} samples a side", "steps"),
             record_every=SECONDS,
         )
         audited = estimation.audit_samples(
@@ -199,12 +194,14 @@ class PairSetting(Setting):
 
         def at_order(alpha: float) -> results.AtOrder:
             """Compare what is known of one Renyi divergence, for the setting's own pair."""
-            known = by_order(curve, RenyiAtOrder(alpha))
+            asked = RenyiAtOrder(alpha)
+            known = by_order(curve, asked)
+            rows = tuple(one.row(asked, known.worst.low) for one in evaluated if one.reason is None)
             return results.AtOrder(
                 order=alpha,
                 sampled_lower=audited.renyi_lower(alpha),
                 exact=known,
-                bounds=_judged(evaluated, RenyiAtOrder(alpha), known.worst.low),
+                bounds=rows,
             )
 
         return results.PairResult(
@@ -282,7 +279,7 @@ class PairSetting(Setting):
                 for name, curve in curves
             )
             certified = max(one.epsilon.low for one in known)
-            rows = _judged(evaluated, asked, certified)
+            rows = tuple(one.row(asked, certified) for one in evaluated if one.reason is None)
             return results.PositionAtDelta(
                 delta=delta, pairs=known, certified=certified, bounds=rows
             )
@@ -348,13 +345,11 @@ class EvaluatedBound:
 
 
 def _derived(mechanism: NoisySGD) -> results.Derived:
-    stds = mechanism.step_sizes * mechanism.noise_std
+    stds, diameter = mechanism.step_sizes * mechanism.noise_std, mechanism.diameter
     return results.Derived(
         step_std=float(stds[0]) if np.ptp(stds) == 0 else None,
         sensitivity=mechanism.sensitivity,
-        diameter_in_step_std=(
-            None if mechanism.diameter is None else mechanism.diameter / float(stds.min())
-        ),
+        diameter_in_step_std=None if diameter is None else diameter / float(stds.min()),
         sampling_rate=mechanism.sampling_rate,
         epochs=mechanism.epochs,
     )
@@ -405,20 +400,11 @@ def with_best(
     return tuple(dict.fromkeys([*names, *best]))
 
 
-def _judged(
-    evaluated: Sequence[EvaluatedBound], quantity: PairNumber, certified: float
-) -> tuple[results.BoundRow, ...]:
-    """Return the rows of the bounds that apply."""
-    return tuple(one.row(quantity, certified) for one in evaluated if one.reason is None)
-
-
 def with_steps(pair: Construction, steps: int) -> Construction:
     """Return the same construction for the mechanism with another number of steps."""
     m = pair.mechanism
     if isinstance(m.step_size, tuple) and steps > m.steps:
-        raise ValueError(
-            f"steps_shown must be at most the {m.steps} steps of the schedule, got {steps}"
-        )
+        raise validate.fail("steps_shown", f"at most the {m.steps} steps of the schedule", steps)
     size = m.step_size[:steps] if isinstance(m.step_size, tuple) else m.step_size
     return dataclasses.replace(pair, mechanism=dataclasses.replace(m, steps=steps, step_size=size))
 
@@ -426,14 +412,15 @@ def with_steps(pair: Construction, steps: int) -> Construction:
 def burn_in(pair: Construction) -> results.BurnIn | None:
     """Return the burn-in of Altschuler and Talwar 2022; None where no theorem has one.
 
-    Theorem 4.1 is on the biased walk; Theorem 3.1 takes convex, smooth and Lipschitz losses.
+    Theorem 3.1 has D n / (L eta), for convex, smooth and Lipschitz losses; the proof of Theorem 4.1
+    has 0.75 of it, for the biased walk.
     """
     m = pair.mechanism
     if m.diameter is None or isinstance(m.step_size, tuple):
         return None
     steps = m.diameter * m.dataset_size / (m.steepest_gradient * m.constant_step_size)
     if isinstance(pair, BiasedWalk):
-        return results.BurnIn(steps=_LOWER_BURN_IN * steps, theorem=_THEOREM_4_1)
+        return results.BurnIn(steps=0.75 * steps, theorem=f"{_BURN_IN} 4.1")
     meets = (
         m.convex
         and m.strong_convexity == 0
@@ -443,7 +430,7 @@ def burn_in(pair: Construction) -> results.BurnIn | None:
         and m.batching in (Batching.FULL, Batching.WITHOUT_REPLACEMENT)
         and m.release is Release.LAST_ITERATE
     )
-    return results.BurnIn(steps=steps, theorem=_THEOREM_3_1) if meets else None
+    return results.BurnIn(steps=steps, theorem=f"{_BURN_IN} 3.1") if meets else None
 
 
 def laws(curve: ExactCurve, x: Array, x_prime: Array) -> results.Laws:

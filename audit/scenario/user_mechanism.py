@@ -14,6 +14,7 @@ import numpy as np
 from audit import estimation, results, training, validate
 from audit.adapters.scores import read_scores, read_table
 from audit.codec import decode, encode
+from audit.constructions.registry import kind_in_words
 from audit.curves import Order
 from audit.estimation.one_run import Canaries
 from audit.estimation.score_source import Columns, ScoreSource, one_alternative
@@ -143,11 +144,6 @@ def audit_scores(
         random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SHUFFLE,)))
         x, x_prime = random.permutation(x), random.permutation(x_prime)
     pairs = [side[: min(x.size, x_prime.size)] for side in (x, x_prime)]
-    estimators: dict[type, results.Estimator] = {
-        estimation.OrderStatistics: results.Estimator.ORDER_STATISTICS,
-        estimation.PilotSplit: results.Estimator.PILOT_SPLIT,
-        estimation.SimultaneousBand: results.Estimator.SIMULTANEOUS_BAND,
-    }
     assert isinstance(judged.audit, estimation.Audit)
 
     def at_delta(delta: float, audit: estimation.Audit = judged.audit) -> results.AtDelta:
@@ -155,7 +151,7 @@ def audit_scores(
         standing = {claim.name: claim.epsilon for claim, row in own.items() if row.stands}
         first, second = (
             results.Estimate(
-                estimator=estimators[type(one.thresholds)],
+                estimator=results.Estimator(kind_in_words(type(one.thresholds).__name__)),
                 epsilon=one.per_record_epsilon_lower(delta),
                 refuted_after=(),
             )
