@@ -11,18 +11,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 57_122,
+    "audit": 56_929,
     "audit/bounds": 9_453,
-    "audit/claims": 4_493,
+    "audit/claims": 4_492,
     "audit/estimation": 6_257,
     "audit/training": 1_676,
     "audit/simulation": 2_901,
     "audit/report": 4_131,
-    "audit/codec": 1_074,
-    "audit/results": 944,
-    "audit/scenario": 1_769,
+    "audit/codec": 1_045,
+    "audit/results": 902,
+    "audit/scenario": 1_650,
     "extras/verify/audit_verify": 1_735,
-    "tests": 48_541,
+    "tests": 48_529,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.
