@@ -19,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from audit.codec import decode, encode
-from audit.codec.hints import did_you_mean
+from audit.codec.hints import default_of, did_you_mean
 from audit.mechanism import NoisySGD, decode_mechanism
 
 MISSING = "???"  # OmegaConf's marker of a required value
@@ -95,10 +95,10 @@ def composed(command: str, *classes: type) -> Iterator[tuple[Any, ...]]:
 
 def defaults_of(*classes: type) -> dict[str, Any]:
     """Return the fields of several dataclasses with their defaults, or ``MISSING``."""
+    found = {f.name: default_of(f) for cls in classes for f in dataclasses.fields(cls)}
     return {
-        field.name: MISSING if field.default is dataclasses.MISSING else encode(field.default)
-        for cls in classes
-        for field in dataclasses.fields(cls)
+        name: MISSING if value is dataclasses.MISSING else encode(value)
+        for name, value in found.items()
     }
 
 
