@@ -48,6 +48,8 @@ Plain = Mapping[str, Any]
 _SEARCH_S = 60.0  # limit on the search of a worker, in seconds
 # Default bound on the probability that a run refutes any true claim.
 DEFAULT_ERROR = 0.01
+SECONDS = 60.0  # limit on the time of one verification
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from audit_verify import run; run()"
 
 
 @dataclass(frozen=True)
@@ -463,10 +465,6 @@ def in_threads(
         return tuple(future.result() for future in futures)
     finally:
         stopped.set()
-
-
-SECONDS = 60.0  # limit on the time of one verification
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from audit_verify import run; run()"
 
 
 class Outcome(enum.StrEnum):

@@ -190,7 +190,7 @@ def judge_scores(
     elif isinstance(scores, CanaryScores):
         x, x_prime = scores.x, scores.x_prime
     else:
-        given = _two("(x, x_prime) or a source of scores", scores)
+        given = _pair_of("(x, x_prime) or a source of scores", scores)
         x, x_prime = sample("x", given[0]), sample("x_prime", given[1])
     validate.same_precision(x=x, x_prime=x_prime)
     asked = (one.quantity.at for one in made if isinstance(one.quantity, EpsilonAtDelta))
@@ -284,7 +284,7 @@ def _one_run(
     if isinstance(scores, CanaryScores):
         seen, coins = scores.scores, scores.member
     else:
-        seen, coins = _two("(scores, coins) or CanaryScores for many canaries", scores)
+        seen, coins = _pair_of("(scores, coins) or CanaryScores for many canaries", scores)
     planned = _delta(claims[0]) if planned_delta is None else planned_delta
     found, differ = (
         audit_one_run(seen, coins, delta=planned, confidence=one, seed=seed, canaries=canaries)
@@ -297,8 +297,8 @@ def _one_run(
     return JudgedScores(verdicts, found, *sides, None, why)
 
 
-def _two(requirement: str, scores: object) -> tuple[Any, Any]:
-    """Return the two parts of scores that are given as such."""
+def _pair_of(requirement: str, scores: object) -> tuple[Any, Any]:
+    """Return the parts of scores that are given as a pair; refuse what is no pair."""
     if not isinstance(scores, tuple | list | np.ndarray) or len(scores) != 2:
         raise validate.fail("scores", requirement, scores)
     return scores[0], scores[1]
