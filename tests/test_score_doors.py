@@ -130,6 +130,8 @@ OPEN, MANY = {"anytime": True}, {"canaries": Canaries.ARBITRARY}
         (None, MANY, "scores must be .scores, coins. or CanaryScores for many canaries, got None"),
         ((ONE, ONE), {"anytime": "no"}, "anytime must be a bool, got 'no'"),
         ((ONE, ONE), {"deltas": 3}, "deltas must be numbers in .0, 1., got 3"),
+        ((ONE, ONE), {"planned_delta": 3}, "planned_delta must be in .0, 1., got 3"),
+        ((ONE, ONE), {"confidence": "a"}, "confidence must be in .0, 1., got 'a'"),
         # each refuted true claims: 3.5 of 1 for one record, stopped audits, rows of sorted files
         ((ONE, ONE), {**OPEN, "group_size": 2}, "group_size must be 1 with anytime or canaries"),
         ((ONE, COINS), {**MANY, "group_size": 2}, "group_size must be 1 with anytime or canaries"),
@@ -144,8 +146,6 @@ OPEN, MANY = {"anytime": True}, {"canaries": Canaries.ARBITRARY}
         ((np.where(COINS, SINGLE, TENTHS), COINS), MANY, "scores of included canaries and .*one p"),
     ],
 )
-def test_scores_that_a_method_cannot_take_are_refused(
-    given: Any, options: dict[str, Any], message: str
-) -> None:
+def test_scores_that_a_method_cannot_take_fail(given: Any, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        judge_scores(given, [(1.0, DELTA)], confidence=0.95, **options)
+        judge_scores(given, [(1.0, DELTA)], **{"confidence": 0.95, **options})

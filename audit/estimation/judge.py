@@ -181,7 +181,6 @@ def judge_scores(
     if (anytime or canaries is not None) and group_size != 1:
         raise validate.fail("group_size", "1 with anytime or canaries", group_size)
     if canaries is not None:
-        validate.instance(Canaries, canaries=canaries)
         if anytime or columns is not None:
             raise ValueError("anytime and columns must be left out with canaries, got one of them")
         return _one_run(scores, made, canaries, planned_delta, (confidence, strict), seed)
