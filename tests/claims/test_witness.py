@@ -417,6 +417,29 @@ def test_no_partition_has_more_draws_than_are_verified():
         refutation(coins, Order.FORWARD, "epsilon", 1e-5, 1.0, 2.0)
 
 
+# cells are merged for several draws, but where two outcomes give each count a loss of its own
+@pytest.mark.parametrize(
+    ("pair", "number", "known"),
+    [
+        (SMALL_DELTA_LAWS["normal"], ("epsilon", 1e-2), True),
+        (Finite((0.5, 0.5), (0.4, 0.6), times=3), ("epsilon", 1e-2), True),
+        (SMALL_DELTA_LAWS["many counts"], ("epsilon", 1e-2), False),
+        (SMALL_DELTA_LAWS["normal"], ("1 - beta", 0.3), False),
+    ],
+)
+def test_claims_just_below_a_number_need_cells_that_hide_nothing(pair, number, known):
+    law, (name, at) = law_of(pair), number
+    low = (law.epsilon_bracket(at) if name == "epsilon" else law.power_bracket(at, Order.FORWARD))[
+        0
+    ]
+    claim = plain_pair(pair), Order.FORWARD, name, at, low * (1 - 1e-6), low
+    if known:
+        assert verified(*claim) is Answer.REFUTED
+        return
+    with pytest.raises(ValueError, match=r"^claimed must be at least 0\.0001 below the certified"):
+        refutation(*claim)
+
+
 def verified(*claim):
     return verify(refutation(*claim)).answer
 
