@@ -25,7 +25,7 @@ from audit.curves import Order
 from audit.estimation.evidence import BOTH, Certificate, CountedTest, Evidence, Tail, ThresholdTest
 from audit.estimation.regions import Counts, hull_points
 from audit.estimation.thresholds import CertifiedTests, EventRates, Question, Spent, Thresholds
-from audit.numerics.arrays import Array, Indices, Integers
+from audit.numerics.arrays import Array, Flags, Indices, Integers
 
 _MAX_EPSILON = 700.0
 _MAX_MU = 75.0
@@ -38,11 +38,15 @@ _TIES = 0x7469_6573
 _OWN_SCORES = np.array([-10.0, -5, -2.5, 0, 2.5, 5, 10])
 _OTHER_SCORES = np.array([-5.0, -2.5, -1, 1, 2.5, 5])
 _CELLS = 12  # of a panel
+# Normal scores of quantiles of B, and the masses between them, that bound p-values from below.
+_FEW_SCORES = np.arange(-1.0, 4.5, 0.5)
+_FEW_MASSES = -np.diff(np.append(ndtr(-_FEW_SCORES), 0.0))
 _NEGLIGIBLE = 1e-16  # mass of a cell that is counted in full, whatever its share
 _STEEP = 0.5  # log ratio of shares in half a cell
 # Relative error of a p-value from functions of SciPy, and units of rounding in an exponent.
 _LIBRARY, _UNITS = 1e-8, 16 * np.finfo(np.float64).eps
 _CONVERGENCE = 1e-7
+_ROWS = 64  # deltas that are looked at together
 _MIN_RATE = 1e-300
 
 # In the tails ranks are powers of the first number; in the body, where more than this share of the
@@ -55,8 +59,8 @@ _EVENNESS = 6.0
 _DRAWS = 2000  # draws of the counts, to plan an audit
 
 Ordered = tuple[Array, Indices]  # ascending scores, and how many of the other law's lie below each
-Side = tuple[bool, bool]  # whether a claim holds in a test's own order, and in the other one
 Curve = Callable[[Array], Array]
+Hypotheses = Callable[[Indices, Array], "Hypothesis"]  # of some of the tests, by a number of each
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,26 @@ def p_values(tests: Counts, hypothesis: Hypothesis) -> Array:
     return np.where(tests.first == 0, 1.0, np.minimum(value, 1.0))
 
 
+@lru_cache(maxsize=4096)
+def _few_rates(rank: int, total: int) -> tuple[float, ...]:
+    """Return quantiles of Beta(rank, total - rank + 1)."""
+    rates: list[float] = betainccinv(rank, total - rank + 1, ndtr(-_FEW_SCORES)).tolist()
+    return tuple(rates)
+
+
+def least_p_values(tests: Counts, hypothesis: Hypothesis) -> Array:
+    """Return a lower end of the p-value of each test, in little time.
+
+    V is met at the left ends of cells between quantiles of B. Rounding is not counted: it decides
+    only which tests are not looked at.
+    """
+    cuts = zip((tests.second + 1).tolist(), tests.second_total.tolist(), strict=True)
+    rates = np.array([_few_rates(*cut) for cut in cuts])
+    c = np.maximum(tests.first, 1)[:, None]
+    share = betainc(c, tests.first_total[:, None] - c + 1, hypothesis.highest(rates))
+    return np.where(tests.first == 0, 1.0, share @ _FEW_MASSES)
+
+
 def odds_slopes(slope: Array, rate: Array, variance: Array, highest: Array) -> tuple[Array, Array]:
     """Bound the derivative of f's log odds by the rate's: slope rate (1 - rate) / (f (1 - f)).
 
@@ -164,25 +188,28 @@ def _mean_growth(exponent: Array) -> Array:
     return np.asarray(np.expm1(x) / x)
 
 
-def epsilon_hypothesis(epsilon: Array, deltas: float | Array, own: bool, other: bool) -> Hypothesis:
-    """Bound rates by an (epsilon, delta) claim on the test's own order, the other one, or both."""
+def epsilon_hypothesis(
+    epsilon: Array, deltas: float | Array, own: bool | Flags, other: bool | Flags
+) -> Hypothesis:
+    """Bound rates by an (epsilon, delta) claim on a test's own order, the other one, or both."""
     e = np.exp(epsilon)[:, None]
-    delta = np.broadcast_to(deltas, epsilon.shape)[:, None]
-    corner = (1 - delta) / (1 + e)
+    delta, own, other = (
+        np.broadcast_to(one, epsilon.shape)[:, None] for one in (deltas, own, other)
+    )
 
-    def lines(rate: Array) -> tuple[Array | float, Array | float]:
-        return delta + e * rate if own else 1.0, 1 - (1 - delta - rate) / e if other else 1.0
+    def lines(rate: Array) -> tuple[Array, Array]:
+        steep, flat = delta + e * rate, 1 - (1 - delta - rate) / e
+        return np.where(own, steep, 1.0), np.where(other, flat, 1.0)
 
     def lowest(rate: Array) -> Array:
-        steep = (rate - delta) / e if own else 0.0
-        flat = 1 - delta - (1 - rate) * e if other else 0.0
-        return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
+        steep, flat = (rate - delta) / e, 1 - delta - (1 - rate) * e
+        return np.maximum(np.where(own, steep, 0.0), np.maximum(np.where(other, flat, 0.0), 0.0))
 
     return Hypothesis(
         lambda rate: np.minimum(np.minimum(*lines(rate)), 1.0),
         lowest,
-        lambda rate: np.where(np.less(*lines(rate)), e, 1 / e if other else 0.0),
-        np.concatenate([corner, (1 - delta) / e, 1 - delta], axis=1),
+        lambda rate: np.where(np.less(*lines(rate)), e, np.where(other, 1 / e, 0.0)),
+        np.concatenate([(1 - delta) / (1 + e), (1 - delta) / e, 1 - delta], axis=1),
     )
 
 
@@ -211,29 +238,35 @@ def point_hypothesis(second: Array, first: Array) -> Hypothesis:
 def largest_rejected(
     tests: Counts,
     errors: Array,
-    hypothesis: Callable[[Indices, Array], Hypothesis],
+    hypotheses: Hypotheses,
     high: float,
-    best_only: bool = False,
+    which: Indices | None = None,
+    *,
+    above: float | Array = 0.0,
+    first: float | Array = 1.0,
+    p_values: Callable[[Counts, Hypothesis], Array] = p_values,
 ) -> Array:
     """Return the largest number below ``high`` whose hypothesis each test rejects; 0 if none.
 
-    Hypotheses grow with the number. The normal score of the p-value is nearly linear in it, so
-    secant steps find the boundary; the returned number itself is rejected. If the best test only
-    is asked for, the others stop at a smaller number, once they cannot exceed it.
+    Hypotheses grow with the number. Only tests ``which`` are made. A test that does not reject the
+    number ``above`` has 0, and ``first`` is a guess. The normal score of the p-value is nearly
+    linear in the number, so secant steps find the boundary; the returned number is rejected.
     """
+    which = np.arange(errors.size) if which is None else which
 
-    def excess(which: Indices, number: Array) -> Array:
-        p = p_values(tests[which], hypothesis(which, number))
-        return np.asarray(ndtri(np.minimum(p, 1 - 1e-16)) - ndtri(errors[which]))
+    def excess(places: Indices, number: Array) -> Array:
+        some = which[places]
+        p = p_values(tests[some], hypotheses(some, number))
+        return np.asarray(ndtri(np.clip(p, 1e-300, 1 - 1e-16)) - ndtri(errors[some]))
 
-    found = np.zeros(errors.size)
-    every = np.arange(errors.size)
-    start = excess(every, found)
-    left = every[start <= 0]
+    found = np.zeros(which.size)
+    low = np.broadcast_to(above, which.shape).astype(np.float64)
+    low_gap = excess(np.arange(which.size), low) if which.size else low
+    left = np.flatnonzero(low_gap <= 0)
     if not left.size:
         return found
-    low, low_gap = np.zeros(left.size), np.minimum(start[left], -1e-300)
-    top = np.full(left.size, min(1.0, high))
+    low, low_gap = low[left], np.minimum(low_gap[left], -1e-300)
+    top = np.minimum(np.broadcast_to(first, which.shape)[left], high)
     top_gap = excess(left, top)
     while np.any(short := (top_gap <= 0) & (top < high)):
         low, low_gap = np.where(short, top, low), np.where(short, top_gap, low_gap)
@@ -244,8 +277,6 @@ def largest_rejected(
     found[left[done]] = top[done]
     for step in range(200):
         going = ~done & (top - low > _CONVERGENCE * np.maximum(1.0, top))
-        if best_only:
-            going &= top > np.max(low)
         if not np.any(going):
             break
         a, b, fa, fb = low[going], top[going], low_gap[going], top_gap[going]
@@ -266,6 +297,26 @@ def largest_rejected(
     return found
 
 
+def most_rejected(
+    tests: Counts, errors: Array, hypotheses: Hypotheses, high: float, rows: int = 1
+) -> tuple[list[int], list[float]]:
+    """Return the test of each row that rejects the largest number, and this number.
+
+    Rows follow each other and have equally many tests. Lower ends of p-values say cheaply which
+    test of a row is likely the best; others are made if they may reject more than it.
+    """
+    most = largest_rejected(tests, errors, hypotheses, high, p_values=least_p_values)
+    likely = np.arange(rows) * (most.size // rows) + np.argmax(most.reshape(rows, -1), axis=1)
+    likely = likely[most[likely] > 0]
+    found, asked = np.zeros(most.size), (tests, errors, hypotheses, high)
+    found[likely] = largest_rejected(*asked, likely, first=most[likely])
+    best = np.repeat(np.max(found.reshape(rows, -1), axis=1), most.size // rows)
+    others = np.setdiff1d(np.flatnonzero(most > best), likely)
+    found[others] = largest_rejected(*asked, others, above=best[others], first=most[others])
+    table = found.reshape(rows, -1)
+    return np.argmax(table, axis=1).tolist(), np.max(table, axis=1).tolist()
+
+
 class RankCertificate(Certificate):
     """Tests at order statistics: each bound is the largest hypothesis that some test rejects.
 
@@ -276,26 +327,27 @@ class RankCertificate(Certificate):
         super().__init__(tests)
         self._counts = Counts.of(counted.counts for counted in tests)
         self._errors = np.array([counted.error for counted in tests])
-        self._known: dict[tuple[float, Order | None], Array] = {}
         self._forward = np.array([counted.test.order is Order.FORWARD for counted in tests])
 
     def epsilons(self, deltas: Array, order: Order | None) -> Array:
         """Return the largest epsilon below which some test rejects every claim."""
-        return np.array([np.max(self._bounds(delta, order)) for delta in deltas.tolist()])
+        found = np.zeros(deltas.size)
+        for start in range(0, deltas.size, _ROWS):
+            part = slice(start, start + _ROWS)
+            found[part] = self._most_epsilon(deltas[part], order)[1]
+        return found
 
     def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
         """Return the bound with the test's counts, at the mean second rate where the claim ends."""
-        found = self._bounds(delta, order)
-        best, value = int(np.argmax(found)), float(np.max(found))
+        (best,), (value,) = self._most_epsilon(np.array([delta]), order)
         counted, mean = self._tests[best], self._mean(best)
-        sides = _sides(order, counted.test.order)
         edges = [
             epsilon_hypothesis(np.array([value]), delta, *side).highest(np.array([[mean]]))[0, 0]
             for side in ((True, False), (False, True))
         ]
-        own = sides[0] and (not sides[1] or edges[0] <= edges[1])
+        own, other = (bool(side[best]) for side in self._sides(order))
         limit = self._sampling_limit(delta, order)
-        if own:
+        if own and (not other or edges[0] <= edges[1]):
             # the rate under the first law is at most 1
             second = min(mean, (1 - delta) * np.exp(-value))
             return counted.evidence((delta + np.exp(value) * second, second), value, limit)
@@ -305,14 +357,8 @@ class RankCertificate(Certificate):
 
     def mu_evidence(self) -> Evidence:
         """Return the largest mu below which some test rejects every claim."""
-        found = largest_rejected(
-            self._counts,
-            self._errors,
-            lambda _, mu: gaussian_hypothesis(mu),
-            _MAX_MU,
-            best_only=True,
-        )
-        best, value = int(np.argmax(found)), float(np.max(found))
+        asked = self._counts, self._errors, lambda _, mu: gaussian_hypothesis(mu), _MAX_MU
+        (best,), (value,) = most_rejected(*asked)
         second = self._mean(best)
         rates = float(ndtr(ndtri(second) + value)), second
         return self._tests[best].evidence(rates, value)
@@ -335,7 +381,7 @@ class RankCertificate(Certificate):
         flat = np.repeat(np.arange(a.size), z.shape[1])
         # first rates below the second ones say nothing, and are not looked for
         place = second.ravel()
-        above = largest_rejected(
+        asked = (
             self._counts[flat],
             self._errors[flat],
             lambda which, rise: point_hypothesis(
@@ -343,19 +389,19 @@ class RankCertificate(Certificate):
             ),
             1.0,
         )
+        above = largest_rejected(*asked, p_values=least_p_values)
+        which = np.flatnonzero(above > 0)
+        above[which] = largest_rejected(*asked, which, first=above[which])
         first = np.where(above > 0, place + above * (1 - place), 0.0)
         return second, first.reshape(second.shape)
 
-    def _bounds(self, delta: float, order: Order | None) -> Array:
-        """Return bounds of tests at a delta, of which the largest is searched for to the end."""
-        if (delta, order) not in self._known:
-            found = np.empty(self._errors.size)
-            sides = [_sides(order, counted.test.order) for counted in self._tests]
-            for side in set(sides):
-                which = np.flatnonzero([one == side for one in sides])
-                found[which] = _bounds_at(self._counts[which], self._errors[which], delta, side)
-            self._known[delta, order] = found
-        return self._known[delta, order]
+    def _most_epsilon(self, deltas: Array, order: Order | None) -> tuple[list[int], list[float]]:
+        return _most_epsilon(self._counts, self._errors, deltas, *self._sides(order))
+
+    def _sides(self, order: Order | None) -> tuple[Flags, Flags]:
+        """Return whether a claim holds in each test's own order, and in the other one."""
+        own = self._forward == (order is Order.FORWARD)
+        return own | (order is None), ~own | (order is None)
 
     def _mean(self, index: int) -> float:
         counts = self._counts[index]
@@ -364,25 +410,26 @@ class RankCertificate(Certificate):
     def _sampling_limit(self, delta: float, order: Order | None) -> float:
         """Return the bound that all of the first law in an outermost event would certify."""
         outer = np.flatnonzero(self._counts.second == np.min(self._counts.second))
-        counts = self._counts[outer]
+        counts, errors = self._counts[outer], self._errors[outer]
         full = replace(counts, first=counts.first_total)
-        sides = dict.fromkeys(_sides(order, one) for one in Order)
-        return float(max(np.max(_bounds_at(full, self._errors[outer], delta, s)) for s in sides))
+        sides = [(True, True)] if order is None else [(True, False), (False, True)]
+        return max(_most_epsilon(full, errors, np.array([delta]), *one)[1][0] for one in sides)
 
 
-def _bounds_at(tests: Counts, errors: Array, delta: float, side: Side) -> Array:
-    """Return the largest epsilon at a delta below which the best test rejects every claim."""
-    return largest_rejected(
-        tests,
-        errors,
-        lambda _, epsilon: epsilon_hypothesis(epsilon, delta, *side),
+def _most_epsilon(
+    tests: Counts, errors: Array, deltas: Array, own: bool | Flags, other: bool | Flags
+) -> tuple[list[int], list[float]]:
+    """Return for each delta the test that rejects the largest epsilon, and this epsilon."""
+    row, test = np.divmod(np.arange(deltas.size * errors.size), errors.size)
+    delta = deltas[row]
+    own, other = (np.broadcast_to(side, errors.shape)[test] for side in (own, other))
+    return most_rejected(
+        tests[test],
+        errors[test],
+        lambda which, e: epsilon_hypothesis(e, delta[which], own[which], other[which]),
         _MAX_EPSILON,
-        best_only=True,
+        deltas.size,
     )
-
-
-def _sides(order: Order | None, own: Order) -> Side:
-    return order is None or order is own, order is None or order is not own
 
 
 @dataclass(frozen=True)

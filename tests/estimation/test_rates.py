@@ -22,6 +22,8 @@ from audit.estimation.order_statistics import (
     epsilon_hypothesis,
     gaussian_hypothesis,
     largest_rejected,
+    least_p_values,
+    most_rejected,
     odds_slopes,
     p_values,
     point_hypothesis,
@@ -344,6 +346,7 @@ def test_p_values_are_above_their_integrals_and_near_them(
         value = float(p_values(tests[[k]], hypothesis(k))[0])
         expected = quadrature(tests[k], hypothesis(k))
         assert min(expected, 1.0) * (1 - 1e-8) <= value <= 1.02 * expected + 1e-13
+        assert 0.1 * value - 1e-6 < least_p_values(tests[[k]], hypothesis(k))[0] <= value
         with monkeypatch.context() as patch:  # wide cells lose more, but they err to one side too
             patch.setattr("audit.estimation.order_statistics._CELLS", 1)
             assert p_values(tests[[k]], hypothesis(k))[0] >= min(expected, 1.0) * (1 - 1e-8)
@@ -384,6 +387,21 @@ def test_the_end_of_a_search_is_rejected_and_just_beyond_is_not(error: float) ->
     assert np.all(p_values(tests, claim(ranks, found))[inside] <= error)
     beyond = p_values(tests, claim(ranks, found + 1e-5))
     assert np.all(beyond > error)
+
+
+@pytest.mark.parametrize("error", [0.3, 1e-3, 1e-7])
+def test_the_best_test_of_a_row_is_the_best_of_all(error: float) -> None:
+    tests, _ = random_tests(399, 3)
+    delta = np.repeat(np.geomspace(1e-4, 0.3, 80), 5)
+    asked = (
+        tests,
+        np.full(400, error),
+        lambda k, e: epsilon_hypothesis(e, delta[k], True, k % 2 > 0),
+    )
+    every = largest_rejected(*asked, 700.0).reshape(80, 5)
+    places, found = most_rejected(*asked, 700.0, rows=80)
+    assert found == pytest.approx(np.max(every, axis=1), abs=1e-6)
+    assert every[np.arange(80), places] == pytest.approx(found, abs=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
