@@ -15,7 +15,7 @@ ADAPTERS := .venv-adapters
 # Tests start many processes, which share compiled bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map panel results zoo wheel docs clean
+.PHONY: install install-dev audit schemas test test-all test-adapters test-floors lint bench calibrate map panel results zoo wheel docs clean
 
 install: $(STAMP)
 
@@ -32,7 +32,11 @@ PYTEST := -q -n auto --dist loadfile --no-loadscope-reorder
 CERTIFIED := -m "not slow" tests/curves tests/numerics tests/exact tests/claims/test_near_one.py \
   --ignore=tests/exact/test_reference.py
 
+# Without tests that are marked slow, which stand beside faster ones of their kind.
 test: $(DEV)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST) -m "not slow"
+
+test-all: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/avx2.py -m pytest $(PYTEST) $(CERTIFIED)
 

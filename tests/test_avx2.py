@@ -1,4 +1,4 @@
-"""The switches for AVX-512, which the second run of `make test` needs."""
+"""The switches for AVX-512, which the second run of `make test-all` needs."""
 
 from __future__ import annotations
 
