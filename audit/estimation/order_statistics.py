@@ -45,7 +45,7 @@ _NEGLIGIBLE = 1e-16  # mass of a cell that is counted in full, whatever its shar
 _STEEP = 0.5  # log ratio of shares in half a cell
 # Relative error of a p-value from functions of SciPy, and units of rounding in an exponent.
 _LIBRARY, _UNITS = 1e-8, 16 * np.finfo(np.float64).eps
-_CONVERGENCE = 1e-7
+_CONVERGENCE = 1e-9
 _ROWS = 64  # deltas that are looked at together
 _MIN_RATE = 1e-300
 
