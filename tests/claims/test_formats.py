@@ -360,6 +360,13 @@ def test_a_file_that_is_no_lock(text: str, message: str, tmp_path: Path) -> None
         lock.read(path)
 
 
+def test_a_folder_is_no_lock(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^.*: cannot be read: Is a directory$"):
+        lock.read(tmp_path)
+    with pytest.raises(ValueError, match=r"^.*: cannot be written: "):
+        lock.write(tmp_path, lock.Lock())
+
+
 def test_infinity_is_kept(tmp_path: Path) -> None:
     endless = judged(statement=statement_of(mu=1.0), quantity=Mu(), certified=float("inf"))
     kept = lock.Lock(lock.entries([endless]))

@@ -41,7 +41,7 @@ from audit.constructions.explicit import (
 )
 from audit.constructions.process import Path
 from audit.curves import GaussianCurve, Order
-from audit.curves.quantities import QUANTITIES, ClaimedNumber, EpsilonAtDelta, Mu
+from audit.curves.quantities import QUANTITIES, ClaimedNumber, EpsilonAtDelta, Mu, TotalVariation
 from audit.estimation import PilotSplit, audit_samples
 from tests.mechanisms import noisy_sgd
 
@@ -422,6 +422,7 @@ def test_no_partition_has_more_draws_than_are_verified():
     ("pair", "number", "known"),
     [
         (SMALL_DELTA_LAWS["normal"], ("epsilon", 1e-2), True),
+        (laws.Laplace(sensitivity=1.0, scale=2.0), ("epsilon", 0.0), True),
         (Finite((0.5, 0.5), (0.4, 0.6), times=3), ("epsilon", 1e-2), True),
         (SMALL_DELTA_LAWS["many counts"], ("epsilon", 1e-2), False),
         (SMALL_DELTA_LAWS["normal"], ("1 - beta", 0.3), False),
@@ -435,6 +436,8 @@ def test_claims_just_below_a_number_need_cells_that_hide_nothing(pair, number, k
     claim = plain_pair(pair), Order.FORWARD, name, at, low * (1 - 1e-6), low
     if known:
         assert verified(*claim) is Answer.REFUTED
+        # sums of two losses need no more scores than counts
+        assert refutation(*claim)["partition"].get("modulus", 4) == 4
         return
     with pytest.raises(ValueError, match=r"^claimed must be at least 0\.0001 below the certified"):
         refutation(*claim)
@@ -535,3 +538,17 @@ def test_the_test_of_a_witness_is_the_one_that_paid_for_the_bound() -> None:
     place = found["test"]["index"]
     assert events.count(events[place]) == 2
     assert found["errors"][place] == audit.evidence(0.01).error_spent
+
+
+def test_counts_are_those_at_the_claimed_number_with_its_slack() -> None:
+    draws = np.random.default_rng(7)
+    x, y = draws.normal(1, 1, 600), draws.normal(0, 1, 500)
+    audit = audit_samples(x, y, confidence=0.95, seed=1)
+    claims = {claimed: ClaimedNumber(TotalVariation(), claimed) for claimed in (0.01, 0.2)}
+    low, high = (counted(audit, claim) for claim in claims.values())
+    assert low is not None
+    assert high is not None
+    assert low["test"] != high["test"]
+    assert counted(audit, ClaimedNumber(TotalVariation(), 0.105, slack=0.095)) == high
+    alike = audit_samples(x, x[::-1].copy(), confidence=0.95, seed=1)
+    assert counted(alike, claims[0.2]) is None
