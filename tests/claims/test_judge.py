@@ -25,7 +25,7 @@ from audit.claims.claim import (
 )
 from audit.claims.evidence import ErrorShare, Evidence
 from audit.claims.judge import Shared, _judge, judge, judge_all, judged_by_worker, work_order
-from audit.claims.sources import ask_callable, claimed_numbers
+from audit.claims.sources import ask_callable, claimed_numbers, number_of
 from audit.codec import encode
 from audit.constructions import (
     DriftedWalk,
@@ -398,6 +398,7 @@ def test_what_claims_nothing_or_cannot_be_judged_says_why(verdict, statement, me
 def test_infinite_numbers_claim_nothing_and_leave_the_others():
     numbers = tuple(ClaimedNumber(EpsilonAtDelta(at), v) for at, v in ((0.0, math.inf), (0.1, 1.0)))
     assert claimed_numbers(claimed(Numbers(numbers)), Workers()) == numbers[1:]
+    assert [number_of(sign * 10**400, "epsilon") for sign in (1, -1)] == [math.inf, -math.inf]
 
 
 @pytest.mark.parametrize(

@@ -258,9 +258,16 @@ def test_claims_about_compositions() -> None:
     assert bound.message == "accounting.poisson needs a single run, got a composition of 2"
 
 
-def test_an_accountant_needs_a_mechanism() -> None:
-    found = judged_claim(accountant="dp_accounting.pld", deltas=[1e-5])
-    assert found.message == "mechanism must be given for an accountant, got none"
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ({"accountant": "dp_accounting.pld"}, "an accountant"),
+        ({"bound": "own.coupling"}, "a bound"),
+    ],
+)
+def test_who_computes_a_number_needs_a_mechanism(asked: dict[str, str], what: str) -> None:
+    found = judged_claim(**asked, deltas=[1e-5])
+    assert found.message == f"mechanism must be given for {what}, got none"
 
 
 # trainings, as from_private finds them, without Opacus: `tests/adapters/real` has the real ones

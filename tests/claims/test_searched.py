@@ -82,6 +82,19 @@ def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() 
         assert pair(other) is None
 
 
+def test_as_many_pairs_as_asked_or_fewer_where_they_take_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(candidates, "_found", lambda m, search, _: tried.append(search.evaluations))
+    for seconds in (1e-3, 20.0):
+        monkeypatch.setattr(candidates, "quick_seconds", lambda _, seconds=seconds: seconds)
+        m = MECHANISMS["full"]
+        asked = {"statement": statement_of(mu=1.0), "search": Search(evaluations=7)}
+        KnownPairs().of(m).searched(Claim(id="x", mechanism=m, **asked), Mu())  # type: ignore[arg-type]
+    assert tried == [7, 3]
+
+
 @pytest.mark.parametrize(
     ("quantity", "objective"),
     [
