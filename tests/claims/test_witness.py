@@ -12,7 +12,7 @@ import pytest
 
 from audit import Batching, NoisySGD, Relation
 from audit.claims.claim import statement_of
-from audit.claims.partition import partition_of
+from audit.claims.partition import _Draws, partition_of
 from audit.claims.witness import Witness, _gradients, _total, counted, plain_pair
 from audit.codec import encode
 from audit.constructions import (
@@ -538,6 +538,14 @@ def test_the_test_of_a_witness_is_the_one_that_paid_for_the_bound() -> None:
     place = found["test"]["index"]
     assert events.count(events[place]) == 2
     assert found["errors"][place] == audit.evidence(0.01).error_spent
+
+
+def test_tilted_masses_add_up() -> None:
+    draws = _Draws(np.log([3.0, 1.0, 0.25]), np.array([0.6, 0.3, 0.1]), times=5)
+    weights, log_sum = draws.tilted(2.0)
+    tilted = draws.masses * [9.0, 1.0, 0.0625]
+    assert log_sum == pytest.approx(math.log(tilted.sum()))
+    assert weights == pytest.approx(tilted / tilted.sum())
 
 
 def test_counts_are_those_at_the_claimed_number_with_its_slack() -> None:
