@@ -306,8 +306,9 @@ def test_lattice_walks_are_verified_on_their_stairs(name):
     assert answer(same) is Answer.NOT_REFUTED
 
 
-def test_maps_that_are_no_broken_lines_have_no_witness():
-    wavy = process(Step((Mapped(np.sin),), (1.0,), 0.5))
+@pytest.mark.parametrize("curved", [np.sin, lambda x: x + np.maximum(x - 2, 0) ** 2])
+def test_maps_that_are_no_broken_lines_have_no_witness(curved):
+    wavy = process(Step((Mapped(curved),), (1.0,), 0.5))
     with pytest.raises(ValueError, match="update maps must be piecewise linear for a witness"):
         plain_pair(Pair(wavy, wavy))
 
