@@ -198,6 +198,7 @@ BAD = """\
    mu: 1, mechanism: {steps: 1}}  # noise_std must be given for a NoisySGD
 - {id: x38, mu: 1, mechanism: {base: one_step, steps: 1.5}}  # steps must be a whole
 - {id: x39, mu: 1, mechanism: {base: one_step, step: 1}}  # did you mean 'steps'?
+- {id: key, mu: 1, 3: 4}  # a key of a claim must be a word, got 3
 - {id: base, mu: 1, mechanism: {base: 3}}  # base must be the name of a mechanism, got 3
 - {id: x40,
    mu: 1, mechanism: {base: one_step, batching: half}}  # batching must be one of full, cyclic

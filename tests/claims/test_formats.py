@@ -170,6 +170,10 @@ def test_json_holds_the_numbers() -> None:
     assert read["complaints"][0] == {"file": str(FILE), "line": 9, "message": "100%: a|b, c:\x07"}
     nothing = Checked((judged(certified=0.0),), (), 0.01)
     (entry,) = json.loads(formats.write(nothing, Format.JSON))["claims"]
+    assert entry["pairs_tried"] is entry["pairs_left"] is None
+    tried = formats.write(Checked((judged(pairs_tried=3, pairs_left=2),), (), 0.01), Format.JSON)
+    (shown,) = json.loads(tried)["claims"]
+    assert (shown["pairs_tried"], shown["pairs_left"]) == (3, 2)
     assert entry["tightness"] is None  # JSON knows no infinity
 
 

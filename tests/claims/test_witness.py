@@ -13,7 +13,7 @@ import pytest
 from audit import Batching, NoisySGD, Relation
 from audit.claims.claim import statement_of
 from audit.claims.partition import _Draws, partition_of
-from audit.claims.witness import Witness, _gradients, _total, counted, plain_pair
+from audit.claims.witness import Witness, _gradients, _pieces, _total, counted, plain_pair
 from audit.codec import encode
 from audit.constructions import (
     Affine,
@@ -304,6 +304,13 @@ def test_lattice_walks_are_verified_on_their_stairs(name):
     assert answer(replace(found, claimed=1.01 * low)) is Answer.NOT_REFUTED
     same = replace(found, pair=twice(found.pair))
     assert answer(same) is Answer.NOT_REFUTED
+
+
+def test_a_function_that_is_a_broken_line_has_a_witness():
+    bent = Mapped(lambda x: np.where(x < 1, 0.5 * x, 2 * x - 1.5), (1.0,))
+    broken = process(Step((bent,), (1.0,), 0.5))
+    assert _pieces(bent) == [(-math.inf, 0.5, 0.0), (1.0, 2.0, -1.5)]
+    assert plain_pair(Pair(broken, broken))["kind"] == "process"
 
 
 @pytest.mark.parametrize("curved", [np.sin, lambda x: x + np.maximum(x - 2, 0) ** 2])
