@@ -102,7 +102,7 @@ def per_record_epsilon(lower: Callable[[float], float], delta: float, group_size
         return group_epsilon - (lower(group_delta) if group_delta < 1 else 0.0)
 
     top = lower(delta) / group_size if delta < 1 else 0.0
-    return root_from_below(missing, top) if top > 0 else 0.0
+    return root_from_below(missing, top) if top > 0 and group_size > 1 else max(top, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
