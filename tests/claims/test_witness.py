@@ -187,7 +187,7 @@ def test_a_pair_that_was_tampered_with_is_not_refuted():
     assert answer(same) is Answer.NOT_REFUTED
 
 
-@pytest.mark.parametrize("alpha", [2.0, 8.0])
+@pytest.mark.parametrize("alpha", [pytest.param(2.0, marks=pytest.mark.slow), 8.0])
 def test_a_witness_on_a_renyi_divergence_ends_where_it_is_decided(alpha):
     """A window around all cells would be twice as wide."""
     low, _ = law_of(TwoSidedWalk(LINE)).renyi_bracket(alpha)
@@ -293,7 +293,7 @@ LATTICES = {
 @pytest.mark.parametrize("name", LATTICES)
 def test_lattice_walks_are_verified_on_their_stairs(name):
     m = NoisySGD(
-        steps=3, batch_size=16, step_size=1.0, noise_std=1 / 8, clip_norm=1.0, convex=False,
+        steps=2, batch_size=16, step_size=1.0, noise_std=1 / 8, clip_norm=1.0, convex=False,
         **LATTICES[name],
     )  # fmt: skip
     pair = LatticeWalk.suited(m, spacing=7.0)
@@ -476,7 +476,11 @@ def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     best = law.mu_bracket(Order.FORWARD).epsilon
     assert small.at == 0.0 < Mu().witness_at(law, Order.FORWARD, 0.1) <= best
     assert answer(small) is Answer.REFUTED
-    # cells for the mu that delta proves there, .11, not for the certified .29
+
+
+@pytest.mark.slow
+def test_cells_are_for_the_mu_that_a_delta_proves() -> None:
+    """Here .11, not the certified .29."""
     pair = laws.Gaussian(sensitivity=1.0, noise_std=1.5, sampling_rate=0.001, times=100)
     assert answer(witness(statement_of(mu=0.087), pair)) is Answer.REFUTED
 
@@ -485,7 +489,8 @@ def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     ("noise_std", "times", "wrong"),
     [
         (1.7376, 10_000, {"epsilon": 0.177, "delta": 5e-5}),  # certified: below .179
-        (2.3, 1000, {"mu": 0.0148}),  # decided at a delta of 3e-17
+        # decided at a delta of 3e-17
+        pytest.param(2.3, 1000, {"mu": 0.0148}, marks=pytest.mark.slow),
     ],
 )
 def test_rare_large_losses_leave_scores_fine_enough(noise_std, times, wrong) -> None:
