@@ -96,8 +96,34 @@ def _asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "worst_case", WORST_CASE)
 
 
+# pages and commands that take seconds, beside quicker ones of their kind
+SLOW = (
+    "docs/how-to/bounds.md",
+    "docs/how-to/epsilon.md",
+    "docs/how-to/scale.md",
+    "docs/tutorials/training.md",
+    "audit --config-dir my_scenarios scenario=mine",
+    "audit --config-dir my_scenarios scenario=model",
+    "audit scenario=drifted_walk settings",
+    "audit -m",
+    "audit-check accountants.claims.yaml",
+    "audit-check panel",
+    "audit-check training.claims.yaml",
+)
+
+
+def paced(one: Any, word: str) -> Any:
+    """A case of a page or command, which is slow if its first words are."""
+    return pytest.param(one, marks=[pytest.mark.slow] * word.startswith(SLOW), id=word[:60])
+
+
+def test_slow_pages_and_commands_are_there() -> None:
+    words = [*map(name, WITH_PYTHON), *(command.line for command in blocks.commands_of(ALL))]
+    assert [slow for slow in SLOW if not any(word.startswith(slow) for word in words)] == []
+
+
 @pytest.mark.usefixtures("_asked_once")
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
+@pytest.mark.parametrize("page", [paced(page, name(page)) for page in WITH_PYTHON])
 def test_the_python_runs(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workplace)
     monkeypatch.syspath_prepend(str(workplace))
@@ -134,13 +160,13 @@ def here(
 @pytest.mark.usefixtures("_asked_once")
 @pytest.mark.parametrize(
     "command",
-    [command for command in blocks.commands_of(ALL) if not command.needs_a_cluster],
-    ids=lambda c: c.line[:60],
+    [paced(one, one.line) for one in blocks.commands_of(ALL) if not one.needs_a_cluster],
 )
 def test_the_commands_run(command: Command, here: Callable[[Command], None]) -> None:
     here(command)
 
 
+@pytest.mark.slow  # tests/simulation/runs has a test of such a cluster
 def test_the_lines_for_dask_run(workplace: Path) -> None:
     started, audited = (c.line for c in blocks.commands_of(ALL) if c.needs_a_cluster)
     with socket.socket() as taken:
@@ -174,6 +200,7 @@ def test_the_lines_for_dask_run(workplace: Path) -> None:
         cluster.wait(timeout=30)
 
 
+@pytest.mark.slow  # its claims are judged by other commands
 def test_the_workflow_runs(here: Callable[[Command], None]) -> None:
     (workflow,) = (b for b in ALL if (b.file or "").startswith(".github"))
     steps = yaml.safe_load(workflow.text)["jobs"]["claims"]["steps"]
