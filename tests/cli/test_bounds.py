@@ -74,8 +74,9 @@ def test_json_of_a_sweep_is_one_list(ended: Command) -> None:
     for one, steps in zip(told, (2, 3), strict=True):
         alone = ended(main, *words, f"steps={steps}", "delta=1e-5", "--format", "json").out
         assert one["answer"] == json.loads(alone)
-    noises = ended(main, "-m", *TRAINING, "epsilon=2,3", "delta=1e-5", "--format", "json").out
-    assert [one["question"]["epsilon"] for one in json.loads(noises)] == [2, 3]
+    words = [*TRAINING, "noise_multiplier=2,3", "delta=1e-5", "--format", "json"]
+    swept = json.loads(ended(main, "-m", *words).out)
+    assert [one["question"]["noise_multiplier"] for one in swept] == [2, 3]
 
 
 def test_json_is_a_list_of_bounds(ended: Command) -> None:

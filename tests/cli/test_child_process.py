@@ -190,7 +190,9 @@ JUNK = (b"\0", NONCE + b"\0", *(message[len(NONCE) :] for message in FORGED))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_no_attack_ends_with_status_0_and_no_table(number: signal.Signals, tmp_path: Path) -> None:
     """Not even one that may open the pipes, as it runs as the same user."""
     (tmp_path / "attack.py").write_text(MODULE)

@@ -115,17 +115,6 @@ def test_broken_files(tmp_path: Path, text: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_a_file_that_hangs_its_process(tmp_path: Path) -> None:
-    path = tmp_path / "outside.py"
-    path.write_text("import time\ntime.sleep(60)", encoding="utf-8")
-    message = r"^outside\.py took longer than its limit of 0\.5 s$"
-    with (
-        panel_file.PanelFile(path, seconds=0.5) as file,
-        pytest.raises(UserCodeError, match=message),
-    ):
-        file.entries()
-
-
 HANGING = """\
 @bound(id="outside.hangs", source=SOURCE, statement="does not return",
        assumes=(FULL_BATCHES, LAST_ITERATE, CONVEX, ALONE), status=Status.UNPROVEN)
@@ -294,7 +283,7 @@ def test_what_is_not_a_number_is_an_error_of_its_mechanism() -> None:
 
 
 def test_a_refutation_counts_when_it_is_verified() -> None:
-    [verdict] = panel.judge_entries(["fmtt18.theorem_1"], size=6)
+    [verdict] = panel.judge_entries(["fmtt18.theorem_1"], size=2)
     assert verdict.verdict is Verdict.REFUTED
     assert verdict.as_expected
     assert verdict.verification.startswith(("verified: refuted", "not verified: audit-verify"))

@@ -244,20 +244,19 @@ def test_a_killed_audit_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     kept = recorded(folder)
     assert 5 <= len(kept) < 60
     whole = audited("slow", arguments={"pause": 0.0}, **{**design, "processes": SHARED})
-    with training.Processes(2) as processes:
-        design |= {"folder": folder, "processes": processes}
-        resumed = audited("slow", **design)
-        assert kept.items() <= recorded(folder).items()  # nothing ran twice
-        assert sorted(recorded(folder)) == list(range(1, 61))
-        assert resumed.scores.tobytes() == whole.scores.tobytes()
-        assert resumed.scores_prime.tobytes() == whole.scores_prime.tobytes()
-        assert resumed.findings == whole.findings
-        # what has run once is read, and an anytime-valid audit may go on for longer
-        assert audited("slow", **design).findings == whole.findings
-        longer = audited("slow", **{**design, "trials": 64})
-        assert np.array_equal(longer.scores[:30], whole.scores)
-        with pytest.raises(ValueError, match=r"folder must be new or that of the same configurat"):
-            audited("slow", **{**design, "claims": [(1.0, DELTA)]})
+    design |= {"folder": folder, "processes": SHARED}
+    resumed = audited("slow", **design)
+    assert kept.items() <= recorded(folder).items()  # nothing ran twice
+    assert sorted(recorded(folder)) == list(range(1, 61))
+    assert resumed.scores.tobytes() == whole.scores.tobytes()
+    assert resumed.scores_prime.tobytes() == whole.scores_prime.tobytes()
+    assert resumed.findings == whole.findings
+    # what has run once is read, and an anytime-valid audit may go on for longer
+    assert audited("slow", **design).findings == whole.findings
+    longer = audited("slow", **{**design, "trials": 64})
+    assert np.array_equal(longer.scores[:30], whole.scores)
+    with pytest.raises(ValueError, match=r"folder must be new or that of the same configurat"):
+        audited("slow", **{**design, "claims": [(1.0, DELTA)]})
     stored = load(folder)
     assert from_json(to_json(stored)) == stored
 
