@@ -172,6 +172,7 @@ def test_an_audit_that_is_imported_first_counts_too(tmp_path: Path) -> None:
     run_well(tmp_path, "-c", code)
 
 
+@pytest.mark.slow
 def test_pytest_judges_functions_of_another_audit(shadowed: Path) -> None:
     words = ["-q", "-p", "_noisy_sgd_audit_pytest", "-p", "no:cacheprovider"]
     printed = run_well(shadowed, "-m", "pytest", *words, "my.claims.yaml", "test_own.py")

@@ -386,7 +386,9 @@ def test_lies_of_one_percent_are_verified(name, order):
 
 
 @pytest.mark.parametrize("order", Order)
-@pytest.mark.parametrize("name", ["mixtures", "many counts", "discrete"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("mixtures", marks=pytest.mark.slow), "many counts", "discrete"]
+)
 def test_other_numbers_of_several_draws(name, order):
     pair = SMALL_DELTA_LAWS[name]
     curve, plain = law_of(pair), plain_pair(pair)
