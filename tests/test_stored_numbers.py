@@ -42,12 +42,12 @@ SLOW = (  # of claims also what is stored of them elsewhere
     # samples of the user's mechanism; of walks: tests/simulation/test_bits.py
     "scenarios/own_pure_dp/result.json: whole run",
     "scenarios/step_sizes/result.json: full_batch",
+    "c*: accounting.[pr]*",
     "c*: cl25.corollary_a_3_reshuffled",
     "c*: evd26.theorem_3_3",
     "c*: fmtt18.corollary_31",
     "c*: sun24.theorem_3_a",
-    "c*: survey.section_vi_a_last*",
-    "c*: survey.theorem_vii_2_literal",
+    "c*: survey.*_l[ai]*",  # the last iterate, a literal reading
     "claims/mutations.csv: bsa24.theorem_4_[28]*",
     "map/points.csv: cyclic batches, A=3, s=0.2",
     "last_iterate/leaked.csv: first line",
