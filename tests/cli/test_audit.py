@@ -190,7 +190,7 @@ def test_a_sweep_outlives_its_broken_runs(
     words = [f"{steps}=1,0,2", "-m", f"output={tmp_path}"]
     done = ended(main, *SMALL, "draw=false", *words)
     assert (done.status, done.err) == (1, "")
-    assert "2 results and 1 errors." in done.out
+    assert "2 results and 1 error." in done.out
     assert len([line for line in done.out.splitlines() if line.startswith("done: ")]) == 2
     (sweep,) = tmp_path.iterdir()
     assert sweep.name.startswith("sweep-")
