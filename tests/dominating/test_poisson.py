@@ -23,6 +23,7 @@ from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.exact import curve
 from audit.mechanism import Batching, Relation
 from tests.dominating.random_brackets import poisson
+from tests.slow import slow
 
 ONE_SIDED, TWO_SIDED = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 
@@ -119,7 +120,7 @@ def test_a_rate_of_nearly_one_is_a_gaussian(noise, steps, delta):
 
 @pytest.mark.parametrize(
     ("noise", "rate", "steps", "delta"),
-    [(6.0, 0.01, 10_000, 1e-5), (1.0, 0.01, 1000, 1e-12), (0.5, 0.1, 500, 1e-6)],
+    [slow(6.0, 0.01, 10_000, 1e-5), slow(1.0, 0.01, 1000, 1e-12), (0.5, 0.1, 500, 1e-6)],
 )
 @pytest.mark.parametrize("relation", [ONE_SIDED, TWO_SIDED])
 def test_brackets_are_narrow(noise, rate, steps, delta, relation):
@@ -161,7 +162,7 @@ def test_a_grid_is_refined_where_a_bracket_is_wide():
     assert wide[1] - wide[0] > 2 * (high - low)
 
 
-@pytest.mark.parametrize(("relation", "epsilon"), [(ONE_SIDED, 0.5), (TWO_SIDED, 1.0)])
+@pytest.mark.parametrize(("relation", "epsilon"), [(ONE_SIDED, 0.5), slow(TWO_SIDED, 1.0)])
 def test_a_grid_is_refined_for_one_delta_and_not_for_many(relation, epsilon):
     curve = poisson_curve(1.0, 0.01, 1000, relation, accuracy=3e-7)
     low, high = curve.delta_bracket(epsilon, Order.FORWARD)
@@ -174,6 +175,7 @@ def test_a_grid_is_refined_for_one_delta_and_not_for_many(relation, epsilon):
     assert curve.epsilon_bracket(high, Order.FORWARD)[0] <= epsilon
 
 
+@pytest.mark.slow
 def test_a_grid_is_refined_as_far_as_cells_allow():
     curve = poisson_curve(0.274, 0.378, 72_600, ONE_SIDED, accuracy=3e-7)
     low, high = curve.epsilon_bracket(1e-3, Order.FORWARD)
@@ -300,8 +302,8 @@ def test_the_second_adversary_is_one_of_the_lower_ends() -> None:
     [
         # from_truncated_subsampled_gaussian_mechanism of dp-accounting 0.6.0, interval 1e-3,
         # add or remove, delta = 1e-5
-        (1.0, 1000, 0.05, 80, 100, 3.549901877036403),
-        (1.0, 1000, 0.05, 60, 100, 8.871385602734936),
+        slow(1.0, 1000, 0.05, 80, 100, 3.549901877036403),
+        slow(1.0, 1000, 0.05, 60, 100, 8.871385602734936),
         (1.0, 40, 0.5, 15, 10, 29.671754282224235),
         (1.0, 20, 0.3, 2, 5, 10.190735896583295),
     ],

@@ -1,0 +1,9 @@
+"""Cases of tests that `make test-all` runs and `make test` leaves out."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
