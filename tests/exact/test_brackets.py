@@ -25,6 +25,7 @@ from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve, law, node_laws
 from tests.exact.cases import Pair, mechanism, noisy, process
 from tests.mechanisms import noisy_sgd
+from tests.slow import slow
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 
@@ -32,11 +33,11 @@ FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 @pytest.mark.parametrize(
     ("push", "diameter", "steps"),
     [
-        (8.0, 400.0, 10),  # (2710.06, 2710.13) where noise stopped at 12 deviations
+        slow(8.0, 400.0, 10),  # (2710.06, 2710.13) where noise stopped at 12 deviations
         (20.0, 400.0, 3),  # (5182.5, 5183.0)
         (30.0, 200.0, 1),
-        (3.0, 900.0, 20),
-        (60.0, 900.0, 5),  # it underflows: the bracket says that nothing is known
+        slow(3.0, 900.0, 20),
+        slow(60.0, 900.0, 5),  # it underflows: the bracket says that nothing is known
     ],
 )
 def test_pushes_of_many_deviations(push: float, diameter: float, steps: int) -> None:
@@ -106,7 +107,7 @@ def test_identical_laws() -> None:
     assert exact.beta(0.2) == pytest.approx(0.8, rel=1e-7)
 
 
-@pytest.mark.parametrize(("push", "steps"), [(0.1, 30), (1.0, 9), (3.0, 4)])
+@pytest.mark.parametrize(("push", "steps"), [slow(0.1, 30), (1.0, 9), (3.0, 4)])
 def test_walls_out_of_reach_leave_normal_laws(push: float, steps: int) -> None:
     """Also in far tails, and for tests of every size."""
     pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=40 * steps + 100.0))
@@ -119,7 +120,7 @@ def test_walls_out_of_reach_leave_normal_laws(push: float, steps: int) -> None:
     np.testing.assert_allclose(exact.beta(alphas), gaussian.beta(alphas), rtol=1e-9, atol=1e-14)
 
 
-@pytest.mark.parametrize("steps", [1, 5, 40])
+@pytest.mark.parametrize("steps", [1, 5, slow(40)])
 def test_an_unbounded_sampled_walk(steps: int) -> None:
     """A line cut where it is empty, against the twin on a line as long."""
     sampled = {"dataset_size": 4, "batching": Batching.WITHOUT_REPLACEMENT}
@@ -194,7 +195,7 @@ def test_a_process_without_steps_has_no_density() -> None:
 
 @pytest.mark.parametrize(
     ("steps", "diameter", "start", "alphas"),
-    [(5, 5.0, -1.0, (2.0, 8.0, 32.0)), (3, 8.0, 0.0, (8.0, 64.0)), (40, 6.0, 0.5, (8.0,))],
+    [slow(5, 5.0, -1.0, (2.0, 8.0, 32.0)), slow(3, 8.0, 0.0, (8.0, 64.0)), (40, 6.0, 0.5, (8.0,))],
 )
 def test_divergences_of_wide_domains_ignore_what_was_not_followed(steps, diameter, start, alphas):
     # Walls so far away that the laws are normal; their far tails, beyond the noise that was

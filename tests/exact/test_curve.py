@@ -18,11 +18,13 @@ from audit.exact.from_pair import divergence_rates
 from audit.exact.propagation import domain_ends
 from tests.exact.cases import CASES, Pair, mechanism, noisy, process
 from tests.mechanisms import dp_sgd, noisy_sgd
+from tests.slow import slow
 
-NAMES = ["without replacement", "cyclic, first batch", "double well", "full, at the end"]
+NAMES = ["without replacement", "double well"]
+OTHERS = ["cyclic, first batch", "full, at the end"]
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=[*NAMES, *map(slow, OTHERS)])
 def exact(request: pytest.FixtureRequest) -> LawCurve:
     result = curve(CASES[request.param]())
     assert isinstance(result, LawCurve)

@@ -24,6 +24,7 @@ from audit.exact import GaussianPairCurve, law_curve
 from audit.exact.cell_curve import FiniteCells
 from audit.exact.explicit_curves import mixture_law, single_curve
 from audit.exact.normal_cells import NormalCells
+from tests.slow import slow
 
 ORDERS = tuple(Order)
 
@@ -273,7 +274,7 @@ def test_losses_lie_in_their_ranges(seed: int, ratio: float) -> None:
     assert (loss - slack <= cells.high[own]).all()
 
 
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", [Order.FORWARD, slow(Order.REVERSE)])
 def test_laws_far_apart_and_widths_far_apart_hold_the_truth(order: Order) -> None:
     for first, second in (
         (Mixture((0.5, 0.5), (0.0, 1e6), (1, 1)), Mixture((0.4, 0.6), (0.5, 1e6 + 1), (1, 1))),
