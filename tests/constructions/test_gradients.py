@@ -31,6 +31,7 @@ from audit.constructions.updates import gradient_step
 from audit.curves import GaussianCurve
 from audit.search import check_admissible
 from tests.mechanisms import noisy_sgd
+from tests.slow import slow
 
 M = noisy_sgd(steps=12, dataset_size=4, step_size=0.5, noise_std=0.2, smoothness=1.5, diameter=2.0)
 SAMPLED = dataclasses.replace(M, batching=Batching.WITHOUT_REPLACEMENT, batch_size=2)
@@ -196,7 +197,7 @@ def test_a_value_far_outside_of_the_domain_excuses_no_slope():
         GradientPair(m, others=far, shared=PiecewiseLinear.linear(0.5))
 
 
-@pytest.mark.parametrize("curvature", [1e-7, 1e-10, 1e-13, 1e-15])
+@pytest.mark.parametrize("curvature", [1e-7, slow(1e-10), slow(1e-13), 1e-15])
 def test_bends_far_out_do_not_round_what_a_step_moves(curvature):
     """Composition is exact for losses that are linear up to 1e-7; brackets were 31 % above it."""
     m = NoisySGD(
@@ -300,7 +301,7 @@ KINK = PiecewiseLinear.clipped(1.5, 0.1, 0.9)
     [
         {},
         {"batching": Batching.WITHOUT_REPLACEMENT, "batch_size": 2},
-        {"batching": Batching.POISSON, "batch_size": 2},
+        slow({"batching": Batching.POISSON, "batch_size": 2}),
         {"batching": Batching.CYCLIC, "batch_size": 1},
         {"step_size": (0.5,) * 6 + (0.25,) * 6},
         {"relation": Relation.ZERO_OUT},

@@ -67,7 +67,7 @@ def test_every_point_is_admissible(name):
     for family in families(MECHANISMS[name]):
         for stage in range(3):
             size = len(family.names(stage))
-            for point in [np.zeros(size), np.ones(size), *rng.random((6, size))]:
+            for point in [np.zeros(size), np.ones(size), *rng.random((3, size))]:
                 check_admissible(family.pair(point, stage))
 
 
@@ -84,7 +84,12 @@ def test_every_point_is_admissible(name):
             "strong_convexity": 0.6,
         },
         # the dataset without the record has fewer memories
-        {"batching": Batching.RANDOM_ALLOCATION, "relation": Relation.ADD_REMOVE},
+        {
+            "batching": Batching.RANDOM_ALLOCATION,
+            "relation": Relation.ADD_REMOVE,
+            "dataset_size": 2,
+            "steps": 2,
+        },
     ],
     ids=str,
 )
@@ -237,6 +242,7 @@ def test_neutral_coordinates_change_nothing():
     )
 
 
+@pytest.mark.slow
 def test_losses_that_change_leak_more_and_stay_below_the_bounds():
     # 18% more at 100 pairs (.2218 against .1872 at A = .1, s = .1), and far below the bound
     fixed = mechanism(0.1, 0.1, 600)

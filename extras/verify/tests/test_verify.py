@@ -336,7 +336,7 @@ def dense(grid, phi, std):
     return arb_mat(rows)
 
 
-@pytest.mark.parametrize("walls", [(-3.0, 3.0), (None, 3.0)])
+@pytest.mark.parametrize("walls", [(-3.0, 3.0), pytest.param((None, 3.0), marks=pytest.mark.slow)])
 def test_what_tables_leave_out_is_within_their_balls(walls, monkeypatch) -> None:
     """At 30 bits most densities are below the last one; sums and powers of tables hold, too."""
     monkeypatch.setattr(walks, "_TILE", 8)
