@@ -1,7 +1,5 @@
 """Cases of tests that `make test-all` runs and `make test` leaves out."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from itertools import pairwise
 
@@ -47,16 +48,19 @@ def twofold_delta(epsilon: float, rate: float, mu: float) -> float:
     return float(total + atom * symmetric_delta(epsilon, rate, mu))
 
 
+@functools.cache
+def mixture_masses(inside: float, outside: float, rate: float) -> Array:
+    """Masses of narrow cells."""
+    x = np.linspace(-15, 15, 200_001)
+    return (rate * norm.pdf(x, inside, 1) + (1 - rate) * norm.pdf(x, outside, 1)) * (x[1] - x[0])
+
+
 def one_step_delta(
     epsilon: float, first: tuple[float, float], second: tuple[float, float], rate: float
 ) -> float:
     """Profile of two mixtures p N(in, 1) + (1-p) N(out, 1), means (in, out) of each, on a grid."""
-    x = np.linspace(-15, 15, 200_001)
-    laws = [
-        rate * norm.pdf(x, inside, 1) + (1 - rate) * norm.pdf(x, outside, 1)
-        for inside, outside in (first, second)
-    ]
-    return float(np.sum(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0)) * (x[1] - x[0]))
+    p, q = mixture_masses(*first, rate), mixture_masses(*second, rate)
+    return float(np.sum(np.maximum(p - math.exp(epsilon) * q, 0)))
 
 
 def one_step_epsilon(

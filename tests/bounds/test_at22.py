@@ -18,6 +18,7 @@ from audit.constructions import BiasedWalk
 from papers.at22_lower_bound import theorem_4_1
 from tests.choices import RELATIONS
 from tests.mechanisms import noisy_sgd
+from tests.slow import slow
 
 # ----------------------------------------------------------------------------------- fixed batches
 
@@ -269,27 +270,29 @@ def test_two_mixtures_are_no_worse_than_one():
         assert math.log(moment) / (alpha - 1) <= worst * (1 + 1e-9)
 
 
-def test_the_best_split_is_that_of_a_fine_grid():
+@pytest.mark.parametrize(
+    "id", ["at22.b_2", slow("at22.b_2_both_orders"), slow("at22.b_3_both_orders")]
+)
+def test_the_best_split_is_that_of_a_fine_grid(id):
     """Lengths are whole numbers, and S_alpha has a knee at large orders: several valleys."""
     sizes = {"steps": 284, "dataset_size": 268, "batch_size": 1, "step_size": 6.135}
     m = sampled(noise_std=20.68, smoothness=0.16, strong_convexity=7e-4, **sizes)
-    for id in ("at22.b_2", "at22.b_2_both_orders", "at22.b_3_both_orders"):
-        orders = np.array([1.01, 3.0, 40.0, 400.0, 1000.0, 3000.0])
-        found = bounds.evaluate(id, m).renyi(orders)
-        splits = 1 / (1 + np.exp(np.linspace(-8, 8, 81)))
-        by_hand = np.min([bounds.evaluate(id, m, split=x).renyi(orders) for x in splits], axis=0)
-        assert np.all(found <= by_hand * 1.01)
+    orders = np.array([1.01, 3.0, 40.0, 400.0, 1000.0, 3000.0])
+    found = bounds.evaluate(id, m).renyi(orders)
+    splits = 1 / (1 + np.exp(np.linspace(-8, 8, 81)))
+    by_hand = np.min([bounds.evaluate(id, m, split=x).renyi(orders) for x in splits], axis=0)
+    assert np.all(found <= by_hand * 1.01)
 
 
-def test_a_tradeoff_function_of_costly_divergences():
+@pytest.mark.parametrize("id", ["cl25.theorem_3_12_both_orders", slow("at22.b_2_both_orders")])
+def test_a_tradeoff_function_of_costly_divergences(id):
     """It takes its orders from a grid, and belongs to the same curve."""
-    for id in ("at22.b_2_both_orders", "cl25.theorem_3_12_both_orders"):
-        curve = bounds.evaluate(id, sampled(noise_std=5.0))
-        epsilons = np.array([0.0, 0.1, 0.3, 1.0])
-        deltas = curve.delta(epsilons)
-        for alpha in (1e-3, 0.3):
-            beta, lines = curve.beta(alpha), 1 - deltas - np.exp(epsilons) * alpha
-            assert max(np.max(lines), 0.0) - 2e-3 <= beta <= 1 - alpha
+    curve = bounds.evaluate(id, sampled(noise_std=5.0))
+    epsilons = np.array([0.0, 0.1, 0.3, 1.0])
+    deltas = curve.delta(epsilons)
+    for alpha in (1e-3, 0.3):
+        beta, lines = curve.beta(alpha), 1 - deltas - np.exp(epsilons) * alpha
+        assert max(np.max(lines), 0.0) - 2e-3 <= beta <= 1 - alpha
 
 
 # ------------------------------------------------------- rates, and the lower bound of Theorem 4.1

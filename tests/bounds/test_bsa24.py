@@ -114,14 +114,24 @@ reference_mechanism = partial(
 )  # fmt: skip
 
 
-def test_theorem_4_10_reference_value_and_its_optimum():
+def test_theorem_4_10_reference_value():
     m = reference_mechanism(steps=10**6)
-    given = bounds.evaluate("bsa24.theorem_4_10", m, tau=10**6 - 25_000).epsilon(1e-5)
-    assert given == pytest.approx(5.91368, rel=2e-5)
+    given = bounds.evaluate("bsa24.theorem_4_10", m, tau=10**6 - 25_000)
+    assert given.epsilon(1e-5) == pytest.approx(5.91368, rel=2e-5)
+    curve = bounds.evaluate("bsa24.theorem_4_10", m)
+    lengths, crossing = np.arange(1.0, 60_000.0), math.sqrt(2) * m.diameter / m.step_std
+    per_step = curve.step.renyi(3.0)
+    assert curve.renyi(3.0) == pytest.approx(
+        np.min(lengths * per_step + 3 * crossing**2 / (2 * lengths)), rel=1e-12
+    )
+
+
+@pytest.mark.slow
+def test_theorem_4_10_takes_the_best_length():
+    m = reference_mechanism(steps=10**6)
     curve = bounds.evaluate("bsa24.theorem_4_10", m)
     best = curve.epsilon(1e-5)
-    assert best <= given
-    for length in (12_000, 22_000, 50_000):
+    for length in (12_000, 22_000, 25_000, 50_000):
         tau = 10**6 - length
         assert best <= bounds.evaluate("bsa24.theorem_4_10", m, tau=tau).epsilon(1e-5) + 1e-4
     # the answers of one curve belong together
@@ -129,11 +139,6 @@ def test_theorem_4_10_reference_value_and_its_optimum():
     member = curve.member(curve.best_length(5))
     assert member.epsilon(1e-5) == best
     assert curve.beta(0.01) >= member.beta(0.01) > 0.8
-    lengths, crossing = np.arange(1.0, 60_000.0), math.sqrt(2) * m.diameter / m.step_std
-    per_step = curve.step.renyi(3.0)
-    assert curve.renyi(3.0) == pytest.approx(
-        np.min(lengths * per_step + 3 * crossing**2 / (2 * lengths)), rel=1e-12
-    )
 
 
 def test_theorem_4_10_falls_with_steps_and_with_noise():
@@ -143,7 +148,7 @@ def test_theorem_4_10_falls_with_steps_and_with_noise():
     assert long.epsilon(1e-3) < short.epsilon(1e-3)
     assert short.best_length(3) == 9
     noisy, less = (
-        bounds.evaluate("bsa24.theorem_4_10", sampled(steps=200, noise_std=s), tau=100)
+        bounds.evaluate("bsa24.theorem_4_10", sampled(steps=20, noise_std=s), tau=10)
         for s in (0.6, 0.5)
     )
     assert noisy.epsilon(1e-5) < less.epsilon(1e-5)
@@ -266,7 +271,7 @@ def random_full(random):
 
 def test_theorem_3_3_is_the_optimum_over_shifts():
     random = np.random.default_rng(3)
-    for _ in range(150):
+    for _ in range(40):
         m = random_full(random)
         best = mu("theorem_3_3", m)
         assert best == pytest.approx(mu("theorem_3_3", m, tau=0), rel=1e-12)
@@ -340,12 +345,12 @@ def test_theorem_4_9_as_printed():
 
 
 def test_theorem_4_9_takes_the_best_tau():
-    m = stochastic(steps=30, noise_std=8.0)
+    m = stochastic(steps=9, noise_std=8.0)
     curve = bounds.evaluate("bsa24.theorem_4_9", m)
-    each = [bounds.evaluate("bsa24.theorem_4_9", m, tau=tau) for tau in range(1, 30)]
+    each = [bounds.evaluate("bsa24.theorem_4_9", m, tau=tau) for tau in range(1, 9)]
     assert curve.renyi(4.0) == pytest.approx(min(c.renyi(4.0) for c in each), rel=1e-12)
-    assert curve.epsilon(1e-5) <= min(c.epsilon(1e-5) for c in each[::6]) * (1 + 1e-3)
-    for tau, message in ((0, "at least 1, got 0"), (30, r"at most steps - 1 \(29\), got 30")):
+    assert curve.epsilon(1e-5) <= min(c.epsilon(1e-5) for c in each[::3]) * (1 + 1e-3)
+    for tau, message in ((0, "at least 1, got 0"), (9, r"at most steps - 1 \(8\), got 9")):
         with pytest.raises(ValueError, match=f"tau must be .*{message}"):
             bounds.evaluate("bsa24.theorem_4_9", m, tau=tau)
 

@@ -13,11 +13,12 @@ import audit
 from audit import Batching, Relation, bounds
 from audit.adapters.steps import any_dataset_size
 from audit.bounds.calibration import least_noise, most_steps, needed_noise
-from audit.bounds.trainings import _ANY_SIZE, _COMPOSED, epsilon_risk, power_risk
+from audit.bounds.trainings import _ANY_SIZE, epsilon_risk, power_risk
 from audit.curves import GaussianCurve
 from audit.dominating import dominating_curve
 from audit.dominating.curve import GaussianDominatingCurve
 from tests.mechanisms import dp_sgd, noisy_sgd
+from tests.slow import slow
 
 M = noisy_sgd(steps=1000, dataset_size=20, step_size=0.1, noise_std=0.5)
 SAMPLED = dataclasses.replace(M, batch_size=2, steps=30, batching=Batching.WITHOUT_REPLACEMENT)
@@ -129,7 +130,9 @@ RUN = {"sampling_rate": 0.01, "steps": 20, "relation": Relation.ADD_REMOVE}
 FULL = {"sampling_rate": 1, "steps": 16, "relation": Relation.ZERO_OUT}
 
 
-@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize(
+    "relation", [slow(Relation.ADD_REMOVE), Relation.REPLACE_ONE, slow(Relation.ZERO_OUT)]
+)
 def test_epsilon_is_that_of_the_mechanism_at_any_dataset_size(relation: Relation) -> None:
     m = dp_sgd(
         dataset_size=7000,
@@ -167,33 +170,23 @@ def test_epochs_count_begun_steps() -> None:
     assert begun.lower > audit.epsilon(epochs=1, **rare).upper
 
 
-def test_batches_without_replacement_take_the_tighter_statement() -> None:
-    run = {"sampling_rate": 0.01, "steps": 20, "delta": 1e-5}
-    found = audit.epsilon(
-        noise_multiplier=1.1,
-        relation=Relation.REPLACE_ONE,
-        batching=Batching.WITHOUT_REPLACEMENT,
-        **run,
-    )
-    assert found.lower < found.upper
-    assert found.bound in _COMPOSED
-
-
 @pytest.mark.parametrize("batching", _ANY_SIZE)
 def test_the_named_statement_proves_the_upper_end(batching: Batching) -> None:
     if batching is Batching.FULL:
         return  # named by a sampling rate of 1
     relation = {Batching.WITHOUT_REPLACEMENT: Relation.REPLACE_ONE}.get(batching, Relation.ZERO_OUT)
-    run = {"sampling_rate": 0.1, "steps": 20, "relation": relation, "batching": batching}
+    run = {"sampling_rate": 0.1, "steps": 10, "relation": relation, "batching": batching}
     found = audit.epsilon(noise_multiplier=1.5, delta=1e-5, **run)
-    m = dp_sgd(dataset_size=10, batch_size=1, noise_std=1.5, batching=batching, relation=relation)
+    m = dp_sgd(
+        steps=10, dataset_size=10, batch_size=1, noise_std=1.5, batching=batching, relation=relation
+    )
     best = audit.bounds.best(m, delta=1e-5)
     assert found.upper == pytest.approx(best.compared[found.bound], rel=1e-4)
     assert found.upper == pytest.approx(best.epsilon, rel=1e-4)  # no other proves less
 
 
 def test_noise_that_is_needed_misses_and_noise_that_is_enough_meets() -> None:
-    goal, run = 2.0, {**RUN, "relation": Relation.REPLACE_ONE}
+    goal, run = 2.0, {"sampling_rate": 0.1, "steps": 2, "relation": Relation.REPLACE_ONE}
     noise = audit.noise_multiplier(epsilon=goal, delta=1e-5, **run)
     assert 0 < noise.needed < noise.enough < noise.needed * (1 + 1e-4)
     assert audit.epsilon(noise_multiplier=noise.needed, delta=1e-5, **run).upper > goal
@@ -225,17 +218,17 @@ def test_power_is_enclosed(mu: float, fpr: float) -> None:
     assert high - low < 1e-3 * high
 
 
-def test_power_of_a_sampled_step_in_closed_form() -> None:
+@pytest.mark.parametrize("factor", [-1e-3, slow(1e-3)])
+def test_power_of_a_sampled_step_in_closed_form(factor: float) -> None:
     # (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2): thresholds on the output are optimal
     q, z, fpr = 0.2, 0.8, 0.05
     run = {"sampling_rate": q, "steps": 1, "relation": Relation.ADD_REMOVE}
     forward = (1 - q) * fpr + q * norm.sf(norm.isf(fpr) - 1 / z)
     t = brentq(lambda t: (1 - q) * norm.cdf(t) + q * norm.cdf(t - 1 / z) - fpr, -9, 9)
     truth = max(forward, norm.cdf(t))
-    for goal, missed in ((truth * (1 - 1e-3), True), (truth * (1 + 1e-3), False)):
-        noise = audit.noise_multiplier(tpr=goal, fpr=fpr, **run)
-        assert (noise.needed > z) is missed
-        assert (noise.enough > z) is missed
+    noise = audit.noise_multiplier(tpr=truth * (1 + factor), fpr=fpr, **run)
+    assert (noise.needed > z) is (factor < 0)
+    assert (noise.enough > z) is (factor < 0)
 
 
 def test_needed_noise_is_0_where_nothing_is_proven() -> None:
@@ -254,7 +247,7 @@ def test_rates_stand_for_simple_fractions() -> None:
     assert any_dataset_size(1.0) == 1
     assert any_dataset_size(0.9999999) == 10**7
     near = [audit.epsilon(**{**RUN, "sampling_rate": q}, noise_multiplier=1.0, delta=1e-5).upper
-            for q in (0.01, 0.0123456789012345, 0.02)]  # fmt: skip
+            for q in (0.0123456789012345, 0.02)]  # fmt: skip
     assert all(a < b for a, b in pairwise(near))
 
 

@@ -92,7 +92,7 @@ def full_batches(random):
 def test_the_papers_on_full_batches_are_in_order():
     """BSA24 and CL25 are never above AT22 on full batches, nor is Theorem 3.3 above any."""
     random = np.random.default_rng(7)
-    for _ in range(300):
+    for _ in range(100):
         m = full_batches(random)
         old = renyi("at22.b_1", m)
         assert least(("4_1", "4_3"), m) <= old * (1 + 1e-12)
@@ -160,7 +160,7 @@ def test_many_places_are_taken_together():
     steps = tuple(0.1 / math.sqrt(1 + k) for k in range(3000))
     m = dataclasses.replace(UNEVEN, steps=3000, dataset_size=1000, step_size=steps, smoothness=1.0)
     claimed = bounds.evaluate("fmtt18.theorem_22", m).renyi(2.0)
-    for position in (0, 500, 999):
+    for position in (0, 999):
         law = exact.curve(TwoSidedWalk(m, position=position))
         assert law.renyi(2.0) <= claimed
 

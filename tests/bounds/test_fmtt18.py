@@ -25,6 +25,7 @@ from papers.fmtt18_statements import (
 )
 from tests.bounds.grid import random_members
 from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass, renyi
+from tests.slow import slow
 
 # --- Theorems 1, 22, 23, 24 ---------------------------------------------------------------------
 
@@ -201,7 +202,9 @@ def test_orders_above_the_threshold_are_not_claimed():
     assert renyi("theorem_26_sharper", m, 3.001) < math.inf
 
 
-@pytest.mark.parametrize(("n", "alpha"), [(1, 2.0), (2, 1.1), (7, 6.0), (40, 1.1), (40, 6.0)])
+@pytest.mark.parametrize(
+    ("n", "alpha"), [(1, 2.0), (2, 1.1), (7, 6.0), slow(40, 1.1), slow(40, 6.0)]
+)
 def test_stopping_bounds_are_ordered_and_sound(n, alpha):
     for factor in (1.0, 3.0, 30.0):
         m = stopped(n, alpha, factor)

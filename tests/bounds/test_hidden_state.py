@@ -119,7 +119,7 @@ def random_rounds(count: int) -> list[tuple[int, int, float, float, NoisySGD]]:
 
 def test_local_steps_of_linear_losses_compose():
     """What K local steps release, exactly, is above the claim from two rounds on, for any K."""
-    for rounds, local, rate, norm, m in random_rounds(400):
+    for rounds, local, rate, norm, m in random_rounds(150):
         noise = m.step_std * math.sqrt(m.dataset_size)  # of one upload
         constant = norm * local_push([rate] * local) / (math.sqrt(m.dataset_size) * noise)
         exact_mu = constant * math.sqrt(rounds)

@@ -28,6 +28,7 @@ from papers.side_statements import (
 )
 from papers.survey_statements import TABLE_I, TABLE_II
 from tests.mechanisms import noisy_sgd
+from tests.slow import slow
 
 # --- Altschuler and Talwar (2022) ---
 
@@ -36,7 +37,7 @@ def test_equation_3_7_by_hand_and_its_refutation():
     m = SMALL_BATCH
     lengths = np.arange(1.0, m.steps)
     tried = []
-    for share in np.linspace(0.01, 0.99, 99):
+    for share in np.linspace(0.01, 0.99, 99)[::7]:  # the last one is the best
         step = sampled_gaussian_renyi(2.0, 1e-3, 0.1 * math.sqrt(1 - share), Order.REVERSE)
         tried.append(np.min((lengths + 1) * step + 2 * 16 / (2 * 0.04 * share * lengths)))
     claimed = equation_3_7(m, 2.0)
@@ -51,15 +52,17 @@ def test_equation_3_7_by_hand_and_its_refutation():
     assert high < bounds.evaluate("at22.b_2_both_orders", m, split=0.5).renyi(2.0)
 
 
-def test_equation_5_3_is_nowhere_below_b_3_and_refuted_with_it():
-    m = STRONGLY_CONVEX
+@pytest.mark.parametrize(
+    ("steps", "alpha"), [slow(2, 8.0), (STRONGLY_CONVEX.steps, 2.0), slow(1000, 1.5)]
+)
+def test_equation_5_3_is_nowhere_below_b_3_and_refuted_with_it(steps, alpha):
+    m = dataclasses.replace(STRONGLY_CONVEX, steps=steps)
     assert m.contraction == pytest.approx(0.95, rel=1e-12)
     assert m.step_size * (m.smoothness + m.strong_convexity) == pytest.approx(2, rel=1e-12)
-    for steps, alpha in ((2, 8.0), (1000, 1.5)):
-        run = dataclasses.replace(m, steps=steps)
-        b_3 = bounds.evaluate("at22.b_3", run).renyi(alpha)
-        assert b_3 <= equation_5_3(run, alpha) * (1 + 1e-9)
-    assert exact.curve(forgetting_pair(m)).renyi_bracket(2.0)[0] > 200 * equation_5_3(m, 2.0)
+    claimed = equation_5_3(m, alpha)
+    assert bounds.evaluate("at22.b_3", m).renyi(alpha) <= claimed * (1 + 1e-9)
+    if alpha == 2:
+        assert exact.curve(forgetting_pair(m)).renyi_bracket(2.0)[0] > 200 * claimed
 
 
 def test_remark_1_4_holds_up_to_a_constant():
@@ -101,7 +104,7 @@ def test_theorem_3_1_follows_from_the_form_of_theorem_4_10(steps):
         bounds.evaluate("at22.theorem_3_1", dataclasses.replace(m, noise_std=m.noise_std / 2.01))
 
 
-@pytest.mark.parametrize("c", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("c", [slow(0.0), 0.25, slow(0.5)])
 def test_example_5_8_is_the_order_of_equation_5_7(c):
     """T from 10^4 to 10^5, where R is far below T: the ratio is bounded and does not drift."""
     ratios = []

