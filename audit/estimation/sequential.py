@@ -365,10 +365,9 @@ class SequentialAudit:
             past[:] = [np.sort(np.concatenate(past), kind="stable")]
         (first,), (second,) = self._past
         validate.same_precision(samples=first, samples_prime=second)
-        b, ranks = self._betting, candidate_ranks(self.pairs)
-        claims = self._ratios, self._deltas, self._orders
+        b, claims = self._betting, (self._ratios, self._deltas, self._orders)
         how = b.pseudo_count, b.caution, b.shrinkage
-        self._bets = choose_bets(first, second, ranks, *claims, *how)
+        self._bets = choose_bets(first, second, candidate_ranks(self.pairs), *claims, *how)
         self._renewal = max(self.pairs + 2, int(min(self.pairs * b.renewal, 2.0**62)))
 
 
