@@ -330,8 +330,9 @@ CHOICES = (
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_coverage_with_canaries_of_different_laws(choice: object) -> None:
-    wrong, runs = 0, 600
+@pytest.mark.parametrize("runs", [150, pytest.param(600, marks=pytest.mark.slow)])
+def test_coverage_with_canaries_of_different_laws(choice: object, runs: int) -> None:
+    wrong = 0
     options = {"confidence": 0.9, "canaries": INDEPENDENT, "guesses": choice}
     for run in range(runs):
         generator = np.random.default_rng([run, 11])
@@ -343,8 +344,9 @@ def test_coverage_with_canaries_of_different_laws(choice: object) -> None:
     assert wrong <= allowed(0.1, runs)
 
 
-def test_a_pilot_certifies_nothing_itself() -> None:
-    wrong, runs = 0, 400
+@pytest.mark.parametrize("runs", [100, pytest.param(400, marks=pytest.mark.slow)])
+def test_a_pilot_certifies_nothing_itself(runs: int) -> None:
+    wrong = 0
     for run in range(runs):
         generator = np.random.default_rng([run, 12])
         scores, coins = generator.random(300), generator.integers(0, 2, 300)

@@ -45,9 +45,11 @@ def response(generator: np.random.Generator, trials: int) -> tuple[Array, Array]
     ("curve", "draw", "epsilon", "delta", "thresholds", "error"),
     [
         # the standard errors of the planner: 1000 draws of the counts, or 100 audits with a band
-        (GaussianCurve(2.0), gaussian, 2.0, 1e-2, None, 0.013),
+        pytest.param(GaussianCurve(2.0), gaussian, 2.0, 1e-2, None, 0.013, marks=pytest.mark.slow),
         (PureCurve(1.0), response, 0.5, 0.0, None, 0.013),
-        (PureCurve(1.0), response, 0.25, 0.0, SimultaneousBand(), 0.05),
+        pytest.param(
+            PureCurve(1.0), response, 0.25, 0.0, SimultaneousBand(), 0.05, marks=pytest.mark.slow
+        ),
     ],
     ids=["gaussian", "randomised response", "band"],
 )
@@ -130,7 +132,7 @@ def test_a_claim_that_is_true_or_nearly_so_is_refuted_by_no_number(
 
 
 def test_what_asks_for_more_needs_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("audit.estimation.order_statistics._DRAWS", 400)
+    monkeypatch.setattr("audit.estimation.order_statistics._DRAWS", 200)
 
     def trials(**changes: Any) -> int:
         asked = {"epsilon": 0.3, "delta": 0.0, "confidence": 0.95, **changes}
@@ -160,7 +162,8 @@ def test_the_rates_are_those_of_the_curve() -> None:
             assert np.sum(masses) == pytest.approx(1.0)
 
 
-def test_the_exact_law_of_a_pair_is_planned_for() -> None:
+def test_the_exact_law_of_a_pair_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.estimation.order_statistics._DRAWS", 1000)
     m = noisy_sgd(steps=4, lipschitz=0.5, diameter=200.0)
     law = exact.curve(TwoSidedWalk(m))  # unclamped: N(0, 1) against N(2, 1)
     asked = {"epsilon": 2.0, "delta": 1e-2, "confidence": CONFIDENCE}

@@ -125,40 +125,47 @@ def test_many_dimensions_are_normal() -> None:
             assert error <= 0.03 * ndtr(-score) + 1e-300
 
 
-def test_certified_far_beyond_the_number_of_draws() -> None:
-    delta, trials = 1e-8, 20_000
+FAR: dict[str, Any] = {"delta": 1e-8, "trials": 20_000, "confidence": 0.95, "seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("steps", "lipschitz", "diameter", "order"),
+    [
+        (20, 1.0, 8.0, Order.FORWARD),
+        pytest.param(20, 1.0, 8.0, Order.REVERSE, marks=pytest.mark.slow),
+        # weights on the upper wall, and everywhere, are beyond the largest double
+        pytest.param(40, 4.0, 131.5, Order.FORWARD, marks=pytest.mark.slow),
+        (2, 2.0, 1000.0, Order.FORWARD),
+    ],
+)
+def test_certified_far_beyond_the_number_of_draws(
+    steps: int, lipschitz: float, diameter: float, order: Order
+) -> None:
+    pair = TwoSidedWalk(walled(steps, lipschitz, diameter=diameter))
+    true = audit.exact.curve(pair).epsilon_bracket(FAR["delta"])[0]
+    found = event_epsilon(pair, order=order, **FAR)
+    assert 0.9 * true < found.value <= true
+    assert found.value > 1.3 * np.log(FAR["trials"])
+
+
+def test_events_of_two_walks_and_of_a_start_far_away() -> None:
     walks = linear(1.0, 12), linear(-1.0, 12)
-    # the last ones: weights on the upper wall, and everywhere, are beyond the largest double
-    walls, wall, wide = (
-        TwoSidedWalk(walled(steps, lipschitz, diameter=diameter))
-        for steps, lipschitz, diameter in ((20, 1.0, 8.0), (40, 4.0, 131.5), (2, 2.0, 1000.0))
-    )
-    between, on_wall, far = (
-        audit.exact.curve(pair).epsilon_bracket(delta)[0] for pair in (walls, wall, wide)
-    )
     (mean, std), (other, _) = (walk.moments() for walk in walks)
-    normal = GaussianCurve((mean - other) / std).epsilon(delta)
-    for pair, order, true in (
-        (walls, Order.FORWARD, between),
-        (walls, Order.REVERSE, between),
-        (wall, Order.FORWARD, on_wall),
-        (wide, Order.FORWARD, far),
-        (walks, Order.FORWARD, normal),  # the event of two walks is named by their direction
-    ):
-        asked = {"delta": delta, "trials": trials, "confidence": 0.95, "seed": 3}
-        found = event_epsilon(pair, order=order, **asked)
-        assert 0.9 * true < found.value <= true
-        assert found.value > 1.3 * np.log(trials)
+    normal = GaussianCurve((mean - other) / std).epsilon(FAR["delta"])
+    found = event_epsilon(walks, order=Order.FORWARD, **FAR)  # named by their direction
+    assert 0.9 * normal < found.value <= normal
+    assert found.value > 1.3 * np.log(FAR["trials"])
     start = TwoSidedWalk(walled(diameter=None), start=50.0)
-    high, low = (event_epsilon(start, order=order, **asked).threshold for order in Order)
+    high, low = (event_epsilon(start, order=order, **FAR).threshold for order in Order)
     assert 50 < high == pytest.approx(100 - low)
-    rare = event_epsilon(TwoSidedWalk(walled(1, 40.0, diameter=20.0)), **asked)
+    rare = event_epsilon(TwoSidedWalk(walled(1, 40.0, diameter=20.0)), **FAR)
     assert 700 < rare.value < 1254  # whose maximum is below the least double
 
 
-def test_coverage_of_limits() -> None:
+@pytest.mark.parametrize("runs", [80, pytest.param(400, marks=pytest.mark.slow)])
+def test_coverage_of_limits(runs: int) -> None:
     walk, threshold = WALKS["pushed down between walls"], 3.0
-    exact, runs = twin_rate(walk, threshold), 400
+    exact = twin_rate(walk, threshold)
     tilt = Tilt.of(walk, threshold)
     stakes = tilt.draw(500, np.random.SeedSequence(4)).stakes(500, ERROR)
     drawn = [tilt.draw(500, np.random.SeedSequence([5, run])) for run in range(runs)]

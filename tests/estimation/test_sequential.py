@@ -18,7 +18,17 @@ from audit.curves import GaussianCurve, Order
 from audit.estimation import Betting, ClaimEvidence, SequentialAudit
 from audit.estimation.sequential import candidate_ranks, choose_bets, nearest_null, play
 
-from .audited_laws import BINOMIAL, CLAMPED, COIN, GAUSSIAN, IDENTICAL, LAPLACE, KnownPair, allowed
+from .audited_laws import (
+    BINOMIAL,
+    CLAMPED,
+    COIN,
+    GAUSSIAN,
+    IDENTICAL,
+    LAPLACE,
+    PAIRS,
+    KnownPair,
+    allowed,
+)  # fmt: skip
 
 DELTA = 1e-2
 ONE, SINGLE = [(1.0, 0.1)], float(np.float32(0.1))
@@ -47,10 +57,8 @@ def draws(pair: KnownPair, seed: int, run: int, size: int) -> tuple[np.ndarray, 
     return pair.draw(np.random.default_rng([seed, run]), size)
 
 
-@pytest.mark.parametrize(
-    "pair", [GAUSSIAN, LAPLACE, IDENTICAL, CLAMPED, BINOMIAL, COIN], ids=lambda pair: pair.name
-)
-@pytest.mark.parametrize("delta", [0.0, DELTA])
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("delta", [pytest.param(0.0, marks=pytest.mark.slow), DELTA])
 def test_true_claims_are_rarely_ever_refuted(pair: KnownPair, delta: float) -> None:
     # The claim is exactly true, where refuting it is easiest; any crossing within 2,000 pairs.
     epsilon = truth(pair, delta) + 1e-9
@@ -136,7 +144,11 @@ def test_nearest_null_is_nearest() -> None:
 # powerful test of both rates against the nearest null (normal approximation).
 @pytest.mark.parametrize(
     ("factor", "clopper_pearson", "joint", "runs", "size"),
-    [(4.0, 249, 126, 100, 1000), (2.0, 1194, 650, 80, 5000), (1.2, 28_288, 16_696, 30, 80_000)],
+    [
+        (4.0, 249, 126, 100, 1000),
+        pytest.param(2.0, 1194, 650, 80, 5000, marks=pytest.mark.slow),
+        pytest.param(1.2, 28_288, 16_696, 30, 80_000, marks=pytest.mark.slow),
+    ],
 )
 def test_wrong_claims_fall_soon(
     factor: float, clopper_pearson: int, joint: int, runs: int, size: int

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from audit import Batching, NoisySGD
@@ -147,8 +148,11 @@ def stored() -> dict[str, str]:
     return dict(json.loads(STORED.read_text(encoding="utf-8")))
 
 
-def test_bits_are_the_stored_ones() -> None:  # those of processes and clusters: test_processes
-    assert digests(Parallel(workers=2)) | other_digests() == stored()
+# those of processes and clusters: test_processes
+@pytest.mark.parametrize("seeds", [SEEDS[:1], pytest.param(SEEDS, marks=pytest.mark.slow)])
+def test_bits_are_the_stored_ones(seeds: Sequence[int]) -> None:
+    found = digests(Parallel(workers=2), seeds) | other_digests()
+    assert found.items() <= stored().items()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from audit.simulation.samples import Draw, Samples
 from tests.simulation.gpu import cases
 
 
+@pytest.mark.slow
 def test_a_gpu_draws_the_bits_of_the_processor() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.simulation.gpu", "40"],

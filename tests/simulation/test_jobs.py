@@ -235,6 +235,7 @@ def test_an_update_map_is_told_by_its_code(place: str) -> None:
     assert digest_of(made(0.5)) != digest_of(made(0.6))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_trials() -> None:
     code = """
 import resource

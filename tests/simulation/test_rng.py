@@ -141,6 +141,7 @@ def _advance(words: Any, room: Any, z: Any, numbers: Any) -> None:
         numbers[LANES + i] = rng.signed_power(numbers[i], 1.7)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"), reason="the instructions are those of x86"
 )

@@ -52,6 +52,7 @@ def sampled(output: Path) -> Any:
     return {name: setting[name] for name in ("seed", "trials", "audit")}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_ended_prints_the_command_that_continues_it(tmp_path, monkeypatch, capsys):
     output = tmp_path / "my runs"
     process = command(output, pause=0.1)

@@ -38,7 +38,12 @@ def digests_here() -> dict[str, str]:
     return found
 
 
-@pytest.fixture(scope="module", params=LOST, ids=lambda kind: kind.value)
+# a run by Dask alone is in `test_a_cluster_that_goes_away_ends_in_one_line_and_the_run_goes_on`
+@pytest.fixture(
+    scope="module",
+    params=[Backend.LOKY, pytest.param(Backend.DASK, marks=pytest.mark.slow)],
+    ids=lambda kind: kind.value,
+)
 def two_workers(request: pytest.FixtureRequest) -> Iterator[Parallel]:
     if request.param is Backend.LOKY:
         yield Parallel(Backend.LOKY, 2)
@@ -75,6 +80,7 @@ def test_a_lost_worker_changes_no_bit(two_workers: Parallel, tmp_path: Path) -> 
     assert (tmp_path / "0").exists()
 
 
+@pytest.mark.slow
 def test_a_block_that_kills_every_worker_ends_in_one_line_and_the_run_goes_on(
     two_workers: Parallel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
