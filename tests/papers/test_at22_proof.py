@@ -35,14 +35,14 @@ def noisy_walk(start: float = 0.0) -> BiasedWalk:
 def found(**changes: Any) -> Findings:
     given: dict[str, Any] = {
         "mechanism": mechanism(),
-        "trials": 20_000,
-        "auxiliary_trials": 20_000,
+        "trials": TRIALS,
+        "auxiliary_trials": TRIALS,
         **changes,
     }
     return LowerBoundProof(**given).find(seed=3, threads=2, progress=lambda done, total: None)
 
 
-SEED = 11  # of the samples
+SEED, TRIALS = 11, 5_000  # of the samples
 # a third of the steps, three times as long
 SHORT = mechanism(steps=125, step_size=0.06, noise_std=math.sqrt(1e-3 / 125) / 0.06)
 
@@ -87,7 +87,8 @@ def test_the_burn_in_of_the_paper() -> None:
     assert burn_in(noisy_walk().mechanism) == 150
 
 
-@pytest.mark.parametrize("start", [0.0, 0.25])  # biased to the right, and mirrored
+# biased to the right, and mirrored
+@pytest.mark.parametrize("start", [pytest.param(0.0, marks=pytest.mark.slow), 0.25])
 def test_counts_are_those_of_the_twin(start: float) -> None:
     walk = noisy_walk(start)
     sequence = np.random.SeedSequence(2, spawn_key=(2, 0))
@@ -183,12 +184,13 @@ def test_statements_are_the_rows_of_the_events(findings: Findings) -> None:
 
 
 def test_samples_of_the_pair_are_those_of_its_seed(findings: Findings) -> None:
-    x, x_prime = final_iterates(BiasedWalk(mechanism()), trials=20_000, seed=SEED)
+    x, x_prime = final_iterates(BiasedWalk(mechanism()), trials=TRIALS, seed=SEED)
     first, second, *_ = rows(findings, "Events")
     assert first["walks in it"] == np.count_nonzero(x >= 0)
     assert second["walks in it"] == np.count_nonzero(x_prime >= 0)
 
 
+@pytest.mark.slow
 def test_a_walk_that_is_biased_to_the_left_is_the_mirror_image() -> None:
     walk = BiasedWalk(SHORT, start=0.01)
     x, x_prime = final_iterates(walk, trials=3000, seed=SEED)
@@ -227,7 +229,7 @@ def test_domination_catches_processes_that_are_exchanged() -> None:
     assert (right, wrong) == (Verdict.CONSISTENT, Verdict.REFUTED)
 
 
-@pytest.mark.parametrize("ratio", [0.3, 3.0])
+@pytest.mark.parametrize("ratio", [0.3, pytest.param(3.0, marks=pytest.mark.slow)])
 def test_ranges_from_events_contain_the_exact_divergence(ratio: float) -> None:
     walk = BiasedWalk(dataclasses.replace(SHORT, noise_std=SHORT.noise_std / math.sqrt(ratio)))
     curve = exact.curve(walk)

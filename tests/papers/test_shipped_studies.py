@@ -92,6 +92,7 @@ STUDY = BatchSamplers(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_shuffling_refutes_accounting_for_poisson_batches() -> None:
     findings = STUDY.find(progress=lambda done, total: None)
     verdicts = [Verdict.REFUTED, Verdict.CONSISTENT, Verdict.HOLDS, Verdict.CONSISTENT]

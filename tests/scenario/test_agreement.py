@@ -21,7 +21,8 @@ FULL = noisy_sgd(steps=20, dataset_size=20, step_size=0.1, lipschitz=4.0)
 SAMPLED = dataclasses.replace(
     FULL, batch_size=4, lipschitz=2.0, batching=audit.Batching.WITHOUT_REPLACEMENT
 )
-PAIRS = [BiasedWalk(FULL), TwoSidedWalk(SAMPLED), DriftedWalk(SAMPLED, drift=-0.03, start=0.2)]
+OTHERS = [TwoSidedWalk(SAMPLED), DriftedWalk(SAMPLED, drift=-0.03, start=0.2)]
+PAIRS = [BiasedWalk(FULL), *(pytest.param(pair, marks=pytest.mark.slow) for pair in OTHERS)]
 
 
 def failures(sampled: Construction, computed: Construction) -> int:

@@ -29,7 +29,7 @@ TOP = Path(__file__).parents[2]
 PUBLISHED = TOP / "docs" / "schemas" / "scenario.schema.json"
 FILES = scenario_files()
 # read in a moment: the modules of other studies take seconds to import
-QUICK = ("at22_lower_bound", "own_dp_sgd", "searched", "drifted_walk", "papers/langevin")
+QUICK = ("own_dp_sgd", "searched")
 
 MECHANISM = {
     "steps": 4,
@@ -61,6 +61,7 @@ def loaded(name: str) -> Any:
     return json.loads(json.dumps(plain))
 
 
+@pytest.mark.slow
 def test_what_is_published_is_the_schema_of_the_reader() -> None:
     check_published(PUBLISHED, "audit.cli.audit")
 
@@ -159,7 +160,7 @@ def test_hydra_is_left_alone() -> None:
     assert not validator().is_valid({**built, "seeds": 3})
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [*QUICK, pytest.param("papers/langevin", marks=pytest.mark.slow)])
 def test_what_the_reader_takes_fits(name: str) -> None:
     """Changed copies of shipped scenarios: no false alarm, and slips are seen by both."""
     dice, whole = random.Random(5), loaded(name)
