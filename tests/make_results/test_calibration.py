@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,18 +17,22 @@ from results.family import make as family
 from results.rare_events import make as rare_events
 
 
+def slow(*case: object) -> Any:
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
 # The planted ones err at .3 to 1 where .1 is stated, the others at most at .1.
 @pytest.mark.parametrize(
     ("name", "mechanism", "repeats", "word"),
     [
         ("planted: thresholds reused", "identical normal", 60, "caught"),
         ("planted: epsilon made from mu", "Laplace", 60, "caught"),
-        ("planted: ranks unpaid", "identical normal", 60, "caught"),
-        ("planted: columns unpaid", "identical normal", 20, "caught"),
+        slow("planted: ranks unpaid", "identical normal", 60, "caught"),
+        slow("planted: columns unpaid", "identical normal", 20, "caught"),
         ("planted: guesses unpaid", "identical normal", 150, "caught"),
         ("simultaneous band", "identical normal", 60, "passes"),
-        ("order statistics", "identical normal", 60, "passes"),
-        ("best of five columns", "identical normal", 60, "passes"),
+        slow("order statistics", "identical normal", 60, "passes"),
+        slow("best of five columns", "identical normal", 60, "passes"),
         ("one run, independent canaries", "identical normal", 150, "passes"),
     ],
 )
@@ -68,7 +73,8 @@ def test_draws_have_the_rates_that_the_truth_is_made_of() -> None:
             assert np.all(np.isfinite(scores)), name
 
 
-def test_runs_resumes_and_draws(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", ["1", slow("2")])
+def test_runs_resumes_and_draws(processes: str, tmp_path: Path) -> None:
     """What processes of their own have run is what this one runs in place of it."""
 
     def run(processes: str) -> str:
@@ -77,7 +83,7 @@ def test_runs_resumes_and_draws(tmp_path: Path) -> None:
         return (out / "coverage.csv").read_text(encoding="utf-8")
 
     out = tmp_path / "out"
-    table = run("2")
+    table = run(processes)
     files = sorted((tmp_path / "store" / "coverage").glob("*.json"))
     assert len(files) == 3
     stored = json.loads(files[1].read_text(encoding="utf-8"))

@@ -138,7 +138,9 @@ def simulated(rate: float, noise_multiplier: float, seed: int) -> Array:
     return np.array([digits.scores(-digits.CLIP_NORM * one)[0] for one in products])
 
 
-@pytest.mark.parametrize("script", make.SCRIPTS)
+@pytest.mark.parametrize(
+    "script", [pytest.param(s, marks=pytest.mark.slow if "jax" in s else []) for s in make.SCRIPTS]
+)
 def test_recorded_scores_have_the_law_that_the_accountant_assumes(script: str) -> None:
     sides = zip(recorded(script, "Right"), (digits.SAMPLING_RATE, 0.0), strict=True)
     for seed, (scores, rate) in enumerate(sides):

@@ -20,14 +20,13 @@ def _one_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def written_as(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of the report of one of the contents, written once; mixed ones with pixels."""
+    """The folder of the report of one of the contents, written once."""
 
     @functools.cache
     def folder_of(name: str) -> Path:
         folder = tmp_path_factory.mktemp(name)
         with pytest.MonkeyPatch.context() as patch:
-            if name != "mixed":
-                draw_one_pixel(patch)
+            draw_one_pixel(patch)
             report.write(CONTENTS[name](), folder)
         return folder
 
