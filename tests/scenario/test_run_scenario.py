@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 import audit
-from audit.constructions import BiasedWalk
 from audit.results import PairResult, SettingResult, Verdict
 from audit.scenario import PairSetting, run
 from audit.scenario.config import read_setting
 from audit.scenario.definition import setting_seed
 
 from ..simulation.cases import two_lengths
-from .small import mechanism, scenario
+from .small import scenario
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +114,7 @@ def test_each_setting_has_checkpoints_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("audit.scenario.pair.SECONDS", 0.0)
-    pair = BiasedWalk(mechanism(steps=4, noise_std=0.33))
-    fewer = {"steps_shown": (), "other_pairs": (), "renyi_orders": (), "deltas": (0.1,)}
-    small = scenario(pair=pair, trials=1000, **fewer)
+    small = scenario(trials=1000, steps_shown=(), other_pairs=(), renyi_orders=(), deltas=(0.1,))
     two = dataclasses.replace(small, settings=small.settings * 2, bounds=())
     run(two, folder=tmp_path)
     assert len({setting_seed(seed, index) for seed in range(20) for index in range(5)}) == 100
