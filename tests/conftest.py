@@ -9,6 +9,7 @@ import os
 import signal
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -31,32 +32,38 @@ with contextlib.suppress(ImportError):  # the tests of adapters do without Hypot
 
 RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 
-# Files whose tests take a third of a minute or more begin first: one of them left for the end
+# Files whose tests take a sixth of a minute or more begin first: one of them left for the end
 # would keep one core busy and the other one waiting.
 LONG = (
     "test_docs.py",
-    "panel/test_judging.py",
-    "claims/test_library_objects.py",
     "test_stored_numbers.py",
-    "bounds/own/test_soundness.py",
-    "isolation/test_workers.py",
+    "claims/test_witness.py",
     "training/test_run.py",
+    "panel/test_judging.py",
+    "claims/test_judge.py",
+    "claims/test_library_objects.py",
+    "report/test_run_report.py",
+    "bounds/own/test_soundness.py",
     "scenario/test_shipped.py",
-    "dominating/test_checked_brackets.py",
-    "bounds/test_extremes.py",
-    "cli/test_child_process.py",
-    "claims/test_user_code.py",
     "estimation/test_coverage.py",
+    "claims/test_user_code.py",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of long files first, the longest on top; all others stay as they were."""
+    """Put the tests of long files first, the longest on top, and the others by turns of folders.
+
+    Files of one folder that ran side by side would compile the same kernels.
+    """
     tests = Path(__file__).parent
     places = {tests / name: place for place, name in enumerate(LONG)}
     if gone := [str(file) for file in places if not file.is_file()]:
         raise pytest.UsageError(f"LONG must name files of tests, got {gone}")
-    items.sort(key=lambda item: places.get(item.path, len(LONG)))
+    turns, seen = {}, Counter[Path]()
+    for file in dict.fromkeys(item.path for item in items):
+        seen[file.parent] += 1
+        turns[file] = seen[file.parent]
+    items.sort(key=lambda item: (places.get(item.path, len(LONG)), turns[item.path]))
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -101,6 +101,7 @@ SLOW = (
     "docs/how-to/bounds.md",
     "docs/how-to/epsilon.md",
     "docs/how-to/scale.md",
+    "docs/tutorials/theorem.md",
     "docs/tutorials/training.md",
     "audit --config-dir my_scenarios scenario=mine",
     "audit --config-dir my_scenarios scenario=model",

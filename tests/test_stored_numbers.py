@@ -31,7 +31,7 @@ SAMPLE = (
     "zoo/zoo.csv: nvflare 2.0.16, *",
     "panel/points.csv: survey.gaussian_mechanism",
     "scenarios/found/*",
-    "map/points.csv: convex, full batch, A=10, s=0.2",
+    "map/points.csv: strongly convex, full batch, A=100, s=0.05",
     "allocation/allocation.csv: 1, 20, 16, 1",
     "trainings/trainings.csv: *",
 )
@@ -41,6 +41,7 @@ SLOW = (  # of claims also what is stored of them elsewhere
     "scenarios/holder_gradients/result.json: [!pw]*",
     # samples of the user's mechanism; of walks: tests/simulation/test_bits.py
     "scenarios/own_pure_dp/result.json: whole run",
+    "scenarios/resets/result.json: huber",
     "scenarios/step_sizes/result.json: full_batch",
     "c*: accounting.[pr]*",
     "c*: cl25.corollary_a_3_reshuffled",
@@ -49,6 +50,7 @@ SLOW = (  # of claims also what is stored of them elsewhere
     "c*: sun24.theorem_3_a",
     "c*: survey.*_l[ai]*",  # the last iterate, a literal reading
     "claims/mutations.csv: bsa24.theorem_4_[28]*",
+    "map/points.csv: convex, full batch, A=10, s=0.2",
     "map/points.csv: cyclic batches, A=3, s=0.2",
     "last_iterate/leaked.csv: first line",
 )

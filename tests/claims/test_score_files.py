@@ -93,6 +93,7 @@ def test_scores_that_repeat_are_named(tmp_path: Path) -> None:
     assert told == [False, True, False]
 
 
+@pytest.mark.slow  # tests/estimation/test_coverage.py repeats each estimator
 def test_true_claims_are_refuted_no_more_often_than_allowed() -> None:
     """At error .2, 60 audits of the true epsilon: more than 24 have probability 1e-4 at most."""
     rng = np.random.default_rng(7)

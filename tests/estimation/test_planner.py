@@ -26,6 +26,7 @@ from audit.estimation.pilot_split import Pilot, SmoothTail, _refutes
 from audit.estimation.samples import smallest
 from audit.estimation.thresholds import EventRates, Thresholds
 from tests.mechanisms import noisy_sgd
+from tests.slow import slow
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -86,7 +87,7 @@ def test_audits_refute_as_often_as_planned(
 
 @pytest.mark.parametrize(
     ("choice", "trials", "epsilon"),
-    [(PilotSplit(), 1_000, 1.2), (OrderStatistics(favours=(Order.FORWARD,)), 500, 1.2)],
+    [slow(PilotSplit(), 1_000, 1.2), (OrderStatistics(favours=(Order.FORWARD,)), 500, 1.2)],
     ids=["pilot", "ranks"],
 )
 def test_power_is_that_of_simulated_audits(
