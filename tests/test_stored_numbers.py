@@ -45,9 +45,8 @@ SLOW = (  # of claims also what is stored of them elsewhere
     "scenarios/step_sizes/result.json: full_batch",
     "c*: accounting.[pr]*",
     "c*: cl25.corollary_a_3_reshuffled",
-    "c*: evd26.theorem_3_3",
+    "c*: [es][vu]*.theorem_3_[3a]",  # evd26, of which zeros are stored, and sun24
     "c*: fmtt18.corollary_31",
-    "c*: sun24.theorem_3_a",
     "c*: survey.*_l[ai]*",  # the last iterate, a literal reading
     "claims/mutations.csv: bsa24.theorem_4_[28]*",
     "map/points.csv: convex, full batch, A=10, s=0.2",
