@@ -470,7 +470,6 @@ def test_several_draws_that_one_law_never_gives_are_infinitely_far():
     assert verified(plain, Order.FORWARD, "epsilon", 0.4, high, high) is Answer.NOT_REFUTED
 
 
-@pytest.mark.slow
 def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     """The sampled tail proves mu = .159 by a delta of 1e-241: minutes of exact integers."""
     pair = laws.Gaussian(sensitivity=1.0, noise_std=2.73, sampling_rate=0.001, times=1000)
@@ -481,7 +480,6 @@ def test_a_witness_on_mu_avoids_tiny_deltas_where_others_refute() -> None:
     assert answer(small) is Answer.REFUTED
 
 
-@pytest.mark.slow
 def test_cells_are_for_the_mu_that_a_delta_proves() -> None:
     """Here .11, not the certified .29."""
     pair = laws.Gaussian(sensitivity=1.0, noise_std=1.5, sampling_rate=0.001, times=100)
