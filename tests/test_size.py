@@ -22,7 +22,7 @@ MAX_LINES = {
     "audit/results": 902,
     "audit/scenario": 1_650,
     "extras/verify/audit_verify": 1_735,
-    "tests": 48_641,
+    "tests": 48_649,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

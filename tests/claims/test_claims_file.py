@@ -298,6 +298,7 @@ def test_what_is_not_yaml_is_one_line(claims: str, message: str, tmp_path: Path)
         ("a: 1\n--- \nb: 2", 2, "not YAML: expected a single document in the stream"),
         ("mechanisms: {a: {base: b}, b: {base: a}}", 1, "base must not be circular, got a -> b"),
         ("mechanisms: {a: {base: a}}", 1, "base must not be circular, got a -> a"),
+        ("mechanisms: {a: {base: nobody}}", 1, "unknown mechanism 'nobody'"),
         (
             "mechanisms:\n  a: {steps: 1}",
             2,

@@ -177,6 +177,13 @@ def test_json_holds_the_numbers() -> None:
     assert entry["tightness"] is None  # JSON knows no infinity
 
 
+def test_refutations_say_whether_they_are_verified() -> None:
+    for verdict, shown in ((Verdict.REFUTED, "refuted, verified"), (Verdict.CONSISTENT, "cons")):
+        row = formats.cells(judged(verdict, verification="verified"))
+        assert any(cell.startswith(shown) for cell in row)
+        assert any("verified" in cell for cell in row) == (verdict is Verdict.REFUTED)
+
+
 def test_junit() -> None:
     root = ElementTree.fromstring(formats.write(CHECKED, Format.JUNIT))
     (suite,) = root
