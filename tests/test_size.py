@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Lower them whenever a room shrinks; what makes one larger should make another smaller.
 MAX_LINES = {
-    "audit": 56_973,
+    "audit": 56_972,
     "audit/bounds": 9_453,
     "audit/claims": 4_490,
-    "audit/estimation": 6_302,
+    "audit/estimation": 6_301,
     "audit/training": 1_676,
     "audit/simulation": 2_901,
     "audit/report": 4_131,
@@ -22,7 +22,7 @@ MAX_LINES = {
     "audit/results": 902,
     "audit/scenario": 1_650,
     "extras/verify/audit_verify": 1_735,
-    "tests": 48_649,
+    "tests": 48_652,
 }
 # Different ideas, in rooms that never meet: two libraries' accountants, a quantity and its stored
 # form, what samples and what laws say, samples of a user and of a simulation.

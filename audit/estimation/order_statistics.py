@@ -331,11 +331,10 @@ class RankCertificate(Certificate):
 
     def epsilons(self, deltas: Array, order: Order | None) -> Array:
         """Return the largest epsilon below which some test rejects every claim."""
-        found = np.zeros(deltas.size)
+        found: list[float] = []
         for start in range(0, deltas.size, _ROWS):
-            part = slice(start, start + _ROWS)
-            found[part] = self._most_epsilon(deltas[part], order)[1]
-        return found
+            found += self._most_epsilon(deltas[start : start + _ROWS], order)[1]
+        return np.array(found)
 
     def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
         """Return the bound with the test's counts, at the mean second rate where the claim ends."""

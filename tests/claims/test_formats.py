@@ -178,7 +178,10 @@ def test_json_holds_the_numbers() -> None:
 
 
 def test_refutations_say_whether_they_are_verified() -> None:
-    for verdict, shown in ((Verdict.REFUTED, "refuted, verified"), (Verdict.CONSISTENT, "cons")):
+    for verdict, shown in (
+        (Verdict.REFUTED, "refuted, verified"),
+        (Verdict.CONSISTENT, "consistent"),
+    ):
         row = formats.cells(judged(verdict, verification="verified"))
         assert any(cell.startswith(shown) for cell in row)
         assert any("verified" in cell for cell in row) == (verdict is Verdict.REFUTED)
